@@ -1,0 +1,49 @@
+# One command each; every target sets up what it needs, and a second call is fast.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS ?= 2
+
+.PHONY: run test lint prove bench clean constraints
+
+run: $(VENV)/.installed
+	@$(BIN)/onceward up
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+prove: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m bench $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Pin what is installed now; names and versions only.
+constraints: $(VENV)/.installed-dev
+	$(BIN)/python -m pip freeze --exclude-editable --exclude onceward > constraints.txt
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'error: $(PYTHON) is older than Python 3.11' >&2; echo 'fix: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@echo 'Creating $(VENV) …'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo 'Installing Onceward into $(VENV) …'
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo 'Installing Onceward and its tools into $(VENV) …'
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed

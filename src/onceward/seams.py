@@ -1,0 +1,341 @@
+"""Seams: the only doors to time, chance and disk.
+
+Code that needs the clock, an id, a random number or a file takes one of these as an argument; tests
+pass in their own. Nothing outside this module asks the system directly, and a test makes sure.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar, Final, NoReturn, Protocol
+
+from onceward.errors import DiskFull, FileMissing, FileRefused, NotWritable, StorageError
+
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+
+
+class Clock(Protocol):
+    """Time as people read it, and time as it passes."""
+
+    def now(self) -> datetime:
+        """Return the wall time in UTC; it may jump, so it decides nothing."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards within this process."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Return the machine's wall time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return the machine's monotonic time in seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        time.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that moves when it is told to; sleeping moves it too."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        """Stand still at `start`."""
+        self._start = start
+        self._elapsed_seconds = 0.0
+
+    def now(self) -> datetime:
+        """Return the start plus everything advanced so far."""
+        return self._start + timedelta(seconds=self._elapsed_seconds)
+
+    def monotonic(self) -> float:
+        """Return the seconds advanced so far."""
+        return self._elapsed_seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Advance instead of waiting."""
+        self.advance(seconds=seconds)
+
+    def advance(self, *, seconds: float) -> None:
+        """Move time forward."""
+        assert seconds >= 0, seconds
+        self._elapsed_seconds += seconds
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a moment as `YYYY-MM-DDTHH:MM:SS.mmmZ`, the only form in our files."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Randomness(Protocol):
+    """Chance."""
+
+    def fraction(self) -> float:
+        """Return a number from 0 up to, but not including, 1."""
+
+    def hex(self, digits: int) -> str:
+        """Return that many random lower-case hexadecimal digits."""
+
+
+class SystemRandomness:
+    """Chance from the operating system; fit for tokens."""
+
+    _source: ClassVar = random.SystemRandom()
+
+    def fraction(self) -> float:
+        """Return an unpredictable fraction."""
+        return self._source.random()
+
+    def hex(self, digits: int) -> str:
+        """Return unpredictable digits."""
+        return f"{self._source.getrandbits(4 * digits):0{digits}x}"
+
+
+class SeededRandomness:
+    """Chance that repeats itself, for tests."""
+
+    def __init__(self, seed: int) -> None:
+        """Start the sequence that belongs to `seed`."""
+        self._source = random.Random(seed)  # noqa: S311 - repeatable on purpose
+
+    def fraction(self) -> float:
+        """Return the next fraction of the sequence."""
+        return self._source.random()
+
+    def hex(self, digits: int) -> str:
+        """Return the next digits of the sequence."""
+        return f"{self._source.getrandbits(4 * digits):0{digits}x}"
+
+
+class Ids:
+    """New identifiers: a prefix that says what it is, and a random UUID."""
+
+    def __init__(self, randomness: Randomness | None = None) -> None:
+        """Draw from `randomness`, the system's unless told otherwise."""
+        self._randomness = randomness or SystemRandomness()
+
+    def new(self, prefix: str) -> str:
+        """Return an identifier nobody has seen, such as `fb_6f1c…`."""
+        return f"{prefix}_{uuid.UUID(hex=self._randomness.hex(32), version=4)}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileStat:
+    """Which file it is, and how long."""
+
+    #: With `inode`, the file's identity: another file under the same name has another one.
+    device: int
+    inode: int
+    size: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Return what stays the same while the file grows."""
+        return (self.device, self.inode)
+
+
+class OpenFile(Protocol):
+    """One open file. What is not offered here, our code does not do to files."""
+
+    def stat(self) -> FileStat:
+        """Return identity and size as they are now."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes from `offset`, fewer only at the end of the file."""
+
+    def write(self, data: bytes) -> int:
+        """Append with a single call and return how many bytes were taken, which may be fewer."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+
+    def lock(self) -> None:
+        """Wait for the exclusive lock on this file; whoever dies gives it back."""
+
+    def unlock(self) -> None:
+        """Give the lock back."""
+
+    def sync(self) -> None:
+        """Return once the content is on disk. A failure is final: this process refuses the file."""
+
+    def close(self) -> None:
+        """Give the descriptor back, and any lock with it."""
+
+
+class Files(Protocol):
+    """The file system, reduced to what can be made to survive a crash."""
+
+    def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
+        """Open for appending and reading; create it when missing."""
+
+    def open_read(self, path: Path) -> OpenFile:
+        """Open for reading; raise FileMissing when it is not there."""
+
+    def stat(self, path: Path) -> FileStat | None:
+        """Return what the name points to now, or None."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give `source` the name `target` in one step; durable after sync_directory."""
+
+    def remove(self, path: Path) -> None:
+        """Take the name away; durable after sync_directory. A missing file is fine."""
+
+    def make_directories(self, path: Path) -> None:
+        """Create the directory and its missing parents, each durable before the next."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Return once the names in this directory are on disk."""
+
+
+class SystemFiles:
+    """The machine's file system."""
+
+    def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
+        """Open for appending and reading; create it readable by its owner only."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (0 if follow_links else os.O_NOFOLLOW)
+        return _SystemFile(path, flags)
+
+    def open_read(self, path: Path) -> OpenFile:
+        """Open for reading; opening never waits, not even for a pipe's other end."""
+        return _SystemFile(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def stat(self, path: Path) -> FileStat | None:
+        """Return what the name points to now, or None."""
+        try:
+            return _file_stat(os.stat(path))  # noqa: PTH116 - a third of pathlib's cost, on every append
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            _refuse(exc, path, "look at")
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename over the target."""
+        try:
+            source.replace(target)
+        except OSError as exc:
+            _refuse(exc, target, "replace")
+
+    def remove(self, path: Path) -> None:
+        """Unlink."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            _refuse(exc, path, "remove")
+
+    def make_directories(self, path: Path) -> None:
+        """Create what is missing, from the top, syncing each parent."""
+        missing = [level for level in (path, *path.parents) if not level.is_dir()]
+        for level in reversed(missing):
+            try:
+                level.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            except OSError as exc:
+                _refuse(exc, level, "create")
+            self.sync_directory(level.parent)
+
+    def sync_directory(self, path: Path) -> None:
+        """Fsync the directory."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as exc:
+            _refuse(exc, path, "open")
+        try:
+            os.fsync(descriptor)
+        except OSError as exc:
+            _refuse(exc, path, "sync")
+        finally:
+            os.close(descriptor)
+
+
+class _SystemFile:
+    """A descriptor, and the memory of which files failed to sync in this process."""
+
+    #: Linux may drop the pages it failed to write and report success next time: once is for ever.
+    _refused: ClassVar[set[tuple[int, int]]] = set()
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._path = path
+        try:
+            self._descriptor = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+        except FileNotFoundError as exc:
+            message = f"{path} does not exist"
+            raise FileMissing(message, path=str(path)) from exc
+        except OSError as exc:
+            _refuse(exc, path, "open")
+        if self._refused and self.stat().identity in self._refused:
+            self.close()
+            message = f"an earlier fsync of {path} failed; this process trusts it no more"
+            raise FileRefused(message, path=str(path))
+
+    def stat(self) -> FileStat:
+        return _file_stat(os.fstat(self._descriptor))
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as exc:
+            _refuse(exc, self._path, "read")
+
+    def write(self, data: bytes) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except OSError as exc:
+            _refuse(exc, self._path, "write to")
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as exc:
+            _refuse(exc, self._path, "truncate")
+
+    def lock(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def unlock(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as exc:
+            self._refused.add(self.stat().identity)
+            message = f"fsync of {self._path} failed: {exc.strerror}"
+            raise FileRefused(message, path=str(self._path)) from exc
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _file_stat(found: os.stat_result) -> FileStat:
+    return FileStat(device=found.st_dev, inode=found.st_ino, size=found.st_size)
+
+
+_KINDS: Final[dict[int, type[StorageError]]] = {
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EROFS: NotWritable,
+    errno.EACCES: NotWritable,
+    errno.EPERM: NotWritable,
+}
+
+
+def _refuse(exc: OSError, path: Path, doing: str) -> NoReturn:
+    """Translate the system's refusal once, here, into one of ours."""
+    kind = _KINDS.get(exc.errno or 0, StorageError)
+    message = f"cannot {doing} {path}: {exc.strerror or exc}"
+    raise kind(message, path=str(path)) from exc

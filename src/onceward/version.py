@@ -1,0 +1,3 @@
+"""Version: the number of this release, in one place."""
+
+__version__ = "0.1.0"
