@@ -1,7 +1,8 @@
 """Crash points: named places where a process can be made to die, freeze or fail.
 
-Owns the registry and the switch. A point costs one comparison until it is armed, through the
-environment (`ONCEWARD_CRASH="name:nth[:kill|stop|raise]"`) or `arm()`; it then acts at its nth pass.
+Owns the registry and the switch. A point costs one comparison until it is armed, by the
+environment (`ONCEWARD_CRASH="name:nth[:kill|stop|raise]"`) or `arm()`; then it acts, at its nth
+pass.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ POINTS: Final[dict[str, str]] = {
     "journal.append.before_write": "lock taken | nothing written",
     "journal.append.after_write": "record written, lock held | not yet synced",
     "journal.append.after_unlock": "lock released | not yet synced",
-    "journal.append.after_sync": "record synced | its file's name not yet synced",
     "journal.append.before_return": "record and name durable | not yet acknowledged",
+    "journal.durable.after_sync": "content synced | the file's name not yet synced",
     "journal.read.before_sync": "page read | not yet known to be on disk",
     "journal.read.before_return": "page known to be on disk | cursor not yet given out",
     "atomic.write.after_open": "temporary exists and is locked | still holds what it held",

@@ -257,7 +257,8 @@ class SystemFiles:
         try:
             os.fsync(descriptor)
         except OSError as exc:
-            _refuse(exc, path, "sync")
+            if exc.errno != errno.EINVAL:  # Some file systems keep no directories to sync.
+                _refuse(exc, path, "sync")
         finally:
             os.close(descriptor)
 

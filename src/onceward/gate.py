@@ -1,0 +1,300 @@
+"""Gate: the one ASGI middleware in front of everything we serve, and the one shape of errors.
+
+Owns who may come in (Host, Origin, token, content type, size), what every answer carries, and
+which status belongs to which error code. Knows no route, and nothing of what lies behind it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.responses import Response
+
+from onceward import errors
+from onceward.errors import OncewardError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: The HTTP status of every error code; a code that is not here is our own mistake, hence 500.
+STATUS_OF_CODE: Final[Mapping[str, int]] = {
+    "INVALID_ARGUMENT": 400,
+    "INVALID_CURSOR": 400,
+    "INVALID_JSON": 400,
+    "UNAUTHORIZED": 401,
+    "FORBIDDEN": 403,
+    "NOT_FOUND": 404,
+    "FILE_NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "CONFLICT": 409,
+    "IN_FLIGHT": 409,
+    "TOO_LARGE": 413,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+    "RANGE_NOT_SATISFIABLE": 416,
+    "MISDIRECTED": 421,
+    "KEY_REUSED": 422,
+    "INTERNAL": 500,
+    "OUTCOME_UNKNOWN": 503,
+    "UNAVAILABLE": 503,
+}
+BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+#: Unless the application brings its own, as sandboxed content does.
+CSP: Final = (
+    b"default-src 'self'; object-src 'none'; base-uri 'none'; "
+    b"frame-ancestors 'none'; form-action 'self'"
+)
+#: On every answer, whatever the application says.
+RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+}
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OUR_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
+SEE_LOG: Final = "look into the server's log"
+_Headers = dict[bytes, list[bytes]]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateSettings:
+    """What the gate must know about the server it stands in front of."""
+
+    #: The port the server really listens on; `localhost` and the like must name it.
+    port: int
+    #: What a change must present, and in external mode every request.
+    token: str = field(repr=False)
+    #: Whether other machines can reach this server.
+    external: bool = False
+    #: Further names of this server, without a port: a proxy may have changed it.
+    allowed_hosts: Sequence[str] = ()
+    body_bytes_max: int = BODY_BYTES_MAX
+
+
+class Gate:
+    """Let in what may come in; refuse the rest before the application sees it."""
+
+    def __init__(self, app: ASGIApp, *, settings: GateSettings) -> None:
+        """Stand in front of `app`."""
+        assert settings.token, "an empty token would let everybody in"
+        self._app, self._settings = app, settings
+        self._token = settings.token.encode()
+        # Cookies know no ports: the name keeps two servers on one host apart, and the value, which
+        # every other server there gets to see, is derived and so of no use as a token.
+        proof = hmac.new(self._token, b"read only", "sha256").hexdigest()
+        self._cookie = f"onceward_{settings.port}={proof}"
+        self._names = {name.lower() for name in settings.allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request, pass it on, and dress the answer."""
+        ways = {"http": self._http, "websocket": self._websocket, "lifespan": self._app}
+        await ways[scope["type"]](scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(scope, receive, send, self._settings.body_bytes_max)
+        try:
+            await self._pass_on(scope, exchange)
+        except Exception as exc:
+            error = exchange.refusal or as_error(exc)
+            if not exchange.started:
+                await answer(error)(scope, receive, exchange.send)
+            elif not exchange.finished:
+                raise  # half an answer cannot be taken back; the server closes the connection
+
+    async def _pass_on(self, scope: Scope, exchange: _Exchange) -> None:
+        self._check_caller(scope, exchange.headers)
+        login = self._login(scope, exchange.headers)
+        if login is None:
+            self._check_token(scope, exchange.headers)
+            exchange.check_declared_body()
+        await (login or self._app)(scope, exchange.receive, exchange.send_for_app)
+        if not exchange.started:
+            raise errors.Internal(fix=SEE_LOG)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _collect(scope)
+        try:
+            self._check_caller(scope, headers)
+            self._check_token(scope, headers)
+        except OncewardError as exc:
+            await send({"type": "websocket.close", "code": 1008, "reason": exc.code})
+        else:
+            await self._app(scope, receive, send)
+
+    def _check_caller(self, scope: Scope, headers: _Headers) -> None:
+        """Refuse names that are not ours (DNS rebinding) and pages that are not ours (CSRF)."""
+        hosts = headers.get(b"host", ())
+        host = hosts[0].lower() if len(hosts) == 1 else b""
+        if not self._is_ours(host.decode("latin-1")):
+            hint = " or start the server with --allow-host" if self._settings.external else ""
+            raise errors.Misdirected(fix=f"use http://127.0.0.1:{self._settings.port}{hint}")
+        our_page = set(headers.get(b"origin", ())) <= {b"http://" + host}
+        our_site = set(headers.get(b"sec-fetch-site", ())) <= {b"same-origin", b"none"}
+        if not our_page or not (our_site or _is_navigation(scope, headers)):
+            message = "other sites may link to the pages of this server, and no more"
+            fix = "use the pages of this server, or a client that is not a browser"
+            raise errors.RequestRefused(message, fix=fix)
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name, port = found[1], int(found[2] or 80)
+        if name in self._names or (name in _OUR_NAMES and port == self._settings.port):
+            return True
+        # A literal address is never the result of a DNS lookup, so nobody can rebind it.
+        return self._settings.external and _is_address(name)
+
+    def _check_token(self, scope: Scope, headers: _Headers) -> None:
+        """Refuse changes, and in external mode everything, that come without the token."""
+        safe = scope.get("method") in _SAFE_METHODS  # a websocket has no method and is not safe
+        if (safe and not self._settings.external) or self._has_token(headers):
+            return
+        cookies = b";".join(headers.get(b"cookie", ())).split(b";")
+        ours = self._cookie.encode()
+        if safe and any(hmac.compare_digest(value.strip(), ours) for value in cookies):
+            return
+        hint = " or open the address with `?token=` that the server printed" if safe else ""
+        raise errors.Unauthorized(fix=f"send the token in the header X-CM-LAB-TOKEN{hint}")
+
+    def _has_token(self, headers: _Headers) -> bool:
+        found = list(headers.get(b"x-cm-lab-token", ()))
+        for value in headers.get(b"authorization", ()):
+            scheme, _, credentials = value.partition(b" ")
+            found += [credentials] if scheme.lower() == b"bearer" else []
+        return any(hmac.compare_digest(value.strip(), self._token) for value in found)
+
+    def _login(self, scope: Scope, headers: _Headers) -> Response | None:
+        """Turn `?token=…` into a cookie and an address without it; None when that is not asked."""
+        if not self._settings.external or scope["method"] != "GET" or self._has_token(headers):
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), True, encoding="latin-1")
+        tokens = [value.encode("latin-1", "replace") for name, value in query if name == "token"]
+        if not tokens:
+            return None
+        if not all(hmac.compare_digest(value, self._token) for value in tokens):
+            raise errors.Unauthorized(fix="open the address that the server printed at its start")
+        # One slash at the start and no more: `//evil.test` would be another site.
+        path = "/" + quote(scope["path"].lstrip("/"), errors="replace")
+        rest = urlencode([pair for pair in query if pair[0] != "token"], encoding="latin-1")
+        cookie = f"{self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+        moved = {"location": path + (rest and f"?{rest}"), "set-cookie": cookie}
+        return Response(status_code=303, headers={**moved, "cache-control": "no-store"})
+
+
+class _Exchange:
+    """One request and its answer: counts what comes in, dresses what goes out."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, body_bytes_max: int) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._body_bytes, self._body_bytes_max = 0, body_bytes_max
+        self.headers = _collect(scope)
+        self.started = self.finished = False
+        #: Set when the body turns out unacceptable; outranks whatever the application answers.
+        self.refusal: OncewardError | None = None
+
+    def check_declared_body(self) -> None:
+        lengths = self.headers.get(b"content-length", ())
+        if len(set(lengths)) > 1 or not all(value.isdigit() for value in lengths):
+            message = "the Content-Length header is not a number"
+            raise errors.InvalidArgument(message, fix="send the length of the body in bytes")
+        # Python refuses to read a number of thousands of digits; 18 say enough.
+        declared = [int(value[:18]) for value in lengths]
+        self._check_body(max(declared, default=int(b"transfer-encoding" in self.headers)))
+
+    def _check_body(self, size: int) -> None:
+        types = self.headers.get(b"content-type", ())
+        plain = [value.partition(b";")[0].strip().lower() for value in types]
+        changes = self._scope["method"] not in _SAFE_METHODS
+        if size and changes and plain != [b"application/json"]:
+            raise errors.UnsupportedMediaType(fix="send `Content-Type: application/json`")
+        if size > self._body_bytes_max:
+            raise errors.TooLarge(fix=f"send at most {self._body_bytes_max} bytes")
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._body_bytes += len(message.get("body") or b"")
+        try:
+            self._check_body(self._body_bytes)
+        except OncewardError as exc:
+            self.refusal = exc
+            raise
+        return message
+
+    async def send_for_app(self, message: Message) -> None:
+        if self.started or self.refusal is None:
+            await self.send(message)
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": self._dress(message)}
+        elif message["type"] == "http.response.body":
+            self.finished = not message.get("more_body", False)
+            message = {**message, "body": b""} if self._scope["method"] == "HEAD" else message
+        await self._send(message)
+
+    def _dress(self, message: Message) -> list[tuple[bytes, bytes]]:
+        ours = dict(RESPONSE_HEADERS)
+        if _is_api(self._scope["path"]) or message["status"] >= 400:
+            ours[b"cache-control"] = b"no-store"
+        theirs = [(name.lower(), value) for name, value in message.get("headers", ())]
+        if all(name != b"content-security-policy" for name, _ in theirs):
+            ours[b"content-security-policy"] = CSP
+        cors = b"access-control-"  # we never invite another origin
+        kept = [pair for pair in theirs if pair[0] not in ours and not pair[0].startswith(cors)]
+        return [*kept, *ours.items()]
+
+
+def _collect(scope: Scope) -> _Headers:
+    headers: _Headers = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.lower(), []).append(value)
+    return headers
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+def _is_navigation(scope: Scope, headers: _Headers) -> bool:
+    """Tell whether somebody follows a link to one of our pages."""
+    way = (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest"))
+    reads = scope.get("method") in {"GET", "HEAD"} and not _is_api(scope["path"])
+    return reads and way == ([b"navigate"], [b"document"])
+
+
+def as_error(exc: Exception) -> OncewardError:
+    """Return what the outside may know of a failure; the log keeps the rest."""
+    error = exc if isinstance(exc, OncewardError) else errors.Internal(fix=SEE_LOG)
+    if STATUS_OF_CODE.get(error.code, 500) == 500:
+        _log.error("a request failed", exc_info=exc)
+    return error
+
+
+def answer(error: OncewardError, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as it leaves over HTTP."""
+    # The standard library's encoder, because it takes every string, lone surrogates included.
+    body = json.dumps(error.to_dict(), default=str, separators=(",", ":"))
+    status = STATUS_OF_CODE.get(error.code, 500)
+    challenge = {"www-authenticate": "Bearer"} if status == 401 else {}
+    return Response(body, status, {**challenge, **(headers or {})}, media_type="application/json")

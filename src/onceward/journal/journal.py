@@ -1,0 +1,196 @@
+"""Journal: an append-only file of JSON records, one a line, that several processes share.
+
+Owns appending, reading by byte cursor, waiting and verifying. One record is one line is one write
+under an exclusive lock, then synced; a cursor is given out only for what is on disk. Knows nothing
+of what the records mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from onceward.crash import crash_point
+from onceward.errors import (
+    FileMissing,
+    InvalidArgument,
+    InvalidCursor,
+    OutcomeUnknown,
+    StorageError,
+)
+from onceward.journal.cursor import START, check_position, parse_cursor, place_tag
+from onceward.journal.locked import open_locked
+from onceward.journal.models import Appended, Page, Record, Verification
+from onceward.journal.scan import Filter, check_limit, check_match, check_wait, scan
+from onceward.journal.verify import verify_file
+from onceward.journal.watch import Watch
+from onceward.keys import compact_json
+from onceward.seams import Clock, Files, OpenFile, SystemClock, SystemFiles
+
+#: One append is one write, and the kernel takes at most 2 GiB in one.
+APPEND_BYTES_MAX: Final = 1024**3
+
+
+class Journal:
+    """A file of records; holds no descriptor, so that it survives fork and replacement."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        valid: Callable[[Record], bool] | None = None,
+        sync: bool = True,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Name the file; it need not exist.
+
+        Args:
+            path: The file.
+            valid: What makes a JSON object a record here; lines that fail it are skipped.
+            sync: Whether an append, and a cursor given out, waits for the disk.
+            files: The file system; the machine's unless told otherwise.
+            clock: The clock for waiting.
+
+        """
+        self.path: Final = Path(path)
+        self._valid = valid
+        self._sync = sync
+        self._files = files or SystemFiles()
+        self._clock = clock or SystemClock()
+        #: Which file is known to be on disk, name included, and up to where.
+        self._durable: tuple[tuple[int, int], int] | None = None
+
+    def append(self, record: Mapping[str, object], *more: Mapping[str, object]) -> Appended:
+        """Add one or more records in one write, all of them on disk when this returns.
+
+        Raises:
+            NotCanonical: A value is not plain JSON; nothing was written.
+            DiskFull, NotWritable: The system refused; nothing was written.
+            OutcomeUnknown: Part of it was written, or it may not be on disk. Readers never see half
+                a record; look for yours before you repeat it.
+
+        """
+        lines = b"".join(_line(index, each) for index, each in enumerate((record, *more)))
+        if len(lines) > APPEND_BYTES_MAX:
+            message = f"records: {len(lines)} bytes are more than one append takes"
+            fix = f"append at most {APPEND_BYTES_MAX} bytes at once"
+            raise InvalidArgument(message, fix=fix, field="records")
+        with closing(open_locked(self.path, self._files)) as file:
+            stat = file.stat()
+            is_torn = stat.size > 0 and file.read(stat.size - 1, 1) != b"\n"
+            start = stat.size + is_torn
+            crash_point("journal.append.before_write")
+            # A newline of our own ends a line whose writer died: it is skipped, ours stays whole.
+            self._write(file, b"\n" + lines if is_torn else lines)
+            crash_point("journal.append.after_write")
+            # The kernel groups the syncs of those who wait for it, if the lock does not.
+            file.unlock()
+            crash_point("journal.append.after_unlock")
+            end = start + len(lines)
+            try:
+                self._make_durable(file, stat.identity, end)
+            except StorageError as exc:
+                message = f"the record is in {self.path} but may not be on disk: {exc.message}"
+                raise OutcomeUnknown(message, fix=exc.fix, path=str(self.path)) from exc
+            crash_point("journal.append.before_return")
+            return Appended(start=str(start), end=str(end))
+
+    def read(
+        self,
+        since: str = START,
+        limit: int | None = None,
+        match: Mapping[str, str] | None = None,
+        tag: str | None = None,
+    ) -> Page:
+        """Return the records behind a cursor, and the cursor behind them.
+
+        Args:
+            since: Where to begin; lines before it are never returned again.
+            limit: How many records at the most; at most 500.
+            match: Top-level fields and the text each must hold; the cursor passes all lines alike.
+            tag: The tag that came with `since`; a file that was replaced or rewritten is refused.
+
+        Raises:
+            InvalidCursor: `since` is no cursor, is beyond the end, is not the start of a line, or
+                does not fit its tag.
+            InvalidArgument: `limit` is not a positive whole number, or `match` is malformed.
+
+        """
+        start, entries = parse_cursor(since), check_limit(limit)
+        wanted = Filter(match=check_match(match), valid=self._valid)
+        try:
+            opened = self._files.open_read(self.path)
+        except FileMissing:
+            if start:
+                message = f"cursor {start} is beyond the end: {self.path} does not exist"
+                raise InvalidCursor(message, since=since, size=0) from None
+            return Page(items=[], next_cursor=START, tag=START)
+        with closing(opened) as file:
+            stat = file.stat()
+            check_position(file, stat, start, tag)
+            items, position = scan(file, start, stat.size, wanted, entries)
+            crash_point("journal.read.before_sync")
+            if position > start:
+                self._make_durable(file, stat.identity, position)
+            crash_point("journal.read.before_return")
+            place = place_tag(file, stat, position)
+            return Page(items=items, next_cursor=str(position), tag=place)
+
+    def tail(
+        self,
+        since: str = START,
+        limit: int | None = None,
+        match: Mapping[str, str] | None = None,
+        tag: str | None = None,
+        *,
+        wait: float = 30.0,
+    ) -> Page:
+        """Read like `read`, but wait up to `wait` seconds for the first record that matches."""
+        deadline = self._clock.monotonic() + check_wait(wait)
+        watch = Watch(self.path.parent, self._clock)
+        while True:
+            page = self.read(since, limit, match, tag)
+            left = deadline - self._clock.monotonic()
+            if page.items or left <= 0:
+                return page
+            if page.next_cursor == since:
+                watch.wait(left)
+            since, tag = page.next_cursor, page.tag
+
+    def verify(self) -> Verification:
+        """Read every line and say which are not records; FileMissing when there is no file."""
+        with closing(self._files.open_read(self.path)) as file:
+            return verify_file(file, self._valid)
+
+    def _write(self, file: OpenFile, data: bytes) -> None:
+        written = file.write(data)
+        if written != len(data):
+            message = f"only {written} of {len(data)} bytes went into {self.path}"
+            fix = "free some space, then look for the record before appending it again"
+            raise OutcomeUnknown(message, fix=fix, path=str(self.path))
+
+    def _make_durable(self, file: OpenFile, identity: tuple[int, int], end: int) -> None:
+        """Return once this file's name, and its bytes before `end`, are on disk."""
+        if not self._sync:
+            return
+        known, known_end = self._durable or (None, 0)
+        if known == identity and end <= known_end:
+            return
+        file.sync()
+        crash_point("journal.durable.after_sync")
+        if known != identity:
+            self._files.sync_directory(self.path.parent)
+        self._durable = (identity, end)
+
+
+def _line(index: int, record: object) -> bytes:
+    if not isinstance(record, Mapping):
+        message = f"records[{index}]: must be a JSON object"
+        raise InvalidArgument(
+            message, fix='append an object such as {"id": "fb_1"}', field="records"
+        )
+    return compact_json(dict(record), root="record") + b"\n"

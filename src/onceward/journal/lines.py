@@ -1,0 +1,49 @@
+"""Lines: complete lines of a file, however long, in linear time and bounded memory.
+
+Only 0x0a ends a line, and a line that nothing ends is never returned. Knows bytes, not records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from onceward.seams import OpenFile
+
+BLOCK_BYTES: Final = 256 * 1024
+
+
+def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield `(offset, bytes)` of runs of complete lines between `start` and `end`, in order.
+
+    A block has at most BLOCK_BYTES, or is a single longer line.
+    """
+    position = start
+    while position < end:
+        block = file.read(position, min(BLOCK_BYTES, end - position))
+        length = block.rfind(b"\n") + 1
+        if not length:
+            # The search keeps nothing it has seen: an endless line must cost no memory.
+            line_end = _line_end(file, position + len(block), end) if block else None
+            if line_end is None:
+                return
+            block = file.read(position, line_end - position)
+            length = line_end - position
+            if len(block) < length:
+                return  # Truncated while we read; the next cursor check will tell.
+        yield position, block[:length]
+        position += length
+
+
+def _line_end(file: OpenFile, start: int, end: int) -> int | None:
+    """Return the offset behind the next newline, or None when there is none before `end`."""
+    position = start
+    while position < end:
+        chunk = file.read(position, min(BLOCK_BYTES, end - position))
+        if not chunk:
+            return None
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return position + found + 1
+        position += len(chunk)
+    return None

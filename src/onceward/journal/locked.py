@@ -1,0 +1,33 @@
+"""Locked: the file that has a name now, with its lock held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from onceward.errors import FileMissing, StorageError
+from onceward.seams import Files, OpenFile
+
+#: How often the file may be replaced while we wait for its lock before we give up.
+REOPEN_COUNT_MAX: Final = 1000
+
+
+def open_locked(path: Path, files: Files, *, follow_links: bool = True) -> OpenFile:
+    """Open `path` for appending, created with its directories where missing, and lock it.
+
+    The lock lies on the file, not on its name: whoever got it may find that the name points to
+    another file by now, and begins again.
+    """
+    for _ in range(REOPEN_COUNT_MAX):
+        try:
+            file = files.open_append(path, follow_links=follow_links)
+        except FileMissing:
+            files.make_directories(path.parent)
+            continue
+        file.lock()
+        current = files.stat(path)
+        if current is not None and current.identity == file.stat().identity:
+            return file
+        file.close()
+    message = f"{path} is being replaced over and over"
+    raise StorageError(message, fix="find out who else replaces it", path=str(path))

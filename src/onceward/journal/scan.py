@@ -1,0 +1,156 @@
+"""Scan: the records behind a position that match a filter, up to a page.
+
+With a filter the raw bytes are searched first and only lines that can match are parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from onceward.errors import InvalidArgument
+from onceward.journal.lines import blocks
+from onceward.journal.models import Record
+from onceward.seams import OpenFile
+
+#: Entries a page holds at the most, and when no limit is asked for.
+PAGE_ENTRIES_MAX: Final = 500
+#: Without a limit a page ends this many bytes behind its first entry.
+PAGE_BYTES: Final = 1024 * 1024
+#: What one read looks through at the most, so that a filter that matches nothing gives way too.
+SCAN_BYTES_MAX: Final = 64 * 1024 * 1024
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """Which lines of a journal are wanted."""
+
+    #: Top-level fields and the text each must hold.
+    match: Mapping[str, str]
+    #: What makes a JSON object a valid record here; None takes every object.
+    valid: Callable[[Record], bool] | None
+
+    def record(self, line: bytes) -> Record | None:
+        """Return the line's record when it is valid and matches, else None."""
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return None
+        if type(found) is not dict or (self.valid is not None and not self.valid(found)):
+            return None
+        for field, wanted in self.match.items():
+            if found.get(field) != wanted:
+                return None
+        return found
+
+    def needle(self) -> bytes | None:
+        """Return bytes that a matching line holds unless it writes them with a Unicode escape.
+
+        None when there are none: quotes, backslashes, slashes and control characters also have
+        short escapes, so every line has to be parsed.
+        """
+        plain = [text for text in self.match.values() if not _has_short_escapes(text)]
+        return max(plain, key=len).encode() if plain else None
+
+
+def check_limit(limit: object) -> int | None:
+    """Return how many entries are wanted at the most, or None when it is not said."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        message = f"limit: must be a positive whole number, not {limit!r:.60}"
+        fix = f"pass a limit from 1 to {PAGE_ENTRIES_MAX}, or none"
+        raise InvalidArgument(message, fix=fix, field="limit")
+    return min(limit, PAGE_ENTRIES_MAX)
+
+
+def check_wait(wait: object) -> float:
+    """Return how many seconds to wait at the most."""
+    if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 <= wait < 1e9:
+        message = f"wait: must be a number of seconds, not {wait!r:.60}"
+        raise InvalidArgument(message, fix="pass a number such as 30", field="wait")
+    return wait
+
+
+def check_match(match: object) -> dict[str, str]:
+    """Return the fields and texts to look for."""
+    if match is None:
+        return {}
+    if not isinstance(match, Mapping):
+        message = "match: must be a mapping from field names to texts"
+        raise InvalidArgument(message, fix='pass {"sessionId": "…"}', field="match")
+    for name, text in match.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            message = f"match: {name!r:.60} must be a field name with a text to look for"
+            raise InvalidArgument(message, fix='pass {"sessionId": "…"}', field="match")
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            message = f"match: the text for {name!r:.60} holds half of a surrogate pair"
+            raise InvalidArgument(message, fix="pass well-formed Unicode", field="match")
+    return dict(match)
+
+
+def scan(
+    file: OpenFile, start: int, end: int, wanted: Filter, limit: int | None
+) -> tuple[list[Record], int]:
+    """Return the page of records behind `start`, and the position behind the last line consumed."""
+    items: list[Record] = []
+    position = start
+    entries_max = limit or PAGE_ENTRIES_MAX
+    stop_at = start + SCAN_BYTES_MAX
+    for offset, block in blocks(file, start, end):
+        for line, line_end in _candidates(block, wanted, first=offset == 0):
+            if (record := wanted.record(line)) is None:
+                continue
+            if not items and limit is None:
+                stop_at = min(stop_at, offset + line_end + PAGE_BYTES)
+            items.append(record)
+            if len(items) == entries_max:
+                return items, offset + line_end
+        position = offset + len(block)
+        if position >= stop_at:
+            break
+    return items, position
+
+
+def _candidates(block: bytes, wanted: Filter, *, first: bool) -> Iterator[tuple[bytes, int]]:
+    """Yield `(line, offset behind it)` for each line of the block that may match."""
+    skipped = len(BYTE_ORDER_MARK) if first and block.startswith(BYTE_ORDER_MARK) else 0
+    needle = wanted.needle()
+    if needle is None:
+        yield from _lines(block, skipped)
+        return
+    start, hit, escape = skipped, -1, -1
+    while start < len(block):
+        # Each search is remembered until it is overtaken, so that no byte is searched twice.
+        hit = _next(block, needle, hit, start)
+        escape = _next(block, b"\\u", escape, start)
+        found = min(hit, escape)
+        if found == len(block):
+            return
+        line_start = max(start, block.rfind(b"\n", start, found) + 1)
+        line_end = block.index(b"\n", found) + 1
+        yield block[line_start:line_end], line_end
+        start = line_end
+
+
+def _lines(block: bytes, start: int) -> Iterator[tuple[bytes, int]]:
+    while start < len(block):
+        line_end = block.index(b"\n", start) + 1
+        yield block[start:line_end], line_end
+        start = line_end
+
+
+def _next(block: bytes, wanted: bytes, last: int, start: int) -> int:
+    """Return where `wanted` stands next at or behind `start`; the block's length for nowhere."""
+    if last >= start:
+        return last
+    found = block.find(wanted, start)
+    return len(block) if found < 0 else found
+
+
+def _has_short_escapes(text: str) -> bool:
+    return any(letter in '"\\/' or letter < " " for letter in text)

@@ -1,0 +1,258 @@
+"""Canonical JSON: one value, one sequence of bytes (RFC 8785).
+
+Ordinary data takes a fast path through orjson, everything else an exact one that also knows where a
+value stands. Both give the same bytes. Knows nothing of keys or hashes.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import marshal
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from onceward.errors import InvalidJson, NotCanonical
+
+#: Names the rules by which all keys are made; it rises when a key for the same work would change.
+RULES_VERSION: Final = 1
+#: The largest integer that every JSON reader understands exactly; its negative is the smallest.
+INTEGER_MAX: Final = 2**53
+#: How deep lists and objects may be nested.
+DEPTH_MAX: Final = 500
+
+_STRICT: Final = (
+    orjson.OPT_STRICT_INTEGER
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_NOT_FINITE: Final = re.compile(rb"[\xf0-\xff][\x7f\xff]", re.DOTALL)
+_HIGH: Final = re.compile(rb"[\xee\xef]")
+_ASTRAL: Final = re.compile(rb"[\xf0-\xf4]")
+_Path = tuple["_Path", "str | int"] | None
+
+
+def canonical_json(value: object, *, root: str = "") -> bytes:
+    """Return the canonical bytes of `value`, the same for every equal value.
+
+    Raises NotCanonical naming the place, below `root`, of a value that JSON cannot carry exactly.
+    """
+    return _encode(value, root, sort=True)
+
+
+def compact_json(value: object, *, root: str = "") -> bytes:
+    """Return JSON under the same rules, but with the keys of objects in the order they have."""
+    return _encode(value, root, sort=False)
+
+
+def _encode(value: object, root: str, *, sort: bool) -> bytes:
+    try:
+        fast = orjson.dumps(value, option=_STRICT | (orjson.OPT_SORT_KEYS if sort else 0))
+        if _has_plain_types(value, fast) and _is_exact(fast):
+            return fast
+    except (TypeError, ValueError):
+        pass
+    out: list[bytes] = []
+    try:
+        _write(value, (None, root) if root else None, out, depth=0, sort=sort)
+    except RecursionError as exc:
+        raise NotCanonical(root or "value", "is nested too deeply") from exc
+    return b"".join(out)
+
+
+def _has_plain_types(value: Any, fast: bytes) -> bool:  # noqa: ANN401 - whatever orjson took
+    """Say whether `value`, which orjson took, holds only what JSON holds: no UUID, Enum or NaN.
+
+    marshal refuses with ValueError what is not exactly a built-in type, and walks in C; nothing it
+    writes is ever kept. orjson writes NaN and infinity as null, and the last two bytes of a float
+    give them away; other bytes may look the same, which costs the exact path and no more.
+    """
+    walked = marshal.dumps(value)
+    if b"null" not in fast or not (b"\x7f" in walked or b"\xff" in walked):
+        return True
+    return _NOT_FINITE.search(walked) is None
+
+
+def _is_exact(fast: bytes) -> bool:
+    """Say whether orjson wrote this as RFC 8785 wants it.
+
+    It does not for floats that ES6 writes without `.0` or with another exponent, nor for keys that
+    UTF-8 and UTF-16 sort differently: a character beyond U+FFFF beside one from U+E000 up.
+    """
+    if not fast.isascii() and _HIGH.search(fast) and _ASTRAL.search(fast):
+        return False
+    bare = fast.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in fast else fast
+    # Between the strings stand numbers, words and punctuation; plain searches beat a regex here.
+    rest = b",".join(bare.split(b'"')[::2]) + b","
+    has_exponent = rest.count(b"e") != rest.count(b"true") + rest.count(b"false")
+    return not (has_exponent or b".0," in rest or b".0}" in rest or b".0]" in rest)
+
+
+def _write(value: object, path: _Path, out: list[bytes], *, depth: int, sort: bool) -> None:
+    """Append the exact form of `value`; every refusal names `path`."""
+    if depth > DEPTH_MAX:
+        raise NotCanonical(_written(path), f"is nested deeper than {DEPTH_MAX} levels")
+    if isinstance(value, (list, tuple)):
+        out.append(b"[")
+        for index, item in enumerate(value):
+            out.append(b"," if index else b"")
+            _write(item, (path, index), out, depth=depth + 1, sort=sort)
+        out.append(b"]")
+    elif isinstance(value, dict):
+        _write_object(value, path, out, depth=depth, sort=sort)
+    else:
+        out.append(_leaf(value, path))
+
+
+def _leaf(value: object, path: _Path) -> bytes:
+    if isinstance(value, enum.Enum):
+        raise NotCanonical(_written(path), "is an Enum", fix="send its value")
+    if value is None or isinstance(value, bool):
+        return {None: b"null", True: b"true", False: b"false"}[value]
+    if isinstance(value, str):
+        return _string(value, path)
+    if isinstance(value, int):
+        if abs(value) > INTEGER_MAX:
+            raise NotCanonical(_written(path), "is an integer beyond ±2^53", fix="send it as text")
+        return b"%d" % value
+    if isinstance(value, float):
+        return _float(value, path)
+    problem = f"is a {type(value).__name__}, which JSON does not have"
+    raise NotCanonical(_written(path), problem, fix="send text or a number")
+
+
+def _write_object(
+    value: dict[object, object], path: _Path, out: list[bytes], *, depth: int, sort: bool
+) -> None:
+    for name in value:
+        if not isinstance(name, str) or isinstance(name, enum.Enum):
+            problem = f"has the key {name!r}, which is not a string"
+            raise NotCanonical(_written(path), problem, fix="use strings as keys")
+    names = [str(name) for name in value]
+    encoded = {name: _string(name, (path, name)) for name in names}
+    if sort:
+        names.sort(key=lambda name: name.encode("utf-16-be"))
+    out.append(b"{")
+    for index, name in enumerate(names):
+        out.append(b"," if index else b"")
+        out.append(encoded[name] + b":")
+        _write(value[name], (path, name), out, depth=depth + 1, sort=sort)
+    out.append(b"}")
+
+
+def _string(value: str, path: _Path) -> bytes:
+    try:
+        return orjson.dumps(str(value))
+    except TypeError as exc:
+        problem = "holds half of a surrogate pair"
+        raise NotCanonical(_written(path), problem, fix="send well-formed Unicode") from exc
+
+
+def _float(value: float, path: _Path) -> bytes:
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is unequal to itself
+        raise NotCanonical(_written(path), f"is {value}, which JSON does not have", fix="send null")
+    return es6_number(value).encode()
+
+
+def es6_number(value: float) -> str:
+    """Write a finite float as ECMAScript does: the shortest digits that read back the same."""
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, power = repr(abs(float(value))).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading_zeros = len(whole + fraction) - len(digits)
+    # The value is 0.DIGITS times ten to this power.
+    point = len(whole) + int(power or 0) - leading_zeros
+    digits = digits.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if count > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
+
+
+def _written(path: _Path) -> str:
+    """Write a path like the code that would reach it: `inputs.items[3].price`."""
+    steps: list[str | int] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    text = ""
+    for step in reversed(steps):
+        text = join_path(text, step)
+    return text or "value"
+
+
+def join_path(path: str, step: str | int) -> str:
+    """Return the written path one step further down."""
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    if not step.isidentifier():
+        return f"{path}[{json.dumps(step)}]"
+    return f"{path}.{step}" if path else step
+
+
+def loads(text: bytes | str) -> object:
+    """Read JSON so that canonical bytes, read and written again, stay the same bytes.
+
+    Integers beyond ±2^53 become floats. Refuses repeated keys, NaN, numbers too large for a float,
+    bytes that are not UTF-8 and nesting without end, each as InvalidJson.
+    """
+    try:
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
+        return json.loads(
+            decoded,
+            parse_int=_integer,
+            parse_float=_finite,
+            parse_constant=_no_constant,
+            object_pairs_hook=_unique,
+        )
+    except UnicodeDecodeError as exc:
+        message = f"not UTF-8 at byte {exc.start}"
+        raise InvalidJson(message, fix="send UTF-8") from exc
+    except json.JSONDecodeError as exc:
+        message = f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"
+        raise InvalidJson(message, fix="send one JSON value") from exc
+    except RecursionError as exc:
+        message = "not acceptable JSON: nested too deeply"
+        raise InvalidJson(message, fix=f"nest at most {DEPTH_MAX} levels") from exc
+
+
+def _integer(digits: str) -> int | float:
+    if len(digits) <= 15:
+        return int(digits)
+    number = _finite(digits)
+    return number if abs(number) > INTEGER_MAX else int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        message = f"not acceptable JSON: the number {digits[:40]} is too large"
+        raise InvalidJson(message, fix="send it as text")
+    return number
+
+
+def _no_constant(name: str) -> object:
+    message = f"not JSON: {name} is not a JSON value"
+    raise InvalidJson(message, fix="send null")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        message = f"not acceptable JSON: the key {repeated!r} appears twice in one object"
+        raise InvalidJson(message, fix="keep one of them")
+    return found
