@@ -22,6 +22,7 @@ from onceward.errors import (
     StorageError,
 )
 from onceward.journal.cursor import START, check_position, parse_cursor, place_tag
+from onceward.journal.lines import last_line_end
 from onceward.journal.locked import open_locked
 from onceward.journal.models import Appended, Page, Record, Verification
 from onceward.journal.scan import Filter, check_limit, check_match, check_wait, scan
@@ -160,6 +161,18 @@ class Journal:
             if page.next_cursor == since:
                 watch.wait(left)
             since, tag = page.next_cursor, page.tag
+
+    def end(self) -> tuple[str, str]:
+        """Return the cursor behind the last complete line, and its tag: new records begin there."""
+        try:
+            opened = self._files.open_read(self.path)
+        except FileMissing:
+            return START, START
+        with closing(opened) as file:
+            stat = file.stat()
+            position = last_line_end(file, stat.size)
+            self._make_durable(file, stat.identity, position)
+            return str(position), place_tag(file, stat, position)
 
     def verify(self) -> Verification:
         """Read every line and say which are not records; FileMissing when there is no file."""

@@ -47,3 +47,15 @@ def _line_end(file: OpenFile, start: int, end: int) -> int | None:
             return position + found + 1
         position += len(chunk)
     return None
+
+
+def last_line_end(file: OpenFile, end: int) -> int:
+    """Return the offset behind the last newline before `end`; 0 when there is none."""
+    position = end
+    while position > 0:
+        start = max(0, position - BLOCK_BYTES)
+        found = file.read(start, position - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        position = start
+    return 0

@@ -229,10 +229,9 @@ def loads(text: bytes | str) -> object:
 
 
 def _integer(digits: str) -> int | float:
-    if len(digits) <= 15:
-        return int(digits)
-    number = _finite(digits)
-    return number if abs(number) > INTEGER_MAX else int(digits)
+    if len(digits) <= 17 and abs(number := int(digits)) <= INTEGER_MAX:
+        return number
+    return _finite(digits)
 
 
 def _finite(digits: str) -> float:

@@ -1,0 +1,155 @@
+"""`onceward journal`: append to, poll, follow and verify files of JSON records."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onceward.cli.output import JsonFlag, group, json_argument, print_json
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from onceward.journal import Page
+
+app = group("Append to, poll, follow and verify files of JSON records, one a line.")
+
+_File = Annotated[Path, typer.Argument(help="The journal file.")]
+_Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
+_Match = Annotated[
+    list[str] | None,
+    typer.Option(help="Only records whose top-level FIELD is TEXT, as FIELD=TEXT; repeatable."),
+]
+_Tag = Annotated[
+    str | None,
+    typer.Option(help="The tag that came with the cursor: notices a file that was replaced."),
+]
+
+
+@app.command()
+def append(
+    file: _File,
+    records: Annotated[
+        list[str],
+        typer.Argument(help="Objects, or arrays of them: JSON, `@file`, or `-` for stdin."),
+    ],
+    json_output: JsonFlag = False,
+) -> None:
+    """Append records, all in one write, on disk when this returns.
+
+    Example: `onceward journal append notes.jsonl '{"id": "1", "text": "hello"}'`
+    """
+    from onceward.journal import Journal
+
+    given: list[object] = []
+    for text in records:
+        value = json_argument("records", text)
+        given.extend(value if isinstance(value, list) else [value])
+    if not given:
+        message = "records: there is nothing in the array"
+        raise InvalidArgument(message, fix="append at least one object", field="records")
+    appended = Journal(file).append(*given)  # type: ignore[arg-type]  # checked inside, by name
+    if json_output:
+        print_json({"start": appended.start, "end": appended.end, "records": len(given)})
+    else:
+        print(f"appended {len(given)} at {appended.start}, next cursor {appended.end}")
+
+
+@app.command()
+def poll(
+    file: _File,
+    since: _Since = "0",
+    limit: Annotated[int | None, typer.Option(help="At most this many records, up to 500.")] = None,
+    match: _Match = None,
+    tag: _Tag = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Print the records behind a cursor, once; the next cursor goes to stderr.
+
+    Example: `onceward journal poll notes.jsonl --since 0 --limit 10`
+    """
+    from onceward.journal import Journal
+
+    page = Journal(file).read(since, limit, _fields(match), tag)
+    _print_page(page, json_output=json_output)
+    if not json_output:
+        print(f"next cursor: {page.next_cursor}", file=sys.stderr)
+
+
+@app.command()
+def tail(
+    file: _File,
+    since: Annotated[str, typer.Option(help="A cursor, or `end` for what is new only.")] = "0",
+    match: _Match = None,
+    tag: _Tag = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(help="Stop after this many seconds without a record; for ever if left out."),
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Print records as they are appended, by any process; with --json a page a line.
+
+    Example: `onceward journal tail notes.jsonl --since end`
+    """
+    from onceward.journal import Journal
+
+    journal, fields = Journal(file), _fields(match)
+    if since == "end":
+        since, tag = journal.end()
+    patience = 3600.0 if wait is None else wait
+    while True:
+        page = journal.tail(since, None, fields, tag, wait=patience)
+        if page.items:
+            _print_page(page, json_output=json_output)
+        elif wait is not None:
+            return
+        since, tag = page.next_cursor, page.tag
+
+
+@app.command()
+def verify(file: _File, json_output: JsonFlag = False) -> None:
+    """Read every line and list those that are not records; exit 1 when there are any.
+
+    Example: `onceward journal verify notes.jsonl`
+    """
+    from onceward.journal import Journal
+
+    found = Journal(file).verify()
+    if json_output:
+        print_json({"ok": found.ok, **asdict(found)})
+    else:
+        print(
+            f"{found.record_count} records in {found.size} bytes, {found.blank_count} blank lines"
+        )
+        for line in found.damage:
+            print(f"damaged: {line.length} bytes at {line.offset}: {line.reason}")
+        if found.damaged_count > len(found.damage):
+            print(f"… and {found.damaged_count - len(found.damage)} more")
+        if found.torn_bytes:
+            print(f"torn: {found.torn_bytes} bytes without a newline; the next append mends it")
+        print("ok" if found.ok else "readers skip the lines above")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _print_page(page: Page, *, json_output: bool) -> None:
+    if json_output:
+        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
+        return
+    for item in page.items:
+        print_json(item)
+
+
+def _fields(match: list[str] | None) -> dict[str, str]:
+    fields = {}
+    for text in match or []:
+        field, equals, wanted = text.partition("=")
+        if not equals or not field:
+            message = f"match: {text!r} must read FIELD=TEXT"
+            raise InvalidArgument(message, fix="write --match sessionId=lab_1", field="match")
+        fields[field] = wanted
+    return fields

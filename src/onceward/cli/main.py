@@ -1,0 +1,103 @@
+"""Main: the root command, its groups loaded when they are asked for, and how failures are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from onceward.cli.output import print_error, single
+from onceward.errors import FileMissing, Internal, InvalidArgument, OncewardError
+from onceward.version import __version__
+
+#: Where each group, a Typer, or single command, a function, is found.
+COMMANDS: Final = {
+    "up": "onceward.cli.up:up",
+    "keys": "onceward.cli.keys:app",
+    "journal": "onceward.cli.journal:app",
+    "doctor": "onceward.cli.doctor:doctor",
+}
+#: Set to see where an error inside Onceward came from.
+DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command's module when that command is named."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - Typer's signature
+        """Return the names, in the order of the help page."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - Typer's signature
+        """Import the module behind a name and return its command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        found = getattr(import_module(module), attribute)
+        made = found if isinstance(found, typer.Typer) else single(found)
+        command = typer.main.get_command(made)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode="markdown")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"onceward {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Make agent and worker systems safe to crash, retry and resume.
+
+    Example: `onceward up` starts the server; `onceward doctor` checks this machine.
+    """
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or input."""
+    try:
+        result = typer.main.get_command(app).main(prog_name="onceward", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(result if isinstance(result, int) else 0)
+    except OncewardError as exc:
+        print_error(exc)
+        is_input = isinstance(exc, (InvalidArgument, FileMissing))
+        sys.exit(EXIT_USAGE if is_input else EXIT_FAILED)
+    except typer.TyperException as exc:
+        context = getattr(exc, "ctx", None)
+        asked = context.command_path if context is not None else "onceward"
+        print_error(InvalidArgument(exc.format_message(), fix=f"see `{asked} --help`"))
+        sys.exit(EXIT_USAGE)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(128 + signal.SIGINT)
+    except Exception as exc:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        fix = f"set {DEBUG_VARIABLE}=1 to see where, and please report it"
+        print_error(Internal(f"{type(exc).__name__}: {exc}", fix=fix))
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,105 @@
+"""Snapshots: content alone decides the id."""
+
+import hashlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from onceward.errors import FileMissing, StorageError
+from onceward.keys import canonical_json, snapshot
+
+
+def make(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_id_follows_the_written_rule(tmp_path: Path) -> None:
+    """Anyone can recompute the id from paths, hashes and sizes."""
+    make(tmp_path, {"b.txt": "two", "a/c.txt": "one"})
+    rows = [
+        {"path": "a/c.txt", "sha256": hashlib.sha256(b"one").hexdigest(), "size": 3},
+        {"path": "b.txt", "sha256": hashlib.sha256(b"two").hexdigest(), "size": 3},
+    ]
+    expected = "snap-" + hashlib.sha256(canonical_json(rows)).hexdigest()[:12]
+    assert snapshot(tmp_path).id == expected
+    assert re.fullmatch(r"snap-[0-9a-f]{12}", expected)
+
+
+def test_times_and_modes_do_not_matter_but_content_and_names_do(tmp_path: Path) -> None:
+    """Touching a file keeps the id; changing a byte or a name does not."""
+    make(tmp_path, {"a.txt": "one"})
+    first = snapshot(tmp_path).id
+    os.utime(tmp_path / "a.txt", (1, 1))
+    (tmp_path / "a.txt").chmod(0o755)
+    assert snapshot(tmp_path).id == first
+    (tmp_path / "a.txt").write_text("onf")
+    second = snapshot(tmp_path).id
+    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
+    assert len({first, second, snapshot(tmp_path).id}) == 3
+
+
+def test_hidden_files_and_our_own_folders_are_left_out(tmp_path: Path) -> None:
+    """Without git, hidden files do not count; what Onceward writes never does."""
+    make(tmp_path, {"src/a.py": "x", "src/state/kept.py": "y"})
+    first = snapshot(tmp_path)
+    make(tmp_path, {".env": "secret", "src/.cache/z": "z"})
+    for own in ("state", "events", "receipts", "snapshots", "logs", "transcripts"):
+        make(tmp_path, {f"{own}/x.json": own})
+    assert snapshot(tmp_path) == first
+    assert [file.path for file in first.files] == ["src/a.py", "src/state/kept.py"]
+
+
+def test_git_decides_in_a_checkout(tmp_path: Path) -> None:
+    """Tracked and untracked files count, ignored and deleted ones do not, hidden ones do."""
+    git(tmp_path, "init", "-q")
+    make(
+        tmp_path,
+        {".gitignore": "*.log\n", "a.py": "a", "gone.py": "g", "x.log": "l", "logs/y": "y"},
+    )
+    git(tmp_path, "add", "-A")
+    make(tmp_path, {"new.py": "n", "ümläut.py": "u"})
+    (tmp_path / "gone.py").unlink()
+    names = [file.path for file in snapshot(tmp_path).files]
+    assert names == [".gitignore", "a.py", "new.py", "ümläut.py"]
+
+
+def test_links_count_by_target_and_are_not_followed(tmp_path: Path) -> None:
+    """A link is its target's name; what lies behind it is not read."""
+    outside = tmp_path / "outside"
+    make(outside, {"secret.txt": "s"})
+    root = tmp_path / "root"
+    make(root, {"a.txt": "a"})
+    (root / "link").symlink_to("a.txt")
+    (root / "folder").symlink_to(outside)
+    os.mkfifo(root / "pipe")
+    names = [file.path for file in snapshot(root).files]
+    assert names == ["a.txt", "folder", "link"]
+
+
+def test_a_name_that_is_not_utf_8_counts(tmp_path: Path) -> None:
+    """Any file name the system allows has a place in the snapshot."""
+    (tmp_path / os.fsdecode(b"bad\xff.txt")).write_text("x")
+    assert [file.path for file in snapshot(tmp_path).files] == ["bad\\xff.txt"]
+
+
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    """There is no snapshot of nothing."""
+    with pytest.raises(FileMissing, match="is not a directory"):
+        snapshot(tmp_path / "nowhere")
+
+
+def test_a_checkout_that_git_cannot_list_is_an_error(tmp_path: Path) -> None:
+    """A guess in place of git's answer would give another id on another machine."""
+    make(tmp_path, {".git": "gitdir: /nowhere\n", "a.py": "a"})
+    with pytest.raises(StorageError, match="git cannot list"):
+        snapshot(tmp_path)
