@@ -1,0 +1,72 @@
+"""App: builds the console's web application: the first page, its assets, health and OpenAPI.
+
+Knows nothing of sockets, ports and tokens; the gate in front of it does.
+"""
+
+from __future__ import annotations
+
+import html
+from importlib import resources
+from typing import Final
+
+from fastapi import FastAPI, Response
+
+from onceward.console.failures import wire_errors
+from onceward.console.models import GATE_ANSWERS, Health
+from onceward.errors import NotFound
+from onceward.version import __version__
+
+#: Everything under /assets, by name; what is not listed does not exist.
+_ASSETS: Final = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
+#: Ask again each time, so that a new version never shows with an old one's looks.
+_REVALIDATE: Final = {"cache-control": "no-cache"}
+
+
+def build_app(*, version: str = __version__) -> FastAPI:
+    """Return the console; serve it behind the gate."""
+    app = FastAPI(
+        title="Onceward",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/console/openapi.json",
+        redirect_slashes=False,  # a redirect would repeat the Host header
+    )
+    wire_errors(app)
+    _add_health(app, version)
+    _add_pages(app, version)
+    return app
+
+
+def _add_health(app: FastAPI, version: str) -> None:
+    @app.get("/healthz", responses=GATE_ANSWERS, summary="Tell that the server answers")
+    @app.head("/healthz", include_in_schema=False)
+    async def health() -> Health:
+        return Health(version=version)
+
+
+def _add_pages(app: FastAPI, version: str) -> None:
+    page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
+    assets = {name: _read(name) for name in _ASSETS}
+
+    @app.get("/", include_in_schema=False)
+    @app.head("/", include_in_schema=False)
+    async def first_page() -> Response:
+        return Response(page, media_type="text/html", headers=_REVALIDATE)
+
+    @app.get("/assets/{name}", include_in_schema=False)
+    @app.head("/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in assets:
+            message = "there is no such asset"
+            raise NotFound(message, fix=f"use one of: {', '.join(assets)}")
+        return Response(assets[name], media_type=_ASSETS[name], headers=_REVALIDATE)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    @app.head("/favicon.ico", include_in_schema=False)
+    async def favicon() -> Response:
+        return await asset("icon.svg")
+
+
+def _read(name: str) -> bytes:
+    return (resources.files(__package__) / "pages" / name).read_bytes()

@@ -1,0 +1,210 @@
+"""CrashFiles: a file system in memory that can lose its power.
+
+Owns the `Files` seam over a simulated disk: what running code sees, who holds which lock, which
+operation fails. Which disks a crash may leave behind is decided in `crash_states`.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NoReturn
+
+from onceward.errors import FileMissing
+from onceward.testing.crash_file import CrashFile, file_stat, translated
+from onceward.testing.crash_states import STATES_MAX, Snapshot
+from onceward.testing.disk import Directory, Disk, Inode, os_error
+from onceward.testing.process import Fault, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from onceward.seams import FileStat, OpenFile
+    from onceward.testing.crash_states import Origin
+    from onceward.testing.process import Operation
+
+
+class CrashFiles:
+    """One process's view of a simulated disk; an empty one unless it comes from a crash.
+
+    Running code sees every change at once. On disk, content is durable after `sync` and names after
+    `sync_directory`; whatever else happened may or may not survive a crash.
+    """
+
+    def __init__(self, disk: Disk | None = None, origin: Origin | None = None) -> None:
+        """Start on this disk, or on an empty one."""
+        self._disk = disk or Disk()
+        self._origin = origin
+        self._process = Process(self._disk)
+
+    @property
+    def description(self) -> str:
+        """Return what the crash kept and dropped, for failure messages."""
+        return str(self._origin or "no crash yet")
+
+    @property
+    def pending(self) -> list[str]:
+        """Return what a crash could still undo, in the order it was issued."""
+        with self._disk.mutex:
+            return [operation.label for operation in Snapshot(self._disk).pending]
+
+    @property
+    def on_operation(self) -> Callable[[str, int], None] | None:
+        """Called before every change and every sync with what it is and its number, from 1."""
+        return self._process.on_operation
+
+    @on_operation.setter
+    def on_operation(self, call: Callable[[str, int], None] | None) -> None:
+        self._process.on_operation = call
+
+    # --- the seam -------------------------------------------------------------------------------
+
+    def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
+        """Open for appending and reading; create it when missing. There are no links here."""
+        del follow_links
+        with self._disk.mutex, translated(path, "open"):
+            try:
+                directory, name, node = self._disk.place(path)
+            except FileNotFoundError as exc:
+                _missing(path, exc)
+            if node is None:
+                self._process.begin_or_raise("create", str(path))
+                node = self._disk.new_inode()
+                self._disk.rename(f"create {path}", (directory.number, name, node.number))
+            return self._open(path, node, writable=True)
+
+    def open_read(self, path: Path) -> OpenFile:
+        """Open for reading; raise FileMissing when it is not there."""
+        with self._disk.mutex, translated(path, "open"):
+            try:
+                node = self._disk.find(path)
+            except FileNotFoundError as exc:
+                _missing(path, exc)
+            return self._open(path, node, writable=False)
+
+    def stat(self, path: Path) -> FileStat | None:
+        """Return what the name points to now, or None."""
+        with self._disk.mutex, translated(path, "look at"):
+            try:
+                return file_stat(self._disk.find(path))
+            except FileNotFoundError:
+                return None
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename over the target, in one step that happens wholly or not at all.
+
+        Between two directories the step is durable once both were synced.
+        """
+        with self._disk.mutex, translated(target, "replace"):
+            self._process.begin_or_raise("replace", f"{target} by {source}")
+            from_directory, from_name, moved = self._disk.place(source)
+            to_directory, to_name, replaced = self._disk.place(target)
+            if moved is None:
+                raise os_error(errno.ENOENT)
+            if replaced is not None and Directory in (type(moved), type(replaced)):
+                raise os_error(errno.EISDIR)
+            self._disk.rename(
+                f"replace {target} by {source}",
+                (from_directory.number, from_name, None),
+                (to_directory.number, to_name, moved.number),
+            )
+
+    def remove(self, path: Path) -> None:
+        """Take the name away; a missing file is fine."""
+        with self._disk.mutex, translated(path, "remove"):
+            try:
+                directory, name, node = self._disk.place(path)
+            except FileNotFoundError:
+                return
+            if isinstance(node, Directory):
+                raise os_error(errno.EISDIR)
+            if node is not None:
+                self._process.begin_or_raise("remove", str(path))
+                self._disk.rename(f"remove {path}", (directory.number, name, None))
+
+    def make_directories(self, path: Path) -> None:
+        """Create what is missing, from the top, syncing each parent."""
+        missing = [level for level in (path, *path.parents) if not self._is_directory(level)]
+        for level in reversed(missing):
+            with self._disk.mutex, translated(level, "create"):
+                directory, name, node = self._disk.place(level)
+                if isinstance(node, Inode):
+                    raise os_error(errno.EEXIST)
+                if node is None:
+                    self._process.begin_or_raise("make_directory", str(level))
+                    node = self._disk.new_directory()
+                    step = (directory.number, name, node.number)
+                    self._disk.rename(f"make_directory {level}", step)
+            self.sync_directory(level.parent)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in this directory durable."""
+        with self._disk.mutex:
+            with translated(path, "open"):
+                directory = self._disk.find(path)
+                if not isinstance(directory, Directory):
+                    raise os_error(errno.ENOTDIR)
+            with translated(path, "sync"):
+                self._process.begin_or_raise("sync_directory", str(path))
+                self._disk.sync_names(directory.number)
+
+    # --- the end of the world -------------------------------------------------------------------
+
+    def crash(self, *, index: int = 0, seed: int = 0) -> CrashFiles:
+        """Return the disk after a reboot, as a new file system.
+
+        Index 0 lost everything that was not synced; `crashes` lists the others.
+        """
+        with self._disk.mutex:
+            return CrashFiles(*Snapshot(self._disk).state(index=index, seed=seed))
+
+    def crashes(self, *, limit: int = STATES_MAX, seed: int = 0) -> Iterator[CrashFiles]:
+        """Return the disks that a crash at this moment may leave behind.
+
+        With at most 8 pending operations these are all their subsets, then each subset several
+        times more with writes torn, zeroed or full of garbage; beyond that, `limit` samples.
+        """
+        with self._disk.mutex:
+            snapshot = Snapshot(self._disk)
+        return (CrashFiles(*state) for state in snapshot.states(limit=limit, seed=seed))
+
+    def killed(self) -> CrashFiles:
+        """End this process only and return the view of the next one.
+
+        It sees all that was done, synced or not, and its open files and locks are gone with it.
+        """
+        self._process.kill()
+        return CrashFiles(self._disk, self._origin)
+
+    def fail(
+        self,
+        operation: Operation,
+        *,
+        nth: int = 1,
+        error: int = errno.EIO,
+        short: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Let the nth operation of this kind from now fail, once.
+
+        A failed sync is final: the file is refused from then on, and `seed` decides which of its
+        pending writes are lost. With `short` a write takes so many bytes and reports no error.
+        """
+        fault = Fault(operation=operation, left=nth, error=error, short=short, seed=seed)
+        self._process.plan(fault)
+
+    def _open(self, path: Path, node: Inode | Directory, *, writable: bool) -> OpenFile:
+        if isinstance(node, Inode):
+            return CrashFile(self._process, path, node, writable=writable)
+        raise os_error(errno.EISDIR)
+
+    def _is_directory(self, path: Path) -> bool:
+        try:
+            return isinstance(self._disk.find(path), Directory)
+        except OSError:
+            return False
+
+
+def _missing(path: Path, cause: OSError) -> NoReturn:
+    message = f"{path} does not exist"
+    raise FileMissing(message, path=str(path)) from cause

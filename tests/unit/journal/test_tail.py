@@ -1,0 +1,100 @@
+"""Waiting: woken by any process, correct without wake-ups."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.errors import InvalidArgument, InvalidCursor
+from onceward.journal import Journal, watch
+from onceward.seams import ManualClock
+
+APPEND = """
+import sys, time
+from onceward.journal import Journal
+journal = Journal(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+journal.append({"id": "1", "at": time.monotonic()})
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "feedback.jsonl"
+
+
+def test_what_is_there_is_returned_at_once(path: Path) -> None:
+    """There is no wait when something matches already."""
+    Journal(path).append({"id": "1"})
+    assert Journal(path, clock=ManualClock()).tail(wait=30).items == [{"id": "1"}]
+
+
+def test_nothing_comes_after_the_wait(path: Path) -> None:
+    """The wait ends with an empty page and the cursor to go on from."""
+    Journal(path).append({"id": "1"})
+    clock = ManualClock()
+    page = Journal(path, clock=clock).tail(match={"id": "2"}, wait=0)
+    assert page.items == []
+    assert page.next_cursor == str(path.stat().st_size)
+
+
+def test_an_append_by_another_process_wakes_within_milliseconds(path: Path) -> None:
+    """The reader is told of a foreign append; the median of several is a few milliseconds."""
+    journal = Journal(path)
+    delays = []
+    cursor = "0"
+    for _ in range(7):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", APPEND, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert writer.stdin
+        assert writer.stdout
+        writer.stdout.readline()
+        threading.Timer(0.1, writer.stdin.close).start()
+        page = journal.tail(cursor, wait=20)
+        delays.append(time.monotonic() - page.items[0]["at"])
+        cursor = page.next_cursor
+        writer.wait()
+        writer.stdout.close()
+    assert sorted(delays)[3] < 0.05, delays
+
+
+@pytest.mark.parametrize("directory_exists", [True, False])
+def test_without_file_events_polling_finds_it(
+    path: Path,
+    directory_exists: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No watches, or no directory to watch yet: the record is found all the same."""
+    if not directory_exists:
+        path = path.parent / "later" / "j.jsonl"
+    monkeypatch.setattr(watch, "_notifier", lambda _directory: None)
+    threading.Timer(0.2, Journal(path).append, [{"id": "1"}]).start()
+    assert Journal(path).tail(wait=20).items == [{"id": "1"}]
+
+
+def test_a_replacement_during_the_wait_is_told(path: Path) -> None:
+    """A file that is replaced while we wait is not read from its middle."""
+    journal = Journal(path)
+    end = journal.append({"id": "1"}, {"id": "2"}).end
+
+    def replace() -> None:
+        other = path.with_suffix(".new")
+        other.write_bytes(path.read_bytes().replace(b'"1"', b'"8"') + b'{"id":"9"}\n')
+        other.replace(path)
+
+    threading.Timer(0.2, replace).start()
+    with pytest.raises(InvalidCursor):
+        journal.tail(end, wait=20)
+
+
+@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), "5", None, True])
+def test_a_bad_wait_is_refused(path: Path, wait: Any) -> None:
+    """A wait is a number of seconds."""
+    with pytest.raises(InvalidArgument, match="^wait: must be a number of seconds"):
+        Journal(path).tail(wait=wait)
