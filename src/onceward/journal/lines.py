@@ -13,10 +13,12 @@ from onceward.seams import OpenFile
 BLOCK_BYTES: Final = 256 * 1024
 
 
-def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield `(offset, bytes)` of runs of complete lines between `start` and `end`, in order.
+def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yield runs of complete lines between `start` and `end`, in order.
 
-    A block has at most BLOCK_BYTES, or is a single longer line.
+    Each is `(offset, bytes, length)`: only the first `length` bytes count, what follows belongs to
+    the next run and is left there because cutting it off would copy the rest. A run has at most
+    BLOCK_BYTES, or is a single longer line.
     """
     position = start
     while position < end:
@@ -31,7 +33,7 @@ def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             length = line_end - position
             if len(block) < length:
                 return  # Truncated while we read; the next cursor check will tell.
-        yield position, block[:length]
+        yield position, block, length
         position += length
 
 

@@ -6,7 +6,7 @@ With a filter the raw bytes are searched first and only lines that can match are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
@@ -33,6 +33,15 @@ class Filter:
     match: Mapping[str, str]
     #: What makes a JSON object a valid record here; None takes every object.
     valid: Callable[[Record], bool] | None
+    #: Bytes that a matching line holds unless it writes them with a Unicode escape; None when there
+    #: are none, and every line has to be parsed.
+    needle: bytes | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the needle: quotes, slashes and control characters also have short escapes."""
+        plain = [text for text in self.match.values() if not _has_short_escapes(text)]
+        needle = f'"{max(plain, key=len)}"'.encode() if plain else None
+        object.__setattr__(self, "needle", needle)
 
     def record(self, line: bytes) -> Record | None:
         """Return the line's record when it is valid and matches, else None."""
@@ -42,19 +51,10 @@ class Filter:
             return None
         if type(found) is not dict or (self.valid is not None and not self.valid(found)):
             return None
-        for field, wanted in self.match.items():
-            if found.get(field) != wanted:
+        for name, wanted in self.match.items():
+            if found.get(name) != wanted:
                 return None
         return found
-
-    def needle(self) -> bytes | None:
-        """Return bytes that a matching line holds unless it writes them with a Unicode escape.
-
-        None when there are none: quotes, backslashes, slashes and control characters also have
-        short escapes, so every line has to be parsed.
-        """
-        plain = [text for text in self.match.values() if not _has_short_escapes(text)]
-        return max(plain, key=len).encode() if plain else None
 
 
 def check_limit(limit: object) -> int | None:
@@ -101,8 +101,9 @@ def scan(
     position = start
     entries_max = limit or PAGE_ENTRIES_MAX
     stop_at = start + SCAN_BYTES_MAX
-    for offset, block in blocks(file, start, end):
-        for line, line_end in _candidates(block, wanted, first=offset == 0):
+    for offset, block, length in blocks(file, start, end):
+        first = len(BYTE_ORDER_MARK) if not offset and block.startswith(BYTE_ORDER_MARK) else 0
+        for line, line_end in _candidates(block, first, length, wanted.needle):
             if (record := wanted.record(line)) is None:
                 continue
             if not items and limit is None:
@@ -110,46 +111,41 @@ def scan(
             items.append(record)
             if len(items) == entries_max:
                 return items, offset + line_end
-        position = offset + len(block)
+        position = offset + length
         if position >= stop_at:
             break
     return items, position
 
 
-def _candidates(block: bytes, wanted: Filter, *, first: bool) -> Iterator[tuple[bytes, int]]:
-    """Yield `(line, offset behind it)` for each line of the block that may match."""
-    skipped = len(BYTE_ORDER_MARK) if first and block.startswith(BYTE_ORDER_MARK) else 0
-    needle = wanted.needle()
-    if needle is None:
-        yield from _lines(block, skipped)
-        return
-    start, hit, escape = skipped, -1, -1
-    while start < len(block):
-        # Each search is remembered until it is overtaken, so that no byte is searched twice.
-        hit = _next(block, needle, hit, start)
-        escape = _next(block, b"\\u", escape, start)
-        found = min(hit, escape)
-        if found == len(block):
-            return
-        line_start = max(start, block.rfind(b"\n", start, found) + 1)
+def _candidates(
+    block: bytes, start: int, end: int, needle: bytes | None
+) -> Iterator[tuple[bytes, int]]:
+    """Yield `(line, offset behind it)` for each line between `start` and `end` that may match."""
+    hit = escape = -1 if needle else start
+    while start < end:
+        if needle:
+            # Each search is remembered until it is overtaken, so that no byte is searched twice.
+            hit = hit if hit >= start else _find(block, needle, start, end)
+            escape = escape if escape >= start else _find_escape(block, start, end)
+            found = min(hit, escape)
+            if found == end:
+                return
+            start = max(start, block.rfind(b"\n", start, found) + 1)
+        else:
+            found = start
         line_end = block.index(b"\n", found) + 1
-        yield block[line_start:line_end], line_end
-        start = line_end
-
-
-def _lines(block: bytes, start: int) -> Iterator[tuple[bytes, int]]:
-    while start < len(block):
-        line_end = block.index(b"\n", start) + 1
         yield block[start:line_end], line_end
         start = line_end
 
 
-def _next(block: bytes, wanted: bytes, last: int, start: int) -> int:
-    """Return where `wanted` stands next at or behind `start`; the block's length for nowhere."""
-    if last >= start:
-        return last
-    found = block.find(wanted, start)
-    return len(block) if found < 0 else found
+def _find(block: bytes, wanted: bytes, start: int, end: int) -> int:
+    found = block.find(wanted, start, end)
+    return end if found < 0 else found
+
+
+def _find_escape(block: bytes, start: int, end: int) -> int:
+    """Return where the next Unicode escape stands; one letter is found ten times as fast as two."""
+    return _find(block, b"\\u", _find(block, b"\\", start, end), end)
 
 
 def _has_short_escapes(text: str) -> bool:

@@ -25,8 +25,8 @@ def verify_file(file: OpenFile, valid: Callable[[Record], bool] | None) -> Verif
     counts: Counter[str] = Counter()
     damage: list[Damage] = []
     position = 0
-    for _, block in blocks(file, 0, size):
-        for line in block[:-1].split(b"\n"):
+    for _, block, length in blocks(file, 0, size):
+        for line in block[: length - 1].split(b"\n"):
             kind = _kind(line.removeprefix(BYTE_ORDER_MARK) if position == 0 else line, valid)
             counts[kind] += 1
             if kind not in (RECORD, BLANK) and len(damage) < DAMAGE_COUNT_MAX:

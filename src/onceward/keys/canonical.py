@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import json
 import marshal
+import math
 import re
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import orjson
@@ -30,8 +32,12 @@ _STRICT: Final = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
+_PLAIN: Final = frozenset({str, int, float})
 _NOT_FINITE: Final = re.compile(rb"[\xf0-\xff][\x7f\xff]", re.DOTALL)
 _HIGH: Final = re.compile(rb"[\xee\xef]")
+_WHOLE_FLOAT: Final = re.compile(rb"\.0(?![0-9])")
+#: How orjson begins an exponent; a version that leaves out the sign takes the exact path for any e.
+_EXPONENTS: Final = (b"e+", b"e-") if orjson.dumps([1e16, 1e-7]) == b"[1e+16,1e-7]" else (b"e",)
 _ASTRAL: Final = re.compile(rb"[\xf0-\xf4]")
 _Path = tuple["_Path", "str | int"] | None
 
@@ -56,12 +62,12 @@ def _encode(value: object, root: str, *, sort: bool) -> bytes:
             return fast
     except (TypeError, ValueError):
         pass
-    out: list[bytes] = []
+    out: list[str] = []
     try:
         _write(value, (None, root) if root else None, out, depth=0, sort=sort)
     except RecursionError as exc:
         raise NotCanonical(root or "value", "is nested too deeply") from exc
-    return b"".join(out)
+    return "".join(out).encode()
 
 
 def _has_plain_types(value: Any, fast: bytes) -> bool:  # noqa: ANN401 - whatever orjson took
@@ -85,77 +91,91 @@ def _is_exact(fast: bytes) -> bool:
     """
     if not fast.isascii() and _HIGH.search(fast) and _ASTRAL.search(fast):
         return False
+    if not _looks_other(fast):
+        return True
+    # What looked like a number may stand in a string: look again at what is between the strings.
     bare = fast.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in fast else fast
-    # Between the strings stand numbers, words and punctuation; plain searches beat a regex here.
-    rest = b",".join(bare.split(b'"')[::2]) + b","
-    has_exponent = rest.count(b"e") != rest.count(b"true") + rest.count(b"false")
-    return not (has_exponent or b".0," in rest or b".0}" in rest or b".0]" in rest)
+    return not _looks_other(b",".join(bare.split(b'"')[::2]))
 
 
-def _write(value: object, path: _Path, out: list[bytes], *, depth: int, sort: bool) -> None:
+def _looks_other(written: bytes) -> bool:
+    """Say whether these bytes may hold a whole float or an exponent, as orjson writes them."""
+    # A single byte is found ten times as fast as two, and most often it is not there.
+    if b"." in written and b".0" in written and _WHOLE_FLOAT.search(written):
+        return True
+    return any(mark[-1:] in written and mark in written for mark in _EXPONENTS)
+
+
+def _write(value: Any, path: _Path, out: list[str], *, depth: int, sort: bool) -> None:  # noqa: ANN401 - anything
     """Append the exact form of `value`; every refusal names `path`."""
-    if depth > DEPTH_MAX:
-        raise NotCanonical(_written(path), f"is nested deeper than {DEPTH_MAX} levels")
     if isinstance(value, (list, tuple)):
-        out.append(b"[")
+        _check_depth(depth, path)
+        separator = "["
         for index, item in enumerate(value):
-            out.append(b"," if index else b"")
+            out.append(separator)
+            separator = ","
             _write(item, (path, index), out, depth=depth + 1, sort=sort)
-        out.append(b"]")
+        out.append("]" if value else "[]")
     elif isinstance(value, dict):
-        _write_object(value, path, out, depth=depth, sort=sort)
+        _check_depth(depth, path)
+        separator = "{"
+        for name in _names(value, path, sort=sort):
+            below = (path, name)
+            out += (separator, _string(name, below), ":")
+            separator = ","
+            _write(value[name], below, out, depth=depth + 1, sort=sort)
+        out.append("}" if value else "{}")
     else:
         out.append(_leaf(value, path))
 
 
-def _leaf(value: object, path: _Path) -> bytes:
-    if isinstance(value, enum.Enum):
-        raise NotCanonical(_written(path), "is an Enum", fix="send its value")
+def _check_depth(depth: int, path: _Path) -> None:
+    if depth > DEPTH_MAX:
+        raise NotCanonical(_written(path), f"is nested deeper than {DEPTH_MAX} levels")
+
+
+def _names(value: dict[Any, Any], path: _Path, *, sort: bool) -> list[str]:
+    for name in value:
+        if type(name) is not str and (not isinstance(name, str) or isinstance(name, enum.Enum)):
+            problem = f"has the key {name!r}, which is not a string"
+            raise NotCanonical(_written(path), problem, fix="use strings as keys")
+    if not sort:
+        return list(value)
+    if "".join(value).isascii():
+        return sorted(value)
+    # Lone surrogates pass here; they are refused, by path, when the key itself is written.
+    return sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+
+
+def _leaf(value: object, path: _Path) -> str:
+    """Write a value that holds no others, or say why it cannot be written."""
     if value is None or isinstance(value, bool):
-        return {None: b"null", True: b"true", False: b"false"}[value]
+        return {None: "null", True: "true", False: "false"}[value]
+    if type(value) not in _PLAIN and isinstance(value, enum.Enum):
+        raise NotCanonical(_written(path), "is an Enum", fix="send its value")
     if isinstance(value, str):
         return _string(value, path)
     if isinstance(value, int):
         if abs(value) > INTEGER_MAX:
             raise NotCanonical(_written(path), "is an integer beyond ±2^53", fix="send it as text")
-        return b"%d" % value
+        return int.__repr__(value)
     if isinstance(value, float):
-        return _float(value, path)
+        if not math.isfinite(value):
+            problem = f"is {value}, which JSON does not have"
+            raise NotCanonical(_written(path), problem, fix="send null")
+        return es6_number(value)
     problem = f"is a {type(value).__name__}, which JSON does not have"
     raise NotCanonical(_written(path), problem, fix="send text or a number")
 
 
-def _write_object(
-    value: dict[object, object], path: _Path, out: list[bytes], *, depth: int, sort: bool
-) -> None:
-    for name in value:
-        if not isinstance(name, str) or isinstance(name, enum.Enum):
-            problem = f"has the key {name!r}, which is not a string"
-            raise NotCanonical(_written(path), problem, fix="use strings as keys")
-    names = [str(name) for name in value]
-    encoded = {name: _string(name, (path, name)) for name in names}
-    if sort:
-        names.sort(key=lambda name: name.encode("utf-16-be"))
-    out.append(b"{")
-    for index, name in enumerate(names):
-        out.append(b"," if index else b"")
-        out.append(encoded[name] + b":")
-        _write(value[name], (path, name), out, depth=depth + 1, sort=sort)
-    out.append(b"}")
-
-
-def _string(value: str, path: _Path) -> bytes:
+def _string(value: str, path: _Path) -> str:
     try:
-        return orjson.dumps(str(value))
-    except TypeError as exc:
+        value.encode()
+    except UnicodeEncodeError as exc:
         problem = "holds half of a surrogate pair"
         raise NotCanonical(_written(path), problem, fix="send well-formed Unicode") from exc
-
-
-def _float(value: float, path: _Path) -> bytes:
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is unequal to itself
-        raise NotCanonical(_written(path), f"is {value}, which JSON does not have", fix="send null")
-    return es6_number(value).encode()
+    # The standard library's escapes are RFC 8785's: the short ones, and \u00xx in lower case.
+    return encode_basestring(value)
 
 
 def es6_number(value: float) -> str:

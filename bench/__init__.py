@@ -1,0 +1,1 @@
+"""Benchmarks: the same work done by Onceward and by its peers, in one run, as ratios."""
