@@ -95,6 +95,14 @@ class NotWritable(StorageError):
     default_fix = "check the owner, the mode and whether the file system is mounted read-only"
 
 
+class WrongPath(StorageError):
+    """The path does not lead to a file that can be used here."""
+
+    code = "INVALID_ARGUMENT"
+    retryable = False
+    default_fix = "name a file, not a directory, a link in its place or a pipe"
+
+
 class FileRefused(StorageError):
     """An earlier fsync of this file failed, so this process trusts it no more."""
 

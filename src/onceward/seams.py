@@ -6,18 +6,26 @@ pass in their own. Nothing outside this module asks the system directly, and a t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import random
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Final, NoReturn, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
-from onceward.errors import DiskFull, FileMissing, FileRefused, NotWritable, StorageError
+from onceward.errors import (
+    DiskFull,
+    FileMissing,
+    FileRefused,
+    NotWritable,
+    StorageError,
+    WrongPath,
+)
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
@@ -135,9 +143,8 @@ class Ids:
         return f"{prefix}_{uuid.UUID(hex=self._randomness.hex(32), version=4)}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileStat:
-    """Which file it is, and how long."""
+class FileStat(NamedTuple):
+    """Which file it is, and how long; a tuple, because several are made for every append."""
 
     #: With `inode`, the file's identity: another file under the same name has another one.
     device: int
@@ -147,7 +154,7 @@ class FileStat:
     @property
     def identity(self) -> tuple[int, int]:
         """Return what stays the same while the file grows."""
-        return (self.device, self.inode)
+        return self[:2]
 
 
 class OpenFile(Protocol):
@@ -200,11 +207,14 @@ class Files(Protocol):
         """Create the directory and its missing parents, each durable before the next."""
 
     def sync_directory(self, path: Path) -> None:
-        """Return once the names in this directory are on disk."""
+        """Return once the names in this directory, and those that lead to it, are on disk."""
 
 
 class SystemFiles:
     """The machine's file system."""
+
+    #: Directories whose way from the root this process knows to be on disk.
+    _anchored: ClassVar[set[tuple[int, int]]] = set()
 
     def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
         """Open for appending and reading; create it readable by its owner only."""
@@ -218,49 +228,40 @@ class SystemFiles:
     def stat(self, path: Path) -> FileStat | None:
         """Return what the name points to now, or None."""
         try:
-            return _file_stat(os.stat(path))  # noqa: PTH116 - a third of pathlib's cost, on every append
+            return _file_stat(os.stat(path))  # noqa: PTH116 - a third of pathlib's cost
         except FileNotFoundError:
             return None
         except OSError as exc:
-            _refuse(exc, path, "look at")
+            raise refusal(exc, path, "look at") from exc
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename over the target."""
-        try:
+        with translated(target, "replace"):
             source.replace(target)
-        except OSError as exc:
-            _refuse(exc, target, "replace")
 
     def remove(self, path: Path) -> None:
         """Unlink."""
-        try:
+        with translated(path, "remove"):
             path.unlink(missing_ok=True)
-        except OSError as exc:
-            _refuse(exc, path, "remove")
 
     def make_directories(self, path: Path) -> None:
         """Create what is missing, from the top, syncing each parent."""
         missing = [level for level in (path, *path.parents) if not level.is_dir()]
         for level in reversed(missing):
-            try:
+            with translated(level, "create"):
                 level.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-            except OSError as exc:
-                _refuse(exc, level, "create")
             self.sync_directory(level.parent)
 
     def sync_directory(self, path: Path) -> None:
-        """Fsync the directory."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as exc:
-            _refuse(exc, path, "open")
-        try:
-            os.fsync(descriptor)
-        except OSError as exc:
-            if exc.errno != errno.EINVAL:  # Some file systems keep no directories to sync.
-                _refuse(exc, path, "sync")
-        finally:
-            os.close(descriptor)
+        """Fsync the directory and, the first time, those above it."""
+        identity = _sync_directory(path)
+        if identity in self._anchored:
+            return
+        # Whoever made them may have died before it synced them.
+        for above in path.resolve().parents:
+            with contextlib.suppress(NotWritable):  # We may pass through it, but not open it.
+                _sync_directory(above)
+        self._anchored.add(identity)
 
 
 class _SystemFile:
@@ -273,15 +274,13 @@ class _SystemFile:
         self._path = path
         try:
             self._descriptor = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
-        except FileNotFoundError as exc:
-            message = f"{path} does not exist"
-            raise FileMissing(message, path=str(path)) from exc
         except OSError as exc:
-            _refuse(exc, path, "open")
-        if self._refused and self.stat().identity in self._refused:
+            raise refusal(exc, path, "open") from exc
+        try:
+            self._check_trusted()
+        except FileRefused:
             self.close()
-            message = f"an earlier fsync of {path} failed; this process trusts it no more"
-            raise FileRefused(message, path=str(path))
+            raise
 
     def stat(self) -> FileStat:
         return _file_stat(os.fstat(self._descriptor))
@@ -290,53 +289,104 @@ class _SystemFile:
         try:
             return os.pread(self._descriptor, size, offset)
         except OSError as exc:
-            _refuse(exc, self._path, "read")
+            raise refusal(exc, self._path, "read") from exc
 
     def write(self, data: bytes) -> int:
+        self._check_trusted()
         try:
             return os.write(self._descriptor, data)
         except OSError as exc:
-            _refuse(exc, self._path, "write to")
+            raise refusal(exc, self._path, "write to") from exc
 
     def truncate(self, size: int) -> None:
-        try:
+        with translated(self._path, "truncate"):
             os.ftruncate(self._descriptor, size)
-        except OSError as exc:
-            _refuse(exc, self._path, "truncate")
 
     def lock(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as exc:
+            raise refusal(exc, self._path, "lock") from exc
 
     def unlock(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def sync(self) -> None:
+        self._check_trusted()
         try:
             os.fdatasync(self._descriptor)
         except OSError as exc:
             self._refused.add(self.stat().identity)
-            message = f"fsync of {self._path} failed: {exc.strerror}"
-            raise FileRefused(message, path=str(self._path)) from exc
+            raise sync_failure(exc, self._path) from exc
 
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def _check_trusted(self) -> None:
+        if self._refused and self.stat().identity in self._refused:
+            raise distrust(self._path)
+
 
 def _file_stat(found: os.stat_result) -> FileStat:
-    return FileStat(device=found.st_dev, inode=found.st_ino, size=found.st_size)
+    return FileStat(found.st_dev, found.st_ino, found.st_size)
 
+
+def _sync_directory(path: Path) -> tuple[int, int]:
+    with translated(path, "open"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as exc:
+        if exc.errno != errno.EINVAL:  # Some file systems keep no directories to sync.
+            raise refusal(exc, path, "sync") from exc
+    finally:
+        identity = _file_stat(os.fstat(descriptor)).identity
+        os.close(descriptor)
+    return identity
+
+
+# --- how the system's refusals become ours; test doubles of Files use the same ------------------
 
 _KINDS: Final[dict[int, type[StorageError]]] = {
+    errno.ENOENT: FileMissing,
     errno.ENOSPC: DiskFull,
     errno.EDQUOT: DiskFull,
     errno.EROFS: NotWritable,
     errno.EACCES: NotWritable,
     errno.EPERM: NotWritable,
+    errno.EISDIR: WrongPath,
+    errno.ENOTDIR: WrongPath,
+    errno.EEXIST: WrongPath,
+    errno.ELOOP: WrongPath,
+    errno.ENAMETOOLONG: WrongPath,
+    errno.ESPIPE: WrongPath,
 }
 
 
-def _refuse(exc: OSError, path: Path, doing: str) -> NoReturn:
-    """Translate the system's refusal once, here, into one of ours."""
+def refusal(exc: OSError, path: Path, doing: str) -> StorageError:
+    """Return our error for what the system answered."""
     kind = _KINDS.get(exc.errno or 0, StorageError)
     message = f"cannot {doing} {path}: {exc.strerror or exc}"
-    raise kind(message, path=str(path)) from exc
+    if kind is FileMissing and doing == "open":
+        message = f"{path} does not exist"
+    return kind(message, path=str(path))
+
+
+@contextlib.contextmanager
+def translated(path: Path, doing: str) -> Iterator[None]:
+    """Turn the system's refusals into ours."""
+    try:
+        yield
+    except OSError as exc:
+        raise refusal(exc, path, doing) from exc
+
+
+def sync_failure(exc: OSError, path: Path) -> FileRefused:
+    """Return the error for an fsync that failed, which is final for that file."""
+    return FileRefused(f"fsync of {path} failed: {exc.strerror or exc}", path=str(path))
+
+
+def distrust(path: Path) -> FileRefused:
+    """Return the error for a file whose fsync failed earlier."""
+    message = f"an earlier fsync of {path} failed; this process trusts it no more"
+    return FileRefused(message, path=str(path))

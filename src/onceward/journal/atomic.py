@@ -20,7 +20,8 @@ def write(path: str | PathLike[str], data: bytes, *, files: Files | None = None)
     target, disk = Path(path), files or SystemFiles()
     temporary = target.with_name(f".{target.name}.tmp")
     # A link planted in its place must not lead us to write somewhere else.
-    with closing(open_locked(temporary, disk, follow_links=False)) as file:
+    opened, _ = open_locked(temporary, disk, follow_links=False)
+    with closing(opened) as file:
         crash_point("atomic.write.after_open")
         file.truncate(0)
         rest = memoryview(data)

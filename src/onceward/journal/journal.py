@@ -29,7 +29,7 @@ from onceward.journal.scan import Filter, check_limit, check_match, check_wait, 
 from onceward.journal.verify import verify_file
 from onceward.journal.watch import Watch
 from onceward.keys import compact_json
-from onceward.seams import Clock, Files, OpenFile, SystemClock, SystemFiles
+from onceward.seams import Clock, Files, FileStat, OpenFile, SystemClock, SystemFiles
 
 #: One append is one write, and the kernel takes at most 2 GiB in one.
 APPEND_BYTES_MAX: Final = 1024**3
@@ -62,8 +62,8 @@ class Journal:
         self._sync = sync
         self._files = files or SystemFiles()
         self._clock = clock or SystemClock()
-        #: Which file is known to be on disk, name included, and up to where.
-        self._durable: tuple[tuple[int, int], int] | None = None
+        #: Which file's name is known to be on disk.
+        self._named: tuple[int, int] | None = None
 
     def append(self, record: Mapping[str, object], *more: Mapping[str, object]) -> Appended:
         """Add one or more records in one write, all of them on disk when this returns.
@@ -80,10 +80,10 @@ class Journal:
             message = f"records: {len(lines)} bytes are more than one append takes"
             fix = f"append at most {APPEND_BYTES_MAX} bytes at once"
             raise InvalidArgument(message, fix=fix, field="records")
-        with closing(open_locked(self.path, self._files)) as file:
-            stat = file.stat()
-            is_torn = stat.size > 0 and file.read(stat.size - 1, 1) != b"\n"
-            start = stat.size + is_torn
+        file, before = open_locked(self.path, self._files)
+        try:
+            is_torn = before.size > 0 and file.read(before.size - 1, 1) != b"\n"
+            start = before.size + is_torn
             crash_point("journal.append.before_write")
             # A newline of our own ends a line whose writer died: it is skipped, ours stays whole.
             self._write(file, b"\n" + lines if is_torn else lines)
@@ -91,14 +91,15 @@ class Journal:
             # The kernel groups the syncs of those who wait for it, if the lock does not.
             file.unlock()
             crash_point("journal.append.after_unlock")
-            end = start + len(lines)
             try:
-                self._make_durable(file, stat.identity, end)
+                self._make_durable(file, before)
             except StorageError as exc:
                 message = f"the record is in {self.path} but may not be on disk: {exc.message}"
                 raise OutcomeUnknown(message, fix=exc.fix, path=str(self.path)) from exc
             crash_point("journal.append.before_return")
-            return Appended(start=str(start), end=str(end))
+            return Appended(start=str(start), end=str(start + len(lines)))
+        finally:
+            file.close()
 
     def read(
         self,
@@ -136,7 +137,7 @@ class Journal:
             items, position = scan(file, start, stat.size, wanted, entries)
             crash_point("journal.read.before_sync")
             if position > start:
-                self._make_durable(file, stat.identity, position)
+                self._make_durable(file, stat)
             crash_point("journal.read.before_return")
             place = place_tag(file, stat, position)
             return Page(items=items, next_cursor=str(position), tag=place)
@@ -171,7 +172,7 @@ class Journal:
         with closing(opened) as file:
             stat = file.stat()
             position = last_line_end(file, stat.size)
-            self._make_durable(file, stat.identity, position)
+            self._make_durable(file, stat)
             return str(position), place_tag(file, stat, position)
 
     def verify(self) -> Verification:
@@ -186,18 +187,18 @@ class Journal:
             fix = "free some space, then look for the record before appending it again"
             raise OutcomeUnknown(message, fix=fix, path=str(self.path))
 
-    def _make_durable(self, file: OpenFile, identity: tuple[int, int], end: int) -> None:
-        """Return once this file's name, and its bytes before `end`, are on disk."""
+    def _make_durable(self, file: OpenFile, before: FileStat) -> None:
+        """Return once the content and the name of this file are on disk.
+
+        A file that was empty before may have been removed and made anew under the same number.
+        """
         if not self._sync:
-            return
-        known, known_end = self._durable or (None, 0)
-        if known == identity and end <= known_end:
             return
         file.sync()
         crash_point("journal.durable.after_sync")
-        if known != identity:
+        if before.identity != self._named or before.size == 0:
             self._files.sync_directory(self.path.parent)
-        self._durable = (identity, end)
+            self._named = before.identity
 
 
 def _line(index: int, record: object) -> bytes:

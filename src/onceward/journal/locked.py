@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from onceward.errors import FileMissing, StorageError
-from onceward.seams import Files, OpenFile
+from onceward.seams import Files, FileStat, OpenFile
 
 #: How often the file may be replaced while we wait for its lock before we give up.
 REOPEN_COUNT_MAX: Final = 1000
 
 
-def open_locked(path: Path, files: Files, *, follow_links: bool = True) -> OpenFile:
+def open_locked(
+    path: Path, files: Files, *, follow_links: bool = True
+) -> tuple[OpenFile, FileStat]:
     """Open `path` for appending, created with its directories where missing, and lock it.
 
     The lock lies on the file, not on its name: whoever got it may find that the name points to
@@ -25,9 +27,9 @@ def open_locked(path: Path, files: Files, *, follow_links: bool = True) -> OpenF
             files.make_directories(path.parent)
             continue
         file.lock()
-        current = files.stat(path)
-        if current is not None and current.identity == file.stat().identity:
-            return file
+        found, current = file.stat(), files.stat(path)
+        if current is not None and current.identity == found.identity:
+            return file, found
         file.close()
     message = f"{path} is being replaced over and over"
     raise StorageError(message, fix="find out who else replaces it", path=str(path))

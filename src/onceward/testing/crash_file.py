@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import errno
 import random
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from onceward.errors import FileRefused
-from onceward.seams import FileStat, _refuse  # private, but both file systems translate alike
+from onceward.seams import FileStat, sync_failure, translated
 from onceward.testing.disk import Inode, Truncate, Write, os_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from onceward.testing.disk import Directory
@@ -109,8 +106,7 @@ class CrashFile:
             self._inode.lose(random.Random(fault.seed))
             self._process.refused.add(self._inode)
             cause = os_error(fault.error)
-            message = f"fsync of {self._path} failed: {cause.strerror}"
-            raise FileRefused(message, path=str(self._path)) from cause
+            raise sync_failure(cause, self._path) from cause
 
     def close(self) -> None:
         """Give the descriptor back, and any lock with it."""
@@ -130,12 +126,3 @@ def file_stat(node: Inode | Directory) -> FileStat:
     """Return identity and size; a directory has none to speak of."""
     size = len(node.content) if isinstance(node, Inode) else 0
     return FileStat(device=DEVICE, inode=node.number, size=size)
-
-
-@contextmanager
-def translated(path: Path, doing: str) -> Iterator[None]:
-    """Turn the system's refusals into ours, as the machine's file system does."""
-    try:
-        yield
-    except OSError as exc:
-        _refuse(exc, path, doing)

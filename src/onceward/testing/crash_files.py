@@ -7,10 +7,10 @@ operation fails. Which disks a crash may leave behind is decided in `crash_state
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from onceward.errors import FileMissing
-from onceward.testing.crash_file import CrashFile, file_stat, translated
+from onceward.seams import translated
+from onceward.testing.crash_file import CrashFile, file_stat
 from onceward.testing.crash_states import STATES_MAX, Snapshot
 from onceward.testing.disk import Directory, Disk, Inode, os_error
 from onceward.testing.process import Fault, Process
@@ -63,10 +63,7 @@ class CrashFiles:
         """Open for appending and reading; create it when missing. There are no links here."""
         del follow_links
         with self._disk.mutex, translated(path, "open"):
-            try:
-                directory, name, node = self._disk.place(path)
-            except FileNotFoundError as exc:
-                _missing(path, exc)
+            directory, name, node = self._disk.place(path)
             if node is None:
                 self._process.begin_or_raise("create", str(path))
                 node = self._disk.new_inode()
@@ -76,11 +73,7 @@ class CrashFiles:
     def open_read(self, path: Path) -> OpenFile:
         """Open for reading; raise FileMissing when it is not there."""
         with self._disk.mutex, translated(path, "open"):
-            try:
-                node = self._disk.find(path)
-            except FileNotFoundError as exc:
-                _missing(path, exc)
-            return self._open(path, node, writable=False)
+            return self._open(path, self._disk.find(path), writable=False)
 
     def stat(self, path: Path) -> FileStat | None:
         """Return what the name points to now, or None."""
@@ -138,15 +131,24 @@ class CrashFiles:
             self.sync_directory(level.parent)
 
     def sync_directory(self, path: Path) -> None:
-        """Make the names in this directory durable."""
+        """Make the names in this directory durable and, the first time, those that lead to it."""
         with self._disk.mutex:
-            with translated(path, "open"):
-                directory = self._disk.find(path)
-                if not isinstance(directory, Directory):
-                    raise os_error(errno.ENOTDIR)
-            with translated(path, "sync"):
-                self._process.begin_or_raise("sync_directory", str(path))
-                self._disk.sync_names(directory.number)
+            number = self._sync_names(path)
+            if number in self._process.anchored:
+                return
+            for above in path.parents:
+                self._sync_names(above)
+            self._process.anchored.add(number)
+
+    def _sync_names(self, path: Path) -> int:
+        with translated(path, "open"):
+            directory = self._disk.find(path)
+            if not isinstance(directory, Directory):
+                raise os_error(errno.ENOTDIR)
+        with translated(path, "sync"):
+            self._process.begin_or_raise("sync_directory", str(path))
+            self._disk.sync_names(directory.number)
+        return directory.number
 
     # --- the end of the world -------------------------------------------------------------------
 
@@ -203,8 +205,3 @@ class CrashFiles:
             return isinstance(self._disk.find(path), Directory)
         except OSError:
             return False
-
-
-def _missing(path: Path, cause: OSError) -> NoReturn:
-    message = f"{path} does not exist"
-    raise FileMissing(message, path=str(path)) from cause

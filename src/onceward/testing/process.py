@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from onceward.crash import Crashed
-from onceward.errors import FileRefused
+from onceward.seams import distrust
 from onceward.testing.disk import os_error
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Process:
         self.on_operation: Callable[[str, int], None] | None = None
         self.refused: set[Inode] = set()
         self.locked: set[Inode] = set()
+        #: Directories whose way from the root this process has synced.
+        self.anchored: set[int] = set()
         self._faults: list[Fault] = []
         self._operations = 0
         self._dead = False
@@ -87,8 +89,7 @@ class Process:
     def check_trusted(self, inode: Inode, path: Path) -> None:
         """Refuse a file that failed to sync in this process."""
         if inode in self.refused:
-            message = f"an earlier fsync of {path} failed; this process trusts it no more"
-            raise FileRefused(message, path=str(path))
+            raise distrust(path)
 
     def check_alive(self) -> None:
         """Do nothing more once killed, whatever the code's `finally` clauses try."""

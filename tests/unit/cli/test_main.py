@@ -1,0 +1,137 @@
+"""The command line as a whole: help, version, errors and exit codes."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from tests.unit.cli.conftest import Run
+
+from onceward.cli import doctor, keys
+from onceward.cli.main import app
+from onceward.version import __version__
+
+
+def commands(
+    group: Any = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, with the words that lead to it."""
+    group = group or typer.main.get_command(app)
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands())
+
+
+def test_version(run: Run) -> None:
+    """The version is one line."""
+    ran = run("--version")
+    assert (ran.code, ran.out) == (0, f"onceward {__version__}\n")
+
+
+@pytest.mark.parametrize("words", [(), ("keys",), ("journal",), ("keys", "stable")])
+def test_a_group_alone_shows_its_help(run: Run, words: tuple[str, ...]) -> None:
+    """Whoever does not know what to type is told."""
+    ran = run(*words)
+    assert ran.code == 0
+    assert "Usage:" in ran.out
+    assert "Commands" in ran.out
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_and_takes_json(
+    run: Run, words: tuple[str, ...]
+) -> None:
+    """A command explains itself by example, and speaks JSON to machines."""
+    ran = run(*words, "--help")
+    assert ran.code == 0
+    assert "Example: onceward" in " ".join(ran.out.split())
+    options = itertools.chain.from_iterable(param.opts for param in COMMANDS[words].params)
+    assert "--json" in list(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("bogus",), "No such command 'bogus'"),
+        (("keys", "bogus"), "No such command 'bogus'"),
+        (("keys", "ik"), "Missing option"),
+        (("keys", "canonical"), "Missing argument"),
+        (("journal", "poll", "x", "--limit", "many"), "limit"),
+        (("keys", "canonical", "1", "--bogus"), "No such option"),
+    ],
+)
+def test_bad_usage_is_exit_2_with_a_fix(run: Run, words: tuple[str, ...], says: str) -> None:
+    """Wrong words: what is wrong, and where to read how it is right."""
+    ran = run(*words)
+    assert ran.code == 2
+    assert ran.out == ""
+    error, fix = ran.err.splitlines()
+    assert error.startswith("error: ")
+    assert says in error
+    assert fix.startswith("fix: see `onceward")
+
+
+def test_errors_are_json_for_machines(run: Run) -> None:
+    """With --json an error has the one shape that errors have everywhere."""
+    ran = run("keys", "canonical", "{", "--json")
+    assert ran.code == 2
+    error = json.loads(ran.err)["error"]
+    assert error["code"] == "INVALID_JSON"
+    assert error["context"]["fix"]
+
+
+def test_a_bug_is_told_without_a_trace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error inside Onceward says how to learn more, and is exit 1."""
+    monkeypatch.delenv("ONCEWARD_DEBUG", raising=False)
+    monkeypatch.setattr(keys, "json_argument", lambda *_: 1 / 0)
+    ran = run("keys", "canonical", "1")
+    assert ran.code == 1
+    assert ran.err.startswith("error: ZeroDivisionError")
+    assert "ONCEWARD_DEBUG=1" in ran.err
+
+
+def test_control_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupting a command is not an error message."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keys, "json_argument", interrupt)
+    ran = run("keys", "canonical", "1")
+    assert (ran.code, ran.err.strip()) == (130, "")
+
+
+def test_doctor_finds_this_machine_fit(run: Run) -> None:
+    """Every check is listed; a machine that runs the tests passes."""
+    ran = run("doctor", "--json")
+    assert ran.code == 0
+    names = {check["name"] for check in ran.json["checks"]}
+    assert {"python", "sqlite", "fsync", "disk", "permissions", "clock", "port"} <= names
+    for line in run("doctor").out.splitlines():
+        assert line.split()[0] in ("ok", "warn", "fail", "fix:")
+
+
+def test_doctor_fails_where_nothing_can_be_written(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home that cannot be written fails, with what to do."""
+    monkeypatch.setenv("ONCEWARD_HOME", "/proc/nowhere")
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "fix: set ONCEWARD_HOME" in ran.out
+
+
+def test_doctor_refuses_an_old_sqlite(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SQLite with the WAL-reset bug fails."""
+    monkeypatch.setattr(doctor, "SQLITE_VERSION_MIN", (99, 0, 0))
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "can corrupt a WAL file" in ran.out

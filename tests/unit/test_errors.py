@@ -1,0 +1,85 @@
+"""All errors are one tree, and each carries enough to act on."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+
+import pytest
+
+from onceward import errors
+from onceward.errors import DiskFull, InvalidCursor, NotCanonical, OncewardError, StorageError
+
+CLASSES = [
+    found
+    for _, found in inspect.getmembers(errors, inspect.isclass)
+    if found.__module__ == errors.__name__
+]
+#: Those that can be made without saying anything.
+PLAIN = [kind for kind in CLASSES if kind.__init__ is OncewardError.__init__]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_belongs_to_the_tree(kind: type[OncewardError]) -> None:
+    """One `except OncewardError` catches them all."""
+    assert issubclass(kind, OncewardError)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_explains_itself(kind: type[OncewardError]) -> None:
+    """Each class has a docstring of its own, whose first line is a sentence."""
+    assert re.fullmatch(r"[A-Z].*\S\.", (vars(kind)["__doc__"] or "").splitlines()[0])
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_has_an_upper_case_code(kind: type[OncewardError]) -> None:
+    """Codes are API: capitals and underscores."""
+    assert re.fullmatch(r"[A-Z]+(_[A-Z]+)*", kind.code)
+    assert isinstance(kind.retryable, bool)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_default_message_is_the_docstring(kind: type[OncewardError]) -> None:
+    """Raised without a message, an error says what its class is about."""
+    error = kind()
+    assert error.message == str(error) == (kind.__doc__ or "").splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_errors_leave_the_system_in_one_shape(kind: type[OncewardError]) -> None:
+    """Code, message and context, under the key `error`."""
+    assert kind("Gone.", fix="look", line=3).to_dict() == {
+        "error": {"code": kind.code, "message": "Gone.", "context": {"fix": "look", "line": 3}}
+    }
+
+
+def test_plain_facts_can_be_sent_as_json() -> None:
+    """What `to_dict` returns goes over the wire as it is."""
+    error = StorageError("Broken.", path="/log", errno=5)
+    assert json.loads(json.dumps(error.to_dict()))["error"]["context"] == {
+        "path": "/log",
+        "errno": 5,
+    }
+
+
+def test_fix_of_the_class_is_used_unless_the_raiser_knows_better() -> None:
+    """An error that knows what to do says so; one that does not has no empty advice."""
+    assert DiskFull().context == {"fix": DiskFull.default_fix}
+    assert DiskFull(fix="delete the logs").fix == "delete the logs"
+    assert InvalidCursor().fix == 'reset `since` to "0"'
+    assert StorageError().context == {}
+
+
+def test_not_canonical_names_the_place() -> None:
+    """The path is in the message, in the context and on the error."""
+    error = NotCanonical("inputs.items[3].price", "NaN is not JSON", fix="send null")
+    assert error.path == "inputs.items[3].price"
+    assert str(error) == "inputs.items[3].price: NaN is not JSON"
+    assert error.to_dict() == {
+        "error": {
+            "code": "INVALID_ARGUMENT",
+            "message": "inputs.items[3].price: NaN is not JSON",
+            "context": {"fix": "send null", "path": "inputs.items[3].price"},
+        }
+    }
