@@ -1,0 +1,38 @@
+"""The examples: small programs a user would write, executed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from onceward.journal import Journal
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+TESTED = {"command_keys.py", "durable_poller.py"}
+
+
+def run(example: str, *words: str | Path) -> str:
+    command = [sys.executable, "-W", "error", EXAMPLES / example, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_example_is_tested() -> None:
+    """An example that nobody runs is a promise that nobody keeps."""
+    assert {path.name for path in EXAMPLES.glob("*.py")} == TESTED
+
+
+def test_durable_poller_gives_each_record_once(tmp_path: Path) -> None:
+    """Run, append, run again: what was printed before is not printed again."""
+    path = tmp_path / "feedback.jsonl"
+    Journal(path).append({"id": "fb_1"}, {"id": "fb_2"})
+    assert run("durable_poller.py", path) == "fb_1\nfb_2\n"
+    assert run("durable_poller.py", path) == ""
+    Journal(path).append({"id": "fb_3"})
+    assert run("durable_poller.py", path) == "fb_3\n"
+
+
+def test_command_keys_tells_a_retry_from_a_second_round() -> None:
+    """The retry is the same work; the second round is not, and the example says where."""
+    lines = run("command_keys.py").splitlines()
+    assert lines[0] == "retry is the same work: True"
+    assert "second round differs in inputs.round" in lines
+    assert lines[-1].startswith("careful: inputs.request_id")
