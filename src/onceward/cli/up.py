@@ -6,6 +6,7 @@ import contextlib
 import errno
 import ipaddress
 import json
+import logging
 import os
 import re
 import signal
@@ -170,6 +171,7 @@ def _serve(
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     server = uvicorn.Server(config)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
 
     def stop() -> None:
         server.should_exit = True
@@ -178,6 +180,13 @@ def _serve(
     # it finds then must be harmless.
     with _on_stop(stop):
         asyncio.run(_run(server, listener, url, token, announce))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Keep the trace of a request that was cut off on purpose out of the log."""
+    import asyncio
+
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 async def _run(

@@ -1,0 +1,328 @@
+"""`onceward up` as a process: what it prints, what it serves, what it refuses, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from onceward.cli.up import _open_browser, _run
+from onceward.errors import Internal
+from onceward.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "onceward", "up"]
+STOP_SECONDS_MAX = 2
+
+
+class Running:
+    """A server under test, and where it is."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.line = process.stdout.readline()
+        assert self.line, process.communicate()
+
+    @property
+    def url(self) -> str:
+        url: str = json.loads(self.line)["url"]
+        return url
+
+    @property
+    def address(self) -> str:
+        return self.url.removeprefix("http://")
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        with httpx.Client(base_url=self.url, trust_env=False) as client:
+            return client.get(path, **options)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
+        """Ask it to stop and return its exit code, the rest of its stdout, and its stderr."""
+        self.process.send_signal(how)
+        out, err = self.process.communicate(timeout=STOP_SECONDS_MAX)
+        return self.process.returncode, out, err
+
+
+@contextlib.contextmanager
+def up(*arguments: str, **options: Any) -> Iterator[Running]:
+    """Start the server, wait until it says where it is, and leave nothing behind."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*COMMAND, *arguments], **{**pipes, **options}) as process:
+        try:
+            yield Running(process)
+        finally:
+            process.kill()
+
+
+def refused(*arguments: str) -> str:
+    """Run a command that must be refused as bad usage, and return what it said."""
+    command = [*COMMAND, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert second.startswith("fix: ")
+    return done.stderr
+
+
+def test_it_serves_the_page_and_its_health() -> None:
+    """When the address is printed, the server really answers there."""
+    with up("--port", "0", "--json") as server:
+        page = server.get("/")
+        assert page.status_code == 200
+        assert "nothing is lost" in page.text
+        assert "server" not in page.headers
+        assert server.get("/healthz").json() == {"status": "ok", "version": __version__}
+        assert server.get("/", headers={"host": "evil.test"}).status_code == 421
+        assert server.get("/nope").json()["error"]["code"] == "NOT_FOUND"
+
+
+def test_json_is_one_line_for_machines() -> None:
+    """Standard output is a single line with url and session, from start to end."""
+    with up("--port", "0", "--json") as server:
+        told = json.loads(server.line)
+        assert list(told) == ["url", "sessionId"]
+        assert told["url"].startswith("http://127.0.0.1:")
+        assert told["sessionId"].startswith("lab_")
+        assert server.stop() == (0, "", "stopped\n")
+
+
+def test_people_read_where_it_is_and_how_to_stop_it() -> None:
+    """Without --json the one line is a sentence."""
+    with up("--port", "0", "--no-open") as server:
+        assert server.line.startswith(f"Onceward {__version__} is at http://127.0.0.1:")
+        assert "Ctrl-C" in server.line
+        assert server.stop() == (0, "", "stopped\n")
+
+
+def test_without_a_port_the_next_free_one_is_taken() -> None:
+    """A second server on the same machine starts beside the first, and says so."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # somebody else holds it already: as good
+            stack.enter_context(socket.create_server(("127.0.0.1", 3939)))
+        server = stack.enter_context(up("--json"))
+        assert 3939 < int(server.address.rpartition(":")[2]) <= 3989
+        assert server.get("/healthz").status_code == 200
+        assert "port 3939 is taken" in server.stop()[2]
+
+
+def test_a_taken_port_that_was_asked_for_is_an_error() -> None:
+    """Whoever names a port gets that port or an explanation."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert f"port {port} on 127.0.0.1 is taken" in refused("--port", str(port))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--host", "0.0.0.0"], "--allow-external"),
+        (["--host", "::"], "--allow-external"),
+        (["--host", "192.168.0.7"], "--allow-external"),
+        (["--host", "example.test"], "--allow-external"),
+        (["--host", ""], "--allow-external"),
+        (["--allow-host", "lab.example"], "--allow-external"),
+        (["--allow-external", "--host", ""], "without a port"),
+        (["--allow-external", "--allow-host", "lab.example:80"], "without a port"),
+        (["--allow-external", "--host", "192.0.2.1"], "--host"),
+        (["--allow-external", "--host", "no-such-host.invalid"], "--host"),
+        (["--port", "65536"], "65535"),
+        (["--port", "-1"], "65535"),
+    ],
+)
+def test_what_cannot_or_should_not_be_served_is_refused(arguments: list[str], hint: str) -> None:
+    """Another machine is let in only on purpose, and nonsense is explained."""
+    assert hint in refused("--no-open", *arguments)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_when_asked_whatever_is_connected(how: signal.Signals) -> None:
+    """An idle connection, half a request and a silent one delay nothing; the exit code is 0."""
+    with up("--port", "0", "--json") as server, contextlib.ExitStack() as stack:
+        idle = stack.enter_context(contextlib.closing(http.client.HTTPConnection(server.address)))
+        idle.request("GET", "/healthz")
+        assert idle.getresponse().read()
+        host, port = server.address.split(":")
+        for sent in (b"", b"GET / HTT", b"GET /healthz HTTP/1.1\r\nHost: x\r\n"):
+            connection = stack.enter_context(socket.create_connection((host, int(port))))
+            connection.sendall(sent)
+        assert server.stop(how) == (0, "", "stopped\n")
+
+
+def test_it_stops_when_asked_though_a_client_reads_nothing() -> None:
+    """Whoever asks and asks and never takes an answer is cut off, without a trace in the log."""
+    with up("--port", "0", "--json") as server, socket.socket() as client:
+        host, port = server.address.split(":")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((host, int(port)))
+        client.setblocking(False)
+        requests = f"GET / HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode() * 1000
+        while select.select([], [client], [], 0.5)[1]:  # until the server takes no more
+            client.send(requests)
+        code, out, err = server.stop()
+        assert (code, out) == (0, "")
+        assert "Traceback" not in err
+        assert err.endswith("stopped\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly_while_it_is_still_starting(tmp_path: Path, how: signal.Signals) -> None:
+    """Somebody who changes their mind at once sees no traceback either."""
+    slow = "import signal\nprint('starting', flush=True)\nsignal.pause()\n"
+    (tmp_path / "uvicorn.py").write_text(slow)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    with up("--port", "0", "--json", env={**os.environ, "PYTHONPATH": path}) as server:
+        assert server.line == "starting\n"
+        assert server.stop(how) == (0, "", "stopped\n")
+
+
+def test_an_address_that_does_not_answer_is_not_announced() -> None:
+    """The address is printed after the server has answered there, and not otherwise."""
+
+    class Broken:
+        def __init__(self) -> None:
+            self.stopped = asyncio.Event()
+
+        @property
+        def should_exit(self) -> bool:
+            return self.stopped.is_set()
+
+        @should_exit.setter
+        def should_exit(self, _value: bool) -> None:
+            self.stopped.set()
+
+        async def serve(self, sockets: list[socket.socket]) -> None:
+            async with await asyncio.start_server(self.fail, sock=sockets[0]), asyncio.timeout(9):
+                await self.stopped.wait()
+
+        async def fail(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
+            writer.close()
+
+    announced: list[bool] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server: Any = Broken()
+        run = _run(server, listener, "http://127.0.0.1:1", "tok_1", lambda: announced.append(True))
+        with pytest.raises(Internal, match="does not answer"):
+            asyncio.run(run)
+    assert announced == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "::1"])
+def test_other_loopback_addresses_are_served_under_their_own_name(host: str) -> None:
+    """The printed address is one that the gate lets in."""
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback address")
+    with up("--port", "0", "--json", "--host", host) as server:
+        assert (f"[{host}]" if ":" in host else host) in server.url
+        assert server.get("/healthz").status_code == 200
+
+
+def _has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+def test_external_mode_asks_everybody_for_the_token() -> None:
+    """The token is told once, on stderr; it opens the door, and a browser keeps a cookie."""
+    arguments = ["--host", "0.0.0.0", "--allow-external", "--allow-host", "lab.example"]
+    with up("--port", "0", "--json", *arguments) as server:
+        assert server.process.stderr is not None
+        token = server.process.stderr.readline().removeprefix("token: ").strip()
+        assert token.startswith("tok_")
+        assert token not in server.line
+        link = server.process.stderr.readline().strip()
+        assert link == f"open {server.url}/?token={token}"
+
+        assert server.get("/healthz").status_code == 401
+        bearer = {"authorization": f"Bearer {token}"}
+        assert server.get("/healthz", headers=bearer).status_code == 200
+        named = {**bearer, "host": "lab.example"}
+        assert server.get("/healthz", headers=named).status_code == 200
+        assert server.get("/healthz", headers={**bearer, "host": "evil.test"}).status_code == 421
+
+        with httpx.Client(base_url=server.url, trust_env=False) as browser:
+            first = browser.get("/", params={"token": token})
+            assert (first.status_code, first.headers["location"]) == (303, "/")
+            assert browser.get("/").status_code == 200
+            assert browser.post("/healthz").status_code == 401
+        assert token not in server.stop()[2]
+
+
+@pytest.mark.parametrize("opener", ["cat >/dev/null; exit 1", "kill -9 $$"])
+def test_a_browser_that_fails_does_not_matter(tmp_path: Path, opener: str) -> None:
+    """On a terminal the page is opened; when that fails, the server goes on."""
+    called = tmp_path / "called"
+    os.mkfifo(called)
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {called}\n{opener}\n')
+    script.chmod(0o700)
+    master, slave = pty.openpty()
+    environment = {**os.environ, "BROWSER": f"{script} %s"}
+    arguments = [*COMMAND, "--port", "0"]
+    with (
+        os.fdopen(master) as terminal,
+        subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            env=environment,
+        ) as process,
+    ):
+        os.close(slave)
+        try:
+            line = terminal.readline()
+            url = called.read_text().strip()  # waits for the opener
+            assert f" {url} " in line
+            assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=STOP_SECONDS_MAX)[1] == b"stopped\n"
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+def test_an_opener_that_raises_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that goes wrong inside the opener gets out of it."""
+    called: list[str] = []
+
+    def broken(url: str) -> None:
+        called.append(url)
+        raise RuntimeError
+
+    monkeypatch.setattr("webbrowser.open", broken)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("BROWSER", "some")
+    before = set(threading.enumerate())
+    _open_browser("http://127.0.0.1:1")
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert called == ["http://127.0.0.1:1"]
+
+
+@pytest.mark.parametrize("module", ["onceward", "onceward.cli", "onceward.cli.up"])
+def test_importing_does_not_load_a_web_server(module: str) -> None:
+    """Who uses the library or asks for help does not wait for FastAPI."""
+    code = f"import sys, {module}; print({{'fastapi', 'starlette', 'uvicorn'}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

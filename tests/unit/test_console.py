@@ -1,0 +1,352 @@
+"""The console behind the gate: every route, present and future, is held to every rule."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel
+
+from onceward import errors
+from onceward.console import build_app
+from onceward.console.failures import wire_errors
+from onceward.gate import CSP, RESPONSE_HEADERS, Gate, GateSettings
+from onceward.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+PORT = 3939
+TOKEN = "tok_6f1c2a7e"
+OURS = f"http://127.0.0.1:{PORT}"
+METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
+SAFE = {"GET", "HEAD", "OPTIONS"}
+
+
+def ask(
+    app: ASGIApp,
+    method: str,
+    path: str,
+    headers: dict[str, str] | None = None,
+    content: bytes | None = None,
+    **settings: Any,
+) -> httpx.Response:
+    """Send one request through a gate to the application."""
+    gate = Gate(app, settings=GateSettings(port=PORT, token=TOKEN, **settings))
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(gate, raise_app_exceptions=True)
+        async with httpx.AsyncClient(transport=transport, base_url=OURS) as client:
+            return await client.request(method, path, headers=headers, content=content)
+
+    return asyncio.run(send())
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    """Return the error, having checked its shape."""
+    shape = response.json()
+    assert list(shape) == ["error"]
+    error: dict[str, Any] = shape["error"]
+    assert list(error) == ["code", "message", "context"]
+    assert error["context"]["fix"]
+    return error
+
+
+def addresses(app: FastAPI) -> dict[str, set[str]]:
+    """Return every address of the application, parameters filled in, with its methods."""
+    found: dict[str, set[str]] = {}
+    for route in iter_route_contexts(app.routes):
+        assert route.path is not None, f"{route}: a mounted application needs a walk of its own"
+        assert route.methods is not None, f"{route}: a websocket needs a walk of its own"
+        path = route.path.replace("{name}", "console.css")
+        assert "{" not in path, f"{route.path}: say here what to fill in"
+        found.setdefault(path, set()).update(route.methods)
+    return found
+
+
+def walk() -> Iterator[tuple[str, str]]:
+    """Yield every method on every address, and on some that do not exist."""
+    for path in [
+        *addresses(build_app()),
+        "/nope",
+        "/api/nope",
+        "/assets/nope",
+        "/assets/..%2fapp.py",
+    ]:
+        for method in METHODS:
+            yield method, path
+
+
+WALK = pytest.mark.parametrize(("method", "path"), list(walk()))
+
+
+@WALK
+def test_every_answer_carries_the_headers(method: str, path: str) -> None:
+    """Page, asset, API, 404 and 405 alike, to every method."""
+    app = build_app()
+    response = ask(app, method, path, {"x-cm-lab-token": TOKEN})
+    known = addresses(app).get("/assets/console.css" if path == "/assets/nope" else path, set())
+    missing = not known or (path == "/assets/nope" and method in known)
+    assert response.status_code == (404 if missing else 200 if method in known else 405)
+    for name, value in RESPONSE_HEADERS.items():
+        assert response.headers.get_list(name.decode()) == [value.decode()]
+    assert response.headers.get_list("content-security-policy") == [CSP.decode()]
+    assert not [name for name in response.headers if name.startswith("access-control-")]
+    if path.startswith("/api/") or response.status_code >= 400:
+        assert response.headers["cache-control"] == "no-store"
+    if response.status_code == 405:
+        assert response.headers["allow"] == ", ".join(m for m in METHODS if m in known)
+    if method == "HEAD":
+        assert response.content == b""
+    elif response.status_code >= 400:
+        error_of(response)
+
+
+@WALK
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.test"}, 421),
+        ({"host": f"127.0.0.1.evil.test:{PORT}"}, 421),
+        ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
+        ({"origin": "null"}, 403),
+        ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+    ],
+)
+def test_every_route_refuses_strangers(
+    method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """A foreign name and a foreign page get nothing from any address, token or not."""
+    response = ask(build_app(), method, path, {"x-cm-lab-token": TOKEN, **headers})
+    assert response.status_code == status
+    assert response.headers["content-security-policy"] == CSP.decode()
+
+
+@WALK
+def test_every_route_needs_the_token_where_it_should(method: str, path: str) -> None:
+    """Changes always, and everything where other machines can ask."""
+    here = ask(build_app(), method, path)
+    assert (here.status_code == 401) == (method not in SAFE)
+    assert ask(build_app(), method, path, external=True).status_code == 401
+
+
+@WALK
+def test_every_route_checks_type_and_size_of_a_body(method: str, path: str) -> None:
+    """No address reads a form, and none reads without an end."""
+    form = {"x-cm-lab-token": TOKEN, "content-type": "text/plain"}
+    if method not in SAFE:
+        assert ask(build_app(), method, path, form, b"{}").status_code == 415
+    large = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
+    response = ask(build_app(), method, path, large, b"12", body_bytes_max=1)
+    assert response.status_code == 413
+
+
+def test_every_get_answers_head_too() -> None:
+    """An address that can be read can be asked about."""
+    for path, methods in addresses(build_app()).items():
+        assert ("GET" in methods) == ("HEAD" in methods), path
+
+
+def test_no_page_needs_the_internet() -> None:
+    """The framework's own documentation pages load scripts from elsewhere, so they are off."""
+    assert not {"/docs", "/redoc", "/openapi.json"} & set(addresses(build_app()))
+
+
+def test_health_names_the_version() -> None:
+    """A probe learns that the server answers, and as which version."""
+    response = ask(build_app(), "GET", "/healthz")
+    assert response.json() == {"status": "ok", "version": __version__}
+
+
+def test_the_openapi_document_describes_health_and_its_errors() -> None:
+    """What a client can meet on a documented route is documented, in our shape."""
+    document = ask(build_app(), "GET", "/api/console/openapi.json").json()
+    assert list(document["paths"]) == ["/healthz"]
+    answers = document["paths"]["/healthz"]["get"]["responses"]
+    assert set(answers) == {"200", "400", "401", "403", "413", "421", "500"}
+    assert "Failure" in json.dumps(answers["421"])
+
+
+def test_the_page_says_what_this_is_and_what_is_missing() -> None:
+    """A visitor reads the promise, the commands, and that five systems are not here yet."""
+    response = ask(build_app(), "GET", "/")
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    page = response.text
+    assert f"Onceward {__version__}" in page
+    assert "Every effect happens once, every cursor moves onward, nothing is lost." in page
+    for command in ("onceward keys ik", "onceward journal append", "onceward doctor"):
+        assert command in page
+    missing = page.partition("Not yet in this version")[2]
+    for system in ("Experiment Lab", "Orchestrator", "Memory", "Workers", "Dispatch"):
+        assert system in missing
+
+
+def test_the_page_obeys_its_own_policy() -> None:
+    """Nothing on the page is inline or from elsewhere, and everything it refers to exists."""
+    app = build_app()
+    page = ask(app, "GET", "/").text
+    assert "<script" not in page
+    assert "<style" not in page
+    assert " style=" not in page
+    assert "//" not in page.replace("<!doctype html>", "")
+    for part in page.split('"')[1::2]:
+        if part.startswith("/"):
+            assert ask(app, "GET", part).status_code == 200, part
+
+
+def test_the_version_cannot_break_out_of_the_page() -> None:
+    """Whatever the version is, it is text."""
+    page = ask(build_app(version='<script>"1"</script>'), "GET", "/").text
+    assert "<script" not in page
+    assert "&lt;script&gt;&quot;1&quot;&lt;/script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/assets/console.css", "text/css; charset=utf-8"),
+        ("/assets/icon.svg", "image/svg+xml"),
+        ("/favicon.ico", "image/svg+xml"),
+    ],
+)
+def test_assets_say_what_they_are(path: str, media_type: str) -> None:
+    """With `nosniff`, a browser uses an asset only under its right type."""
+    response = ask(build_app(), "GET", path)
+    assert response.headers["content-type"] == media_type
+    assert response.content
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["app.py", "..%2f..%2fapp.py", "%2e%2e/app.py", "index.html", "icon.svg%00", "x/y"],
+)
+def test_only_listed_assets_exist(name: str) -> None:
+    """No spelling of a path leads to another file."""
+    response = ask(build_app(), "GET", f"/assets/{name}")
+    assert error_of(response)["code"] == "NOT_FOUND"
+
+
+# --- what the framework would answer in its own way ----------------------------------------------
+
+
+class Rating(BaseModel):
+    overall: int
+
+
+class Ratings(BaseModel):
+    ratings: list[Rating]
+
+
+def sample() -> FastAPI:
+    """Return an application with routes the console does not have yet."""
+    app = FastAPI(redirect_slashes=False)
+    wire_errors(app)
+    router = APIRouter(prefix="/api/feedback")
+
+    @router.post("")
+    async def add(body: Ratings) -> int:
+        return len(body.ratings)
+
+    @router.get("")
+    async def read(limit: int = 1) -> int:
+        return limit
+
+    @app.put("/api/feedback")
+    async def replace() -> None:
+        raise errors.InvalidCursor
+
+    @app.get("/crash")
+    async def crash() -> None:
+        message = "secret cause"
+        raise RuntimeError(message)
+
+    @app.get("/http/{status}")
+    async def http(status: int) -> None:
+        raise HTTPException(status, "as it says", headers={"retry-after": "1"})
+
+    app.include_router(router)
+    return app
+
+
+CHANGE = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
+
+
+def test_405_names_the_methods_of_all_routes_at_the_address() -> None:
+    """Routes of several routers that share an address are all named."""
+    response = ask(sample(), "DELETE", "/api/feedback", CHANGE)
+    assert error_of(response)["code"] == "METHOD_NOT_ALLOWED"
+    assert response.headers["allow"] == "GET, POST, PUT"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"ratings":[{"overall":1},{"overall":"x"}]}', "ratings[1].overall"),
+        (b'{"ratings":[{}]}', "ratings[0].overall"),
+        (b'{"ratings":null}', "ratings"),
+        (b"[]", "body"),
+        (b"null", "body"),
+        (b"", "body"),
+    ],
+)
+def test_an_invalid_body_is_answered_with_the_name_of_the_field(body: bytes, field: str) -> None:
+    """The caller learns which field is wrong, and gets 400 rather than the framework's 422."""
+    response = ask(sample(), "POST", "/api/feedback", CHANGE, body)
+    error = error_of(response)
+    assert (response.status_code, error["code"]) == (400, "INVALID_ARGUMENT")
+    assert error["context"]["field"] == field
+    assert error["message"].startswith(f"{field}: ")
+
+
+def test_an_invalid_parameter_is_named_too() -> None:
+    """The query is checked like the body."""
+    error = error_of(ask(sample(), "GET", "/api/feedback?limit=x"))
+    assert error["context"]["field"] == "limit"
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"a":}', b"\xff\xfe\xfd", b"[" * 100_000], ids=repr)
+def test_broken_json_is_called_that(body: bytes) -> None:
+    """Cut off, badly encoded or nested without end: 400, never 500."""
+    response = ask(sample(), "POST", "/api/feedback", CHANGE, body)
+    assert (response.status_code, error_of(response)["code"]) == (400, "INVALID_JSON")
+
+
+def test_an_error_of_ours_keeps_its_code() -> None:
+    """What a route raises is what the caller reads."""
+    response = ask(sample(), "PUT", "/api/feedback", CHANGE)
+    assert (response.status_code, error_of(response)["code"]) == (400, "INVALID_CURSOR")
+
+
+def test_a_crash_in_a_route_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The caller reads INTERNAL, the log names the cause, once."""
+    response = ask(sample(), "GET", "/crash")
+    assert (response.status_code, error_of(response)["code"]) == (500, "INTERNAL")
+    assert b"secret" not in response.content
+    assert caplog.text.count("RuntimeError: secret cause") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "INVALID_ARGUMENT"),
+        (401, "UNAUTHORIZED"),
+        (403, "FORBIDDEN"),
+        (404, "NOT_FOUND"),
+        (413, "TOO_LARGE"),
+        (415, "UNSUPPORTED_MEDIA_TYPE"),
+        (418, "INVALID_ARGUMENT"),
+        (502, "INTERNAL"),
+    ],
+)
+def test_errors_of_the_framework_take_our_shape(status: int, code: str) -> None:
+    """Whatever status the framework raises, the caller reads one of our codes."""
+    assert error_of(ask(sample(), "GET", f"/http/{status}"))["code"] == code
