@@ -21,7 +21,7 @@ lint: $(VENV)/.installed-dev
 prove: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-bench
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
@@ -29,7 +29,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pin what is installed now; names and versions only.
-constraints: $(VENV)/.installed-dev
+constraints: $(VENV)/.installed-bench
 	$(BIN)/python -m pip freeze --exclude-editable --exclude onceward > constraints.txt
 
 $(VENV)/bin/python:
@@ -47,3 +47,8 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward and its tools into $(VENV) …'
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'
+	@$(INSTALL) --editable '.[bench]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev

@@ -53,7 +53,7 @@ def test_python_in_the_docs_runs(page: Path, tmp_path: Path) -> None:
     """The Python blocks of a page, one after the other, are a program that works."""
     program = tmp_path / "shown.py"
     program.write_text("\n".join(blocks(page, "python")))
-    command = [sys.executable, "-W", "error", program]
+    command = [sys.executable, "-W", "error", str(program)]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
 

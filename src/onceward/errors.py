@@ -117,6 +117,204 @@ class OutcomeUnknown(StorageError):
     retryable = False
 
 
+# --- the store refused --------------------------------------------------------------------------
+
+
+class StoreError(OncewardError):
+    """The database refused; see the cause."""
+
+    code = "UNAVAILABLE"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached now; nothing was changed. Try again later."""
+
+    retryable = True
+    default_fix = "check that the database is running, then try again"
+
+
+class StoreBusy(StoreError):
+    """The database was busy with a conflicting transaction; nothing was changed. Try again."""
+
+    retryable = True
+    default_fix = "try again"
+
+
+class SqlFailed(StoreError):
+    """The database did not accept a statement."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class WriterHeld(StoreError):
+    """This thread is inside a writing transaction and would wait for itself."""
+
+    code = "CONFLICT"
+    default_fix = "call it before the transaction, or let the function take the transaction as `tx`"
+
+
+class SchemaMismatch(StoreError):
+    """The database was made by another version of Onceward."""
+
+    default_fix = "run `onceward db status`"
+
+
+# --- a cursor refused ---------------------------------------------------------------------------
+
+
+class CursorError(OncewardError):
+    """The cursor did not allow it; nothing was changed."""
+
+    code = "CONFLICT"
+
+
+class LeaseLost(CursorError):
+    """Another worker holds this cursor now, or somebody moved it; stop, do not retry."""
+
+    default_fix = "stop this work and acquire the cursor anew; nothing of the transaction stays"
+
+    def __init__(self, cursor: str, held_epoch: int, current_epoch: int | None) -> None:
+        """Name the cursor, the epoch of the refused handle and the epoch that counts."""
+        #: Name of the cursor.
+        self.cursor = cursor
+        #: Under which epoch the refused handle was granted.
+        self.held_epoch = held_epoch
+        #: Which epoch it is now; the same one if the lease was given back; None without a cursor.
+        self.current_epoch = current_epoch
+        now = f"epoch {current_epoch} counts now"
+        if current_epoch is None:
+            now = "there is no such cursor any more"
+        elif current_epoch == held_epoch:
+            now = "it was given back"
+        message = f"the lease of {cursor!r} under epoch {held_epoch} is lost: {now}"
+        super().__init__(message, cursor=cursor, held_epoch=held_epoch, current_epoch=current_epoch)
+
+
+class VersionMismatch(CursorError):
+    """The cursor's position was written under rules that this worker cannot migrate from."""
+
+    default_fix = "deploy the version that wrote it, or pass migrations for every step in between"
+
+    def __init__(self, cursor: str, stored: int, wanted: int) -> None:
+        """Name the cursor, the version of its position and the version of the worker."""
+        #: Name of the cursor.
+        self.cursor = cursor
+        #: Version under which its position was written.
+        self.stored = stored
+        #: Version that the worker declared.
+        self.wanted = wanted
+        message = f"{cursor!r} is at version {stored}, this worker is at version {wanted}"
+        super().__init__(message, cursor=cursor, stored=stored, wanted=wanted)
+
+
+class CursorMissing(CursorError):
+    """There is no cursor of this name; it is made when a worker first acquires it."""
+
+    code = "NOT_FOUND"
+    default_fix = "see `onceward cursors list`"
+
+
+class NothingToUndo(CursorError):
+    """No seek of this cursor is left to be undone."""
+
+    default_fix = "see `onceward cursors history`"
+
+
+# --- what waits, or is in flight, was moved on by somebody else -----------------------------------
+
+
+class Superseded(OncewardError):
+    """Newer work has replaced what this call was about; nothing was changed. Stop, do not retry."""
+
+    code = "CONFLICT"
+    default_fix = "drop the handle and ask again what is due or pending"
+
+
+class BatchInFlight(OncewardError):
+    """This group has a batch in flight; commit it, roll it back, or recover after a crash."""
+
+    code = "IN_FLIGHT"
+    retryable = True
+    default_fix = "pass the batch to extend it, or call recover() once no other process works on it"
+
+
+class DeadLetterMissing(OncewardError):
+    """There is no dead letter with this number."""
+
+    code = "NOT_FOUND"
+    default_fix = "see `onceward dead list`"
+
+
+# --- a key has an outcome, or is about to get one ------------------------------------------------
+
+
+class Retryable(OncewardError):
+    """Nothing happened and a retry may help; raised by your function, it frees the key."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+
+
+class KeyReused(OncewardError):
+    """The key was used before, for other work; nothing was done."""
+
+    code = "KEY_REUSED"
+    default_fix = "use a new key for new work"
+
+
+class KeyInFlight(OncewardError):
+    """Somebody is at this work now; try again when they are done."""
+
+    code = "IN_FLIGHT"
+    retryable = True
+    default_fix = "try again later, or pass wait= to wait for the result"
+
+
+class KeyAmbiguous(OncewardError):
+    """The work was begun, then silence: it may have happened, so it is not run again."""
+
+    code = "AMBIGUOUS"
+    default_fix = "find out whether it happened, then run `onceward outcomes reconcile`"
+
+
+class KeyExpired(OncewardError):
+    """The key was used long ago and its result has run out; nothing was done."""
+
+    code = "KEY_EXPIRED"
+    default_fix = "use a new key for new work"
+
+
+class FenceLost(OncewardError):
+    """Somebody else was granted this work, or settled it; stop, do not retry."""
+
+    code = "CONFLICT"
+    default_fix = "call again to get the outcome that counts"
+
+
+class NotReconcilable(OncewardError):
+    """There is nothing to decide: the key is unknown, at work, or settled."""
+
+    code = "CONFLICT"
+    default_fix = "look at it with `onceward outcomes show`"
+
+
+class RecordedFailure(OncewardError):
+    """The work failed before, for good; this is that failure again."""
+
+    code = "RECORDED_FAILURE"
+    default_fix = "use a new key to try anew, or run `onceward outcomes forget`"
+
+    def __init__(self, type: str, message: str, data: object = None) -> None:  # noqa: A002 - its name
+        """Keep the class, the message and the data of the first failure."""
+        #: Name of the class that was raised the first time.
+        self.type = type
+        #: What it said.
+        self.failure_message = message
+        #: What it carried, if that was JSON.
+        self.data = data
+        super().__init__(f"{type}: {message}", type=type, data=data)
+
+
 # --- a request was refused at the gate ----------------------------------------------------------
 
 

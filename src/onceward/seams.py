@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Protocol
 
@@ -40,6 +41,12 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Return seconds that never run backwards within this process."""
 
+    def boot_seconds(self) -> float:
+        """Return seconds since this machine started, the same in every process, asleep or not."""
+
+    def boot_id(self) -> str:
+        """Return what changes when the machine starts anew."""
+
     def sleep(self, seconds: float) -> None:
         """Wait that long."""
 
@@ -55,6 +62,14 @@ class SystemClock:
         """Return the machine's monotonic time in seconds."""
         return time.monotonic()
 
+    def boot_seconds(self) -> float:
+        """Return the kernel's time since boot."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def boot_id(self) -> str:
+        """Return the kernel's own id of this boot."""
+        return _boot_id()
+
     def sleep(self, seconds: float) -> None:
         """Block this thread."""
         time.sleep(seconds)
@@ -67,6 +82,7 @@ class ManualClock:
         """Stand still at `start`."""
         self._start = start
         self._elapsed_seconds = 0.0
+        self._boots = 1
 
     def now(self) -> datetime:
         """Return the start plus everything advanced so far."""
@@ -76,6 +92,18 @@ class ManualClock:
         """Return the seconds advanced so far."""
         return self._elapsed_seconds
 
+    def boot_seconds(self) -> float:
+        """Return the seconds advanced so far, as if the machine had started at `start`."""
+        return self._elapsed_seconds
+
+    def boot_id(self) -> str:
+        """Return the id of the one boot there is, unless `reboot` was called."""
+        return f"manual-{self._boots}"
+
+    def reboot(self) -> None:
+        """Let every boot id of before be of another boot."""
+        self._boots += 1
+
     def sleep(self, seconds: float) -> None:
         """Advance instead of waiting."""
         self.advance(seconds=seconds)
@@ -84,6 +112,11 @@ class ManualClock:
         """Move time forward."""
         assert seconds >= 0, seconds
         self._elapsed_seconds += seconds
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def timestamp(moment: datetime) -> str:

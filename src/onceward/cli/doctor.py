@@ -16,6 +16,7 @@ import typer
 from onceward.cli.output import JsonFlag, print_json
 from onceward.errors import OncewardError
 from onceward.seams import SystemClock, SystemFiles, timestamp
+from onceward.stores.opening import home
 
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 FREE_BYTES_MIN: Final = 1024**3
@@ -34,11 +35,6 @@ class Check:
     detail: str
     #: What to do when the status is not ok.
     fix: str = ""
-
-
-def home() -> Path:
-    """Return the directory that holds Onceward's own state."""
-    return Path(os.environ.get("ONCEWARD_HOME") or Path.home() / ".onceward")
 
 
 def doctor(json_output: JsonFlag = False) -> None:

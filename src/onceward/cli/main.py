@@ -20,6 +20,10 @@ COMMANDS: Final = {
     "up": "onceward.cli.up:up",
     "keys": "onceward.cli.keys:app",
     "journal": "onceward.cli.journal:app",
+    "outcomes": "onceward.cli.outcomes:app",
+    "cursors": "onceward.cli.cursors:app",
+    "dead": "onceward.cli.dead:app",
+    "db": "onceward.cli.db:app",
     "doctor": "onceward.cli.doctor:doctor",
 }
 #: Set to see where an error inside Onceward came from.

@@ -1,0 +1,411 @@
+-- Everything the migrations make, in one place, to be read.
+
+CREATE FUNCTION public.onceward_now() RETURNS timestamp with time zone
+    LANGUAGE sql
+    AS $$ select clock_timestamp() $$;
+
+CREATE TABLE public.cursor_positions (
+    cursor_name text NOT NULL,
+    last_position text,
+    last_processed_at timestamp with time zone DEFAULT now(),
+    lease_owner text,
+    lease_expires_at timestamp with time zone,
+    error_count integer DEFAULT 0,
+    paused boolean DEFAULT false,
+    metadata jsonb DEFAULT '{}'::jsonb,
+    lease_epoch bigint DEFAULT 0 NOT NULL,
+    steal_count bigint DEFAULT 0 NOT NULL,
+    processed_count bigint DEFAULT 0 NOT NULL,
+    rules_version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT public.onceward_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.onceward_now() NOT NULL
+);
+
+CREATE FUNCTION public.onceward_cursor_acquire(_name text, _worker text, _seconds double precision, _version integer) RETURNS SETOF public.cursor_positions
+    LANGUAGE plpgsql
+    AS $$
+    declare
+      old cursor_positions;
+      steals integer;
+    begin
+      select * into old from cursor_positions where cursor_name = _name;
+      if not found then
+        insert into cursor_positions (cursor_name, last_processed_at, rules_version)
+          values (_name, onceward_now(), _version)
+          on conflict do nothing;
+      elsif old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
+        return;
+      end if;
+      old := onceward_cursor_lock(_name);
+      if old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
+        return;
+      end if;
+      steals := (old.lease_owner is not null and old.lease_owner <> _worker)::integer;
+      return query update cursor_positions set
+          lease_owner = _worker,
+          lease_expires_at = onceward_now() + make_interval(secs => _seconds),
+          lease_epoch = lease_epoch + 1,
+          steal_count = steal_count + steals,
+          updated_at = onceward_now()
+        where cursor_name = _name
+        returning *;
+      if steals > 0 then
+        insert into cursor_history
+          (cursor_name, kind, actor, reason, from_position, to_position, epoch)
+          values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' ran out',
+            old.last_position, old.last_position, old.lease_epoch + 1);
+      end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_checkpoint(_name text, _worker text, _epoch bigint, _position text, _count bigint, _seconds double precision) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      update cursor_positions set
+          last_position = _position,
+          last_processed_at = onceward_now(),
+          error_count = 0,
+          processed_count = processed_count + _count,
+          lease_expires_at = case when paused then lease_expires_at
+            else onceward_now() + make_interval(secs => _seconds) end,
+          updated_at = onceward_now()
+        where cursor_name = _name and lease_owner = _worker and lease_epoch = _epoch;
+      if not found then
+        perform onceward_lease_lost(_name, _epoch);
+      end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_guard(_name text, _worker text, _epoch bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));
+      perform 1 from cursor_positions
+        where cursor_name = _name and lease_owner = _worker and lease_epoch = _epoch
+        for key share;
+      if not found then
+        perform onceward_lease_lost(_name, _epoch);
+      end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_is_held(held public.cursor_positions) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+    select held.lease_owner is not null
+      and held.lease_expires_at is not null
+      and held.lease_expires_at >= onceward_now()
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_key(_name text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$ select hashtextextended('onceward cursor ' || _name, 0) $$;
+
+CREATE FUNCTION public.onceward_cursor_lock(_name text) RETURNS public.cursor_positions
+    LANGUAGE plpgsql
+    SET lock_timeout TO '1s'
+    AS $$
+    declare
+      locked cursor_positions;
+    begin
+      begin
+        select * into locked from cursor_positions where cursor_name = _name for update;
+      exception when lock_not_available then
+        perform pg_terminate_backend(pid, 5000)
+          from pg_locks
+          where locktype = 'advisory' and objsubid = 1 and granted and pid <> pg_backend_pid()
+            and database = (select oid from pg_database where datname = current_database())
+            and (classid::bigint << 32 | objid::bigint) = onceward_cursor_key(_name);
+        select * into locked from cursor_positions where cursor_name = _name for update;
+      end;
+      return locked;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_lease_lost(_name text, _epoch bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      raise exception 'the lease of cursor % is lost', _name using
+        errcode = 'OW001',
+        detail = json_build_object(
+          'cursor', _name,
+          'held_epoch', _epoch,
+          'current_epoch', (select lease_epoch from cursor_positions where cursor_name = _name)
+        )::text;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_text(moment timestamp with time zone) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$ select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
+
+CREATE FUNCTION public.onceward_time_text(moment timestamp with time zone) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$ select to_char(moment at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $$;
+
+CREATE TABLE public.cursor_history (
+    id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    kind text NOT NULL,
+    happened_at timestamp with time zone DEFAULT public.onceward_now() NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    from_position text,
+    to_position text,
+    epoch bigint NOT NULL,
+    undoes bigint,
+    CONSTRAINT cursor_history_kind_check CHECK ((kind = ANY (ARRAY['seek'::text, 'pause'::text, 'resume'::text, 'steal'::text, 'rollback'::text, 'migration'::text, 'undo'::text])))
+);
+
+ALTER TABLE public.cursor_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.cursor_history_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.onceward_attempts (
+    cursor_name text NOT NULL,
+    "position" text NOT NULL,
+    sequence bigint NOT NULL,
+    attempt integer NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    failures jsonb NOT NULL,
+    first_failed_at timestamp with time zone NOT NULL,
+    CONSTRAINT onceward_attempts_attempt_check CHECK ((attempt > 0))
+);
+
+CREATE TABLE public.onceward_dead (
+    id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    "position" text NOT NULL,
+    sequence bigint NOT NULL,
+    key text,
+    alone boolean NOT NULL,
+    raw bytea NOT NULL,
+    state text NOT NULL,
+    error_type text NOT NULL,
+    error_message text NOT NULL,
+    error_trace text NOT NULL,
+    attempt_count integer NOT NULL,
+    failures jsonb NOT NULL,
+    first_failed_at timestamp with time zone NOT NULL,
+    dead_at timestamp with time zone NOT NULL,
+    redrive_count integer DEFAULT 0 NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    changed_by text DEFAULT ''::text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    CONSTRAINT onceward_dead_state_check CHECK ((state = ANY (ARRAY['dead'::text, 'redriven'::text, 'dropped'::text])))
+);
+
+ALTER TABLE public.onceward_dead ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_dead_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.onceward_dual_batches (
+    dual_name text NOT NULL,
+    group_name text NOT NULL,
+    number bigint NOT NULL,
+    previous_position bigint NOT NULL,
+    "position" bigint NOT NULL,
+    output_position bigint,
+    items text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    CONSTRAINT onceward_dual_batches_check CHECK (("position" > previous_position)),
+    CONSTRAINT onceward_dual_batches_check1 CHECK (((output_position >= previous_position) AND (output_position <= "position")))
+);
+
+CREATE TABLE public.onceward_dual_counters (
+    dual_name text NOT NULL,
+    last_sequence bigint NOT NULL
+);
+
+CREATE TABLE public.onceward_dual_groups (
+    dual_name text NOT NULL,
+    group_name text NOT NULL,
+    processed_position bigint DEFAULT 0 NOT NULL,
+    last_arrived bigint,
+    last_batch bigint DEFAULT 0 NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.onceward_dual_reads (
+    dual_name text NOT NULL,
+    read_position bigint NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.onceward_effects (
+    scope text NOT NULL,
+    key text NOT NULL,
+    name text NOT NULL,
+    state text NOT NULL,
+    fence bigint NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    result text,
+    failure text,
+    note text,
+    CONSTRAINT onceward_effects_state_check CHECK ((state = ANY (ARRAY['intended'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text])))
+);
+
+CREATE TABLE public.onceward_migrations (
+    number integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE public.onceward_outcomes (
+    scope text NOT NULL,
+    key text NOT NULL,
+    fingerprint text,
+    state text NOT NULL,
+    fence bigint NOT NULL,
+    owner text NOT NULL,
+    on_crash text NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    until_at timestamp with time zone,
+    result text,
+    failure text,
+    note text,
+    CONSTRAINT onceward_outcomes_on_crash_check CHECK ((on_crash = ANY (ARRAY['ambiguous'::text, 'rerun'::text]))),
+    CONSTRAINT onceward_outcomes_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text, 'expired'::text])))
+);
+
+CREATE VIEW public.onceward_outcomes_now AS
+ SELECT scope,
+    key,
+    fingerprint,
+    state,
+    fence,
+    owner,
+    on_crash,
+    claimed_at,
+    updated_at,
+    until_at,
+    result,
+    failure,
+    note,
+        CASE
+            WHEN ((state = 'running'::text) AND (public.onceward_now() < until_at)) THEN 'running'::text
+            WHEN ((state = 'running'::text) AND (on_crash = 'rerun'::text)) THEN 'abandoned'::text
+            WHEN (state = 'running'::text) THEN 'ambiguous'::text
+            WHEN ((state = 'ambiguous'::text) OR (until_at IS NULL)) THEN state
+            WHEN (public.onceward_now() >= (until_at + '30 days'::interval)) THEN 'gone'::text
+            WHEN ((state = 'free'::text) OR (public.onceward_now() < until_at)) THEN state
+            ELSE 'expired'::text
+        END AS standing
+   FROM public.onceward_outcomes outcome;
+
+CREATE TABLE public.onceward_parked (
+    id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    "position" text NOT NULL,
+    sequence bigint NOT NULL,
+    key text,
+    alone boolean NOT NULL,
+    is_head boolean NOT NULL,
+    raw bytea NOT NULL,
+    attempt integer NOT NULL,
+    due_at timestamp with time zone,
+    failures jsonb NOT NULL,
+    first_failed_at timestamp with time zone,
+    parked_at timestamp with time zone NOT NULL,
+    CONSTRAINT onceward_parked_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT onceward_parked_check CHECK ((alone OR (key IS NOT NULL))),
+    CONSTRAINT onceward_parked_check1 CHECK ((is_head OR (NOT alone)))
+);
+
+ALTER TABLE public.onceward_parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_parked_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.onceward_retry_turns (
+    cursor_name text NOT NULL,
+    last_sequence bigint NOT NULL
+);
+
+ALTER TABLE ONLY public.cursor_history
+    ADD CONSTRAINT cursor_history_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.cursor_positions
+    ADD CONSTRAINT cursor_positions_pkey PRIMARY KEY (cursor_name);
+
+ALTER TABLE ONLY public.onceward_attempts
+    ADD CONSTRAINT onceward_attempts_pkey PRIMARY KEY (cursor_name, "position");
+
+ALTER TABLE ONLY public.onceward_dead
+    ADD CONSTRAINT onceward_dead_cursor_name_position_key UNIQUE (cursor_name, "position");
+
+ALTER TABLE ONLY public.onceward_dead
+    ADD CONSTRAINT onceward_dead_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.onceward_dual_batches
+    ADD CONSTRAINT onceward_dual_batches_pkey PRIMARY KEY (dual_name, group_name);
+
+ALTER TABLE ONLY public.onceward_dual_counters
+    ADD CONSTRAINT onceward_dual_counters_pkey PRIMARY KEY (dual_name);
+
+ALTER TABLE ONLY public.onceward_dual_groups
+    ADD CONSTRAINT onceward_dual_groups_pkey PRIMARY KEY (dual_name, group_name);
+
+ALTER TABLE ONLY public.onceward_dual_reads
+    ADD CONSTRAINT onceward_dual_reads_pkey PRIMARY KEY (dual_name);
+
+ALTER TABLE ONLY public.onceward_effects
+    ADD CONSTRAINT onceward_effects_pkey PRIMARY KEY (scope, key, name);
+
+ALTER TABLE ONLY public.onceward_migrations
+    ADD CONSTRAINT onceward_migrations_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.onceward_outcomes
+    ADD CONSTRAINT onceward_outcomes_pkey PRIMARY KEY (scope, key);
+
+ALTER TABLE ONLY public.onceward_parked
+    ADD CONSTRAINT onceward_parked_cursor_name_position_key UNIQUE (cursor_name, "position");
+
+ALTER TABLE ONLY public.onceward_parked
+    ADD CONSTRAINT onceward_parked_cursor_name_sequence_key UNIQUE (cursor_name, sequence);
+
+ALTER TABLE ONLY public.onceward_parked
+    ADD CONSTRAINT onceward_parked_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.onceward_retry_turns
+    ADD CONSTRAINT onceward_retry_turns_pkey PRIMARY KEY (cursor_name);
+
+CREATE INDEX idx_cursor_history_cursor_name ON public.cursor_history USING btree (cursor_name, id);
+
+CREATE INDEX idx_cursor_history_undoes ON public.cursor_history USING btree (undoes) WHERE (undoes IS NOT NULL);
+
+CREATE INDEX idx_cursor_positions_lease_expires_at ON public.cursor_positions USING btree (lease_expires_at);
+
+CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
+
+CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((state = ANY (ARRAY['done'::text, 'failed'::text, 'free'::text, 'expired'::text])) AND (until_at IS NOT NULL));
+
+CREATE INDEX onceward_parked_heads ON public.onceward_parked USING btree (cursor_name, sequence) WHERE is_head;
+
+CREATE INDEX onceward_parked_lines ON public.onceward_parked USING btree (cursor_name, key, sequence) WHERE (NOT alone);
+
+CREATE UNIQUE INDEX onceward_parked_one_head ON public.onceward_parked USING btree (cursor_name, key) WHERE (is_head AND (NOT alone));
+
+ALTER TABLE ONLY public.cursor_history
+    ADD CONSTRAINT cursor_history_undoes_fkey FOREIGN KEY (undoes) REFERENCES public.cursor_history(id);
+
+ALTER TABLE ONLY public.onceward_effects
+    ADD CONSTRAINT onceward_effects_scope_key_fkey FOREIGN KEY (scope, key) REFERENCES public.onceward_outcomes(scope, key) ON DELETE CASCADE;

@@ -1,0 +1,82 @@
+"""`onceward db`: the schema of a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onceward.cli.output import JsonFlag, group, print_json
+
+app = group("Bring a store's schema up to date, and look at its health.")
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="`sqlite:///path` or `postgresql://…`; else `$ONCEWARD_STORE`, else our own file.",
+    ),
+]
+
+
+@app.command()
+def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+    """Apply the migrations that are missing; harmless to repeat.
+
+    Example: `onceward db migrate --store sqlite:///work.db`
+    """
+    from onceward.stores import migrate as bring_up_to_date
+    from onceward.stores import open_store
+
+    opened = open_store(store)
+    done = bring_up_to_date(opened)
+    if json_output:
+        print_json({"url": opened.url, "applied": done})
+    else:
+        print(f"applied {', '.join(map(str, done))}" if done else "nothing to do")
+
+
+@app.command()
+def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+    """Say which migrations a store has seen; exit 1 when it does not fit this version.
+
+    Example: `onceward db status --store postgresql://localhost/work`
+    """
+    from onceward.stores import open_store
+    from onceward.stores import status as compare
+
+    opened = open_store(store)
+    found = compare(opened)
+    if json_output:
+        unknown, pending = list(found.unknown), [number for number, _ in found.pending]
+        applied = list(found.applied)
+        answer = {"url": opened.url, "applied": applied, "pending": pending, "unknown": unknown}
+        print_json(answer)
+    else:
+        print(f"store    {opened.url}")
+        print(f"applied  {', '.join(map(str, found.applied)) or 'none'}")
+        for number, name in found.pending:
+            print(f"pending  {number} {name}")
+        for number in found.unknown:
+            print(f"unknown  {number}: a newer Onceward was here")
+    if found.pending or found.unknown:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+    """Let the engine check the database itself; exit 1 when it finds something.
+
+    Example: `onceward db check --store sqlite:///work.db`
+    """
+    from onceward.stores import open_store
+
+    opened = open_store(store)
+    opened.applied()
+    problems = opened.problems()
+    if json_output:
+        print_json({"url": opened.url, "ok": not problems, "problems": problems})
+    else:
+        print("\n".join(problems) or "ok")
+    if problems:
+        raise typer.Exit(1)

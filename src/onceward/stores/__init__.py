@@ -1,0 +1,23 @@
+"""Where state lives: SQLite and PostgreSQL behind one interface, one .sql file per query."""
+
+from onceward.stores.base import Params as Params
+from onceward.stores.base import Row as Row
+from onceward.stores.base import Rows as Rows
+from onceward.stores.base import Store as Store
+from onceward.stores.base import Transaction as Transaction
+from onceward.stores.migrations import SchemaStatus as SchemaStatus
+from onceward.stores.migrations import migrate as migrate
+from onceward.stores.migrations import status as status
+from onceward.stores.opening import open_store as open_store
+
+__all__ = [
+    "Params",
+    "Row",
+    "Rows",
+    "SchemaStatus",
+    "Store",
+    "Transaction",
+    "migrate",
+    "open_store",
+    "status",
+]

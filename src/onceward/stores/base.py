@@ -1,0 +1,103 @@
+"""Base: what a store offers, whatever engine is below it.
+
+A store keeps state in one database. Everything above it speaks to these protocols; the engines
+differ in how, never in what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from onceward.stores.queries import Engine
+
+T = TypeVar("T")
+#: Values that both engines store: None, bool, int, float, str, bytes.
+Params = Sequence[Any] | Mapping[str, Any]
+Row = tuple[Any, ...]
+#: Looks at the rows of a last statement and raises when they must not be committed.
+Check = Callable[[list[Row]], None]
+
+
+class Rows(list[Row]):
+    """The rows a statement returned, and how many it touched."""
+
+    def __init__(self, rows: Iterable[Row], rowcount: int) -> None:
+        """Keep both."""
+        super().__init__(rows)
+        #: Rows returned, or else inserted, updated or deleted.
+        self.rowcount = rowcount
+
+
+class Transaction(Protocol):
+    """Statements that happen together or not at all."""
+
+    def execute(self, sql: str, params: Params = ()) -> Rows:
+        """Run one statement; `?` and `:name` stand for parameters on every engine."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Say whether the database holds locks for it."""
+
+    def query(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own statements by its name."""
+
+    def query_last(self, name: str, check: Check, /, **params: object) -> None:
+        """Run one of our own statements as the very last one, together with the commit.
+
+        `check` sees its rows, and may raise: then nothing of the transaction stays.
+        """
+
+    def on_first_write(self, call: Callable[[], None]) -> None:
+        """Call this when the transaction holds its lock, before its first write."""
+
+    def before_every_write(self, call: Callable[[], None]) -> None:
+        """Call this before each write of the user's; what it raises stops the write."""
+
+
+class Store(Protocol):
+    """One database."""
+
+    #: Which family of queries it runs.
+    engine: Engine
+    #: Where it is, without secrets.
+    url: str
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction for the user; commits at the end, rolls back on any exception.
+
+        Inside one already open in this context it joins that one. On SQLite it takes the write lock
+        at the first write, so slow work before that blocks nobody.
+        """
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation of ours in a commit, perhaps together with those of others.
+
+        Durable when it returns. `operation` may be run again after a retryable error, so it must
+        not touch anything but the transaction. Inside an open user transaction it is part of it.
+        """
+
+    def read(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own queries that writes nothing; sees the open transaction, if any."""
+
+    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in a commit of its own, even inside the user's transaction.
+
+        On SQLite there is one writer: WriterHeld when this thread is it already.
+        """
+
+    def current(self) -> Transaction | None:
+        """Return the user's transaction that is open in this context."""
+
+    def applied(self) -> list[int]:
+        """Return the numbers of the migrations that this database has seen."""
+
+    def apply(self, number: int, name: str, sql: str) -> bool:
+        """Run a migration and note it, in one transaction, one at a time; False if it was there."""
+
+    def problems(self) -> list[str]:
+        """Return what the engine itself finds wrong with the database."""
+
+    def close(self) -> None:
+        """Give connections back; nothing may be used afterwards."""

@@ -1,0 +1,13 @@
+-- Remove some tombstones that have stood for thirty days: those keys are new again.
+delete from onceward_outcomes as outcome
+using (
+  select scope, key
+  from onceward_outcomes
+  where
+    state <> 'running' and state <> 'ambiguous'
+    and until_at <= onceward_now() - interval '30 days'
+  limit :batch
+  for update skip locked
+) as old
+where outcome.scope = old.scope and outcome.key = old.key
+returning outcome.scope, outcome.key

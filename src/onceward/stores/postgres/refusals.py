@@ -1,0 +1,62 @@
+"""Refusals: PostgreSQL's errors, translated once: retryable, fatal, unknown, or one of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import errors as pg
+
+from onceward.errors import (
+    DiskFull,
+    LeaseLost,
+    OncewardError,
+    OutcomeUnknown,
+    SqlFailed,
+    StoreBusy,
+    StoreUnavailable,
+)
+
+_KINDS: Final[tuple[tuple[type[psycopg.Error], type[OncewardError]], ...]] = (
+    (pg.SerializationFailure, StoreBusy),
+    (pg.DeadlockDetected, StoreBusy),
+    (pg.LockNotAvailable, StoreBusy),
+    (pg.QueryCanceled, StoreBusy),
+    (pg.DiskFull, DiskFull),
+    (pg.OperatorIntervention, StoreUnavailable),
+    (psycopg.OperationalError, StoreUnavailable),
+    (psycopg.InterfaceError, StoreUnavailable),
+)
+#: What our own functions raise when a lease is lost; the detail says which.
+LEASE_LOST: Final = "OW001"
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn PostgreSQL's refusals into ours."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        raise refusal(exc, what) from exc
+
+
+def refusal(exc: psycopg.Error, what: str) -> OncewardError:
+    """Return our error for one of PostgreSQL's, with the state that our own functions raise."""
+    if exc.sqlstate == LEASE_LOST and exc.diag.message_detail:
+        return LeaseLost(**json.loads(exc.diag.message_detail))
+    kind = next((ours for theirs, ours in _KINDS if isinstance(exc, theirs)), SqlFailed)
+    said = str(exc).strip().partition("\n")[0]
+    error = kind(f"{what}: {said}")
+    error.context["sqlstate"] = exc.sqlstate
+    return error
+
+
+def commit_refusal(exc: psycopg.Error) -> OncewardError:
+    """Return our error for a COMMIT that failed: without an answer nobody knows what happened."""
+    if exc.sqlstate is None or isinstance(exc, pg.OperatorIntervention):
+        message = f"commit: {str(exc).strip().partition(chr(10))[0]}"
+        return OutcomeUnknown(message, fix="read before repeating it")
+    return refusal(exc, "commit")

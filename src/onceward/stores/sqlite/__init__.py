@@ -1,0 +1,1 @@
+"""SQLite: the engine for one machine."""

@@ -1,0 +1,7 @@
+-- List the heads of a cursor that are due, in the order of parking: at the due time not yet, then yes.
+select id, position, sequence, key, alone, raw, attempt, due_at, failures, first_failed_at, parked_at
+from onceward_parked
+where cursor_name = :cursor and is_head and (due_at is null or
+  case when due_boot = :boot then due_seconds - :now
+       else (julianday(due_at) - julianday(:wall)) * 86400.0 end < 0)
+order by sequence limit :limit

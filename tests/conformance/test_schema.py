@@ -1,0 +1,77 @@
+"""The schema: what the migrations add up to, written down, so that a reader sees it whole.
+
+`ONCEWARD_WRITE_SCHEMA=1 make test ARGS=tests/conformance/test_schema.py` writes the files anew.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import apsw
+import psycopg
+import pytest
+
+from onceward.stores import migrate, open_store
+from onceward.testing.postgres import PostgresServer, program
+
+ROOT = Path(__file__).parents[2]
+STORES = ROOT / "src" / "onceward" / "stores"
+REFERENCE = ROOT / "docs" / "reference"
+HEAD = "-- Everything the migrations make, in one place, to be read.\n"
+
+
+def sqlite_schema(path: Path) -> str:
+    rows = apsw.Connection(str(path)).execute(
+        "select sql from sqlite_master where sql is not null and name not like 'sqlite_%' "
+        "order by rowid"
+    )
+    return "".join(f"\n{sql};\n" for (sql,) in rows)
+
+
+def postgres_schema(url: str) -> str:
+    command = [str(program("pg_dump")), "--schema-only", "--no-owner", "--no-privileges", url]
+    dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    kept = re.sub(
+        r"^(?:--.*|SET .*|SELECT pg_catalog.*|\\\S+ .*)\n", "", dumped, flags=re.MULTILINE
+    )
+    return "\n" + re.sub(r"\n{3,}", "\n\n", kept).strip() + "\n"
+
+
+def written(engine: str) -> str:
+    return (REFERENCE / f"schema-{engine}.sql").read_text()
+
+
+def check(engine: str, found: str) -> None:
+    if os.environ.get("ONCEWARD_WRITE_SCHEMA"):
+        (REFERENCE / f"schema-{engine}.sql").write_text(HEAD + found)
+    assert written(engine) == HEAD + found
+
+
+def test_sqlite_migrations_sum_to_the_schema(tmp_path: Path) -> None:
+    """A migrated file has exactly what the schema says, and the schema alone makes the same."""
+    store = open_store(f"sqlite:///{tmp_path / 'migrated.db'}")
+    migrate(store)
+    store.close()
+    check("sqlite", sqlite_schema(tmp_path / "migrated.db"))
+    apsw.Connection(str(tmp_path / "made.db")).execute(written("sqlite"))
+    assert sqlite_schema(tmp_path / "made.db") == sqlite_schema(tmp_path / "migrated.db")
+
+
+def test_postgres_migrations_sum_to_the_schema(postgres_server: PostgresServer) -> None:
+    """A migrated database has exactly what the schema says, and the schema alone makes the same."""
+    migrated = postgres_server.database("onceward_template")
+    check("postgres", postgres_schema(migrated))
+    made = postgres_server.new_database("made_from_schema", like="template0")
+    with psycopg.connect(made, autocommit=True) as connection:
+        connection.execute(written("postgres").encode())
+    assert postgres_schema(made) == postgres_schema(migrated)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_migrations_are_numbered_without_gaps(engine: str) -> None:
+    """Both engines have the same migrations by number and name."""
+    names = sorted(path.name for path in (STORES / engine / "migrations").glob("*.sql"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    other = "postgres" if engine == "sqlite" else "sqlite"
+    assert names == sorted(path.name for path in (STORES / other / "migrations").glob("*.sql"))

@@ -1,0 +1,184 @@
+"""Stores: the same behaviour on SQLite and PostgreSQL."""
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from onceward.errors import InvalidArgument, SchemaMismatch, SqlFailed
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.stores import Transaction, migrate, status
+from onceward.stores.queries import migrations
+
+
+@pytest.fixture
+def table(ow: Onceward) -> Onceward:
+    with ow.transaction() as tx:
+        tx.execute("create table effects (id bigint primary key, note text)")
+    return ow
+
+
+def count(ow: Onceward) -> int:
+    with ow.transaction() as tx:
+        return int(tx.execute("select count(*) from effects")[0][0])
+
+
+def test_a_transaction_commits_at_its_end(table: Onceward) -> None:
+    """What was written is there afterwards, for other connections too."""
+    with table.transaction() as tx:
+        assert tx.execute("insert into effects values (?, ?)", [1, "a"]).rowcount == 1
+        tx.execute("insert into effects values (:id, :note)", {"id": 2, "note": "b"})
+        assert tx.execute("select note from effects order by id") == [("a",), ("b",)]
+    assert count(table) == 2
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_any_exception_rolls_back(table: Onceward, error: type[BaseException]) -> None:
+    """Nothing stays of a transaction that was left by an exception, and the next one works."""
+    with pytest.raises(error), table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'a')")
+        raise error
+    assert count(table) == 0
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'a')")
+    assert count(table) == 1
+
+
+def test_a_transaction_inside_another_is_part_of_it(table: Onceward) -> None:
+    """There is one transaction in one context; the outer one decides."""
+    with pytest.raises(ZeroDivisionError), table.transaction() as outer:
+        outer.execute("insert into effects values (1, 'a')")
+        with table.transaction() as inner:
+            inner.execute("insert into effects values (2, 'b')")
+        assert inner is outer
+        raise ZeroDivisionError
+    assert count(table) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("insert into nowhere values (1)", []),
+        ("this is not sql", []),
+        ("insert into effects values (?, 'x')", [2**70]),
+        ("insert into effects values (?, ?)", [1]),
+        ("insert into effects (id) values ('not a number at all')", []),
+    ],
+)
+def test_a_bad_statement_is_one_clear_error(table: Onceward, sql: str, params: list[Any]) -> None:
+    """What the database does not accept is SqlFailed, and nothing of the transaction stays."""
+    if table.store.engine == "sqlite" and "not a number" in sql:
+        sql = "insert into effects (nothing) values (1)"
+    with pytest.raises(SqlFailed), table.transaction() as tx:
+        tx.execute("insert into effects values (9, 'before')")
+        tx.execute(sql, params)
+    assert count(table) == 0
+
+
+@pytest.mark.parametrize("sql", ["commit", "  ROLLBACK", "begin", "savepoint x", "end"])
+def test_the_transaction_itself_is_not_the_users_to_end(table: Onceward, sql: str) -> None:
+    """Commit and roll back by leaving the block, not by SQL."""
+    with pytest.raises(SqlFailed, match="belongs to the transaction"), table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'a')")
+        tx.execute(sql)
+    assert count(table) == 0
+
+
+def test_marks_inside_strings_and_comments_stay(table: Onceward) -> None:
+    """Only placeholders are placeholders."""
+    with table.transaction() as tx:
+        sql = "insert into effects values (?, '? % :x ''?') -- ? :y %\n"
+        tx.execute(sql, [1])
+        assert tx.execute("select note from effects where note like '%?'") == [("? % :x '?",)]
+
+
+def test_operations_of_ours_join_the_users_transaction(table: Onceward) -> None:
+    """A short write inside a user's transaction is undone with it."""
+
+    def insert(tx: Transaction) -> int:
+        return tx.execute("insert into effects values (5, 'ours')").rowcount
+
+    with pytest.raises(ZeroDivisionError), table.transaction():
+        assert table.store.write(insert) == 1
+        raise ZeroDivisionError
+    assert count(table) == 0
+    assert table.store.write(insert) == 1
+    assert count(table) == 1
+
+
+def test_a_failing_operation_does_not_harm_those_grouped_with_it(table: Onceward) -> None:
+    """Many threads write at once; every second one fails, and only those are undone."""
+    results: dict[int, object] = {}
+    barrier = threading.Barrier(16)
+
+    def work(number: int) -> None:
+        def operation(tx: Transaction) -> int:
+            tx.execute("insert into effects values (?, 'x')", [number])
+            return 1 // (number % 2)
+
+        barrier.wait()
+        try:
+            results[number] = table.store.write(operation)
+        except ZeroDivisionError as exc:
+            results[number] = type(exc)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: 1 if n % 2 else ZeroDivisionError for n in range(16)}
+    assert count(table) == 8
+
+
+def test_a_forked_child_uses_connections_of_its_own(table: Onceward) -> None:
+    """After fork both processes write, and neither disturbs the other."""
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'parent')")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with table.transaction() as tx:
+                tx.execute("insert into effects values (2, 'child')")
+            code = 0
+        finally:
+            os._exit(code)
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (3, 'parent')")
+    assert os.waitpid(child, 0)[1] == 0
+    assert count(table) == 3
+
+
+def test_migrating_again_changes_nothing(ow: Onceward) -> None:
+    """The schema is current after opening; migrating is harmless to repeat."""
+    found = status(ow.store)
+    assert found.applied == tuple(number for number, _, _ in migrations(ow.store.engine))
+    assert not found.pending
+    assert migrate(ow.store) == []
+    assert ow.store.problems() == []
+
+
+def test_a_database_of_a_newer_version_is_refused(ow: Onceward, ow_url: str) -> None:
+    """An old program does not touch what it does not know."""
+    ow.store.write(lambda tx: tx.query("note_migration", number=999, name="from the future"))
+    with pytest.raises(SchemaMismatch, match="migration 999"):
+        open_handle(ow_url)
+
+
+def test_many_processes_may_open_a_new_store_at_once(ow_url: str) -> None:
+    """One migrates, the others wait, all of them work."""
+    code = "import sys; from onceward.handle import open; open(sys.argv[1]).close()"
+    opened = [subprocess.Popen([sys.executable, "-c", code, ow_url]) for _ in range(4)]
+    assert [process.wait() for process in opened] == [0] * 4
+
+
+def test_a_url_of_another_kind_is_refused_without_its_secrets() -> None:
+    """The error names the scheme and nothing that may be a password."""
+    with pytest.raises(InvalidArgument, match="not with 'mysql'") as refused:
+        open_handle("mysql://me:secret@host/db")
+    assert "secret" not in str(refused.value.to_dict())

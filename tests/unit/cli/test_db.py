@@ -1,0 +1,62 @@
+"""`onceward db`."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+
+from onceward.stores import open_store
+from onceward.stores.queries import migrations
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/work.db"
+
+
+def test_migrate_status_check(run: Run, url: str) -> None:
+    """A new store is behind, then up to date, then healthy."""
+    numbers = [number for number, _, _ in migrations("sqlite")]
+    before = run("db", "status", "--store", url, "--json")
+    assert (before.code, before.json["pending"]) == (1, numbers)
+    assert run("db", "migrate", "--store", url, "--json").json["applied"] == numbers
+    assert run("db", "migrate", "--store", url).out == "nothing to do\n"
+    assert run("db", "status", "--store", url).code == 0
+    assert run("db", "check", "--store", url).out == "ok\n"
+
+
+def test_the_store_comes_from_the_environment(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --store, ONCEWARD_STORE names it."""
+    monkeypatch.setenv("ONCEWARD_STORE", url)
+    assert run("db", "migrate").code == 0
+    assert run("db", "status", "--json").json["url"].endswith("/work.db")
+
+
+def test_a_newer_store_is_told(run: Run, url: str) -> None:
+    """What another version made is named, and nothing is changed."""
+    run("db", "migrate", "--store", url)
+    store = open_store(url)
+    store.write(lambda tx: tx.query("note_migration", number=999, name="later"))
+    assert "a newer Onceward was here" in run("db", "status", "--store", url).out
+    ran = run("db", "migrate", "--store", url)
+    assert ran.code == 1
+    assert "fix: install the version" in ran.err
+
+
+@pytest.mark.parametrize("command", ["migrate", "status", "check"])
+def test_a_bad_url_is_told(run: Run, command: str) -> None:
+    """A store of an unknown kind is bad input."""
+    ran = run("db", command, "--store", "mysql://x")
+    assert ran.code == 2
+    assert ran.err.startswith("error: url: ")
+
+
+def test_a_file_that_is_no_database_is_told(run: Run, tmp_path: Path) -> None:
+    """Something else in the file's place is an error without a trace."""
+    path = tmp_path / "note.txt"
+    path.write_text("this is not a database, but it is long enough to look like one\n" * 20)
+    ran = run("db", "check", "--store", f"sqlite:///{path}")
+    assert ran.code == 1
+    assert "not a database" in ran.err
