@@ -1,0 +1,247 @@
+"""`onceward cursors`: look at cursors, pause them, move them, and see what was done to them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onceward.cli.db import StoreUrl
+from onceward.cli.output import JsonFlag, group, print_json
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from onceward.cursors import CursorState, Move
+    from onceward.handle import Onceward
+
+app = group("Look at cursors, pause them, move them, and see what was done to them.")
+
+_Name = Annotated[str, typer.Argument(help="The cursor's name.")]
+_Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+_Actor = Annotated[str | None, typer.Option(help="Who does it; you on this host if left out.")]
+_Yes = Annotated[
+    bool, typer.Option("--yes", help="Do it; without this it is only thought through.")
+]
+
+
+@app.command("list")
+def list_cursors(
+    pattern: Annotated[str, typer.Argument(help="Names such as `distribution_niche_*`.")] = "*",
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """List cursors: where they are, who holds them, what is wrong with them.
+
+    Example: `onceward cursors list 'lead_*'`
+    """
+    with _opened(store) as ow:
+        found = ow.cursors.list(pattern)
+    if json_output:
+        print_json({"cursors": [asdict(state) for state in found]})
+        return
+    _print_table(
+        ("cursor", "position", "state", "holder", "processed", "errors", "steals"),
+        (
+            (
+                state.name,
+                state.position,
+                _state(state),
+                state.lease_owner,
+                state.processed_count,
+                state.error_count,
+                state.steal_count,
+            )
+            for state in found
+        ),
+    )
+
+
+@app.command()
+def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+    """Show everything about one cursor.
+
+    Example: `onceward cursors show lead_intake_v1`
+    """
+    with _opened(store) as ow:
+        _print_state(ow.cursors.show(name), json_output=json_output)
+
+
+@app.command()
+def pause(
+    name: _Name,
+    reason: _Reason = "",
+    actor: _Actor = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Let nobody begin new work on a cursor; a batch that runs may finish.
+
+    Example: `onceward cursors pause lead_intake_v1 --reason "billing is down"`
+    """
+    with _opened(store) as ow:
+        _print_state(ow.cursors.pause(name, reason, actor), json_output=json_output)
+
+
+@app.command()
+def resume(
+    name: _Name,
+    reason: _Reason = "",
+    actor: _Actor = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Let work on a paused cursor go on.
+
+    Example: `onceward cursors resume lead_intake_v1`
+    """
+    with _opened(store) as ow:
+        _print_state(ow.cursors.resume(name, reason, actor), json_output=json_output)
+
+
+@app.command()
+def seek(
+    name: _Name,
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the history.")],
+    position: Annotated[
+        str | None, typer.Argument(help="Work goes on behind this position.")
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Move before the first message.")] = False,
+    actor: _Actor = None,
+    yes: _Yes = False,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Move a cursor by hand; whoever holds it is stopped. A dry run unless you say --yes.
+
+    Example: `onceward cursors seek lead_intake_v1 1200 --reason "bad deploy" --yes`
+    """
+    if start == (position is not None):
+        message = "position: name one, or say --start, and not both"
+        raise InvalidArgument(message, fix="pass POSITION or --start", field="position")
+    with _opened(store) as ow:
+        move = ow.cursors.seek(name, position, reason, actor or _who(), dry_run=not yes)
+    _print_move(move, json_output=json_output)
+
+
+@app.command()
+def undo(
+    name: _Name,
+    reason: _Reason = "",
+    actor: _Actor = None,
+    yes: _Yes = False,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Move a cursor to where it was before its last seek. A dry run unless you say --yes.
+
+    Example: `onceward cursors undo lead_intake_v1 --yes`
+    """
+    with _opened(store) as ow:
+        move = ow.cursors.undo(name, actor or _who(), reason, dry_run=not yes)
+    _print_move(move, json_output=json_output)
+
+
+@app.command()
+def history(
+    name: _Name,
+    limit: Annotated[int, typer.Option(help="At most this many, the newest first.")] = 20,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """List what was done to a cursor, by whom and why, newest first.
+
+    Example: `onceward cursors history lead_intake_v1 --limit 5`
+    """
+    with _opened(store) as ow:
+        ow.cursors.show(name)
+        entries = ow.cursors.history(name, limit)
+    if json_output:
+        print_json({"history": [asdict(entry) for entry in entries]})
+        return
+    _print_table(
+        ("when", "what", "from", "to", "who", "why"),
+        (
+            (
+                entry.happened_at,
+                entry.kind,
+                entry.from_position,
+                entry.to_position,
+                entry.actor,
+                entry.reason,
+            )
+            for entry in entries
+        ),
+    )
+
+
+def _opened(store: str | None) -> Onceward:
+    from onceward.handle import open as open_handle
+
+    return open_handle(store)
+
+
+def _who() -> str:
+    from onceward.cursors.cursors import operator
+
+    return operator()
+
+
+def _state(state: CursorState) -> str:
+    if state.is_paused:
+        return "paused"
+    if state.is_held:
+        return "held"
+    return "expired" if state.lease_owner else "free"
+
+
+def _print_state(state: CursorState, *, json_output: bool) -> None:
+    if json_output:
+        print_json(asdict(state))
+        return
+    for field, value in {"state": _state(state), **asdict(state)}.items():
+        print(f"{field:<18} {_shown(value)}")
+
+
+def _print_move(move: Move, *, json_output: bool) -> None:
+    if json_output:
+        print_json({"dry_run": move.is_dry_run, **asdict(move)})
+        return
+    print(f"{'would move' if move.is_dry_run else 'moved'} {_shown(move.cursor)}")
+    print(f"from        {_position(move.from_position)}")
+    print(f"to          {_position(move.to_position)}")
+    print(f"repeated    {_number(move.repeated)}")
+    print(f"skipped     {_number(move.skipped)}")
+    print(f"interrupts  {_shown(move.interrupts or 'nobody')}")
+    if move.is_dry_run:
+        print("nothing was changed; say --yes to do it")
+
+
+def _position(position: str | None) -> str:
+    return "the start" if position is None else _shown(position)
+
+
+def _number(count: int | None) -> str:
+    return "unknown: only its source can count" if count is None else str(count)
+
+
+def _shown(value: object) -> str:
+    """Return a value that cannot play tricks with the terminal."""
+    text = "-" if value is None else str(value)
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_shown(value)) for value in row))
+    Console().print(table)

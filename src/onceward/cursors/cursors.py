@@ -1,0 +1,251 @@
+"""Cursors: positions that readers come back to, each held by one worker at a time.
+
+Owns who may have a cursor, and what operators do to it. What a holder does is in `lease`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from onceward.crash import crash_point
+from onceward.cursors import moves
+from onceward.cursors.heartbeat import Heartbeat
+from onceward.cursors.history import note
+from onceward.cursors.lease import Lease
+from onceward.cursors.models import (
+    HEARTBEATS_PER_LEASE,
+    LEASE_SECONDS,
+    LIST_PAGE_ROWS,
+    LIST_ROWS_MAX,
+    CountBetween,
+    CursorState,
+    Epoch,
+    HistoryEntry,
+    Move,
+    PositionMigrations,
+    check_lease_seconds,
+    check_name,
+    check_position,
+    entry_of,
+    state_of,
+)
+from onceward.cursors.patience import Patience
+from onceward.cursors.versions import check_path, migrate
+from onceward.errors import CursorMissing, InvalidArgument
+from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
+from onceward.stores import Row, Store, Transaction
+
+
+class Cursors:
+    """The cursors of one store."""
+
+    def __init__(self, store: Store, *, randomness: Randomness | None = None) -> None:
+        """Use this store, whose schema is current."""
+        self._store = store
+        self._randomness = randomness or SystemRandomness()
+        # On SQLite the store's clock decides; on PostgreSQL this one decides nothing.
+        self._clock: Clock = getattr(store, "clock", None) or SystemClock()
+        self._patience = Patience()
+        self._worker: tuple[int, str] = (0, "")
+        #: Renews the leases that are held by `Lease.hold`.
+        self.heartbeat = Heartbeat()
+
+    @property
+    def worker(self) -> str:
+        """Return this process's own worker id, new at every start: `host/pid/random`."""
+        process, worker = self._worker
+        if process != os.getpid():
+            worker = f"{socket.gethostname()}/{os.getpid()}/{self._randomness.hex(8)}"
+            self._worker = (os.getpid(), worker)
+        return worker
+
+    def acquire(
+        self,
+        name: str,
+        worker: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        *,
+        version: int = 1,
+        migrations: PositionMigrations | None = None,
+    ) -> Lease | None:
+        """Return the lease of a cursor, or None while another worker holds it or it is paused.
+
+        The cursor is made if there is none. A position of an older `version` is rewritten by
+        `migrations`, by the version each starts from; VersionMismatch if one is missing. The same
+        worker is always granted again, and its earlier handle is refused from then on.
+        """
+        worker = self.worker if worker is None else check_name(worker)
+        lease_seconds = check_lease_seconds(lease_seconds)
+        seen = self._state(check_name(name))
+        if seen is not None:
+            if not self._may_be_taken(seen, worker):
+                return None
+            check_path(name, seen.position, seen.version, version, migrations or {})
+        rows = self._grant(name, worker, lease_seconds, version, seen)
+        if not rows:
+            return None
+        crash_point("cursor.acquire.after_commit")
+        epoch, position, stored = rows[0]
+        assert seen is None or epoch > seen.epoch, (epoch, seen)
+        self._patience.forget(name)
+        lease = Lease(
+            store=self._store,
+            heartbeat=self.heartbeat,
+            name=name,
+            worker=worker,
+            epoch=Epoch(epoch),
+            position=position,
+            lease_seconds=lease_seconds,
+        )
+        if stored != version:
+            migrate(self._store, lease, stored, version, migrations or {})
+        return lease
+
+    def pause(self, name: str, reason: str = "", actor: str | None = None) -> CursorState:
+        """Let nobody acquire a cursor; a batch that runs may finish."""
+        return self._set_paused(name, reason, actor, paused=True)
+
+    def resume(self, name: str, reason: str = "", actor: str | None = None) -> CursorState:
+        """Let a paused cursor be acquired again."""
+        return self._set_paused(name, reason, actor, paused=False)
+
+    def seek(  # noqa: PLR0913 - what operators must say
+        self,
+        name: str,
+        position: str | None,
+        reason: str,
+        actor: str,
+        *,
+        dry_run: bool = False,
+        count: CountBetween | None = None,
+    ) -> Move:
+        """Set the position by hand, None for the start; a worker that holds it is refused.
+
+        `count(a, b)`, which sources have, says how many messages lie behind a up to b; without it
+        nobody knows how many will be repeated or skipped.
+        """
+        target = None if position is None else check_position(position)
+        planned = moves.plan(self.show(name), target, count)
+        if dry_run:
+            return planned
+        moved = self._store.write(
+            lambda tx: moves.seek(tx, name, target, reason=reason, actor=actor)
+        )
+        return replace(planned, **moved._asdict())
+
+    def undo(
+        self,
+        name: str,
+        actor: str,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        count: CountBetween | None = None,
+    ) -> Move:
+        """Move a cursor to where it was before its last seek; once more for the seek before."""
+        state = self.show(name)
+        planned = moves.plan(state, moves.before_last_seek(self._store, name), count)
+        if dry_run:
+            return planned
+        moved = self._store.write(lambda tx: moves.undo(tx, name, reason=reason, actor=actor))
+        return replace(planned, **moved._asdict())
+
+    def show(self, name: str) -> CursorState:
+        """Return one cursor as it is now; CursorMissing if there is none."""
+        state = self._state(check_name(name))
+        if state is None:
+            message = f"there is no cursor {name!r}"
+            raise CursorMissing(message, cursor=name)
+        return state
+
+    def list(self, pattern: str = "*") -> tuple[CursorState, ...]:
+        """Return the cursors whose names match a pattern such as `distribution_niche_*`."""
+        found: list[CursorState] = []
+        after = ""
+        while rows := self._store.read("cursor_list", after=after, limit=LIST_PAGE_ROWS):
+            found += [state_of(row) for row in rows if fnmatchcase(row[0], pattern)]
+            if len(rows) < LIST_PAGE_ROWS or len(found) >= LIST_ROWS_MAX:
+                break
+            after = rows[-1][0]
+        return tuple(found[:LIST_ROWS_MAX])
+
+    def history(self, name: str, limit: int = 100) -> tuple[HistoryEntry, ...]:
+        """Return what was done to a cursor, newest first."""
+        if not 0 < limit <= LIST_ROWS_MAX:
+            message = f"limit: must be 1 to {LIST_ROWS_MAX}, not {limit}"
+            raise InvalidArgument(message, fix="leave it out for 100", field="limit")
+        rows = self._store.read("cursor_history", name=check_name(name), limit=limit)
+        return tuple(entry_of(row) for row in rows)
+
+    def _state(self, name: str) -> CursorState | None:
+        rows = self._store.read("cursor_show", name=name)
+        return state_of(rows[0]) if rows else None
+
+    def _may_be_taken(self, seen: CursorState, worker: str) -> bool:
+        """Look before asking for the write lock; the statement decides."""
+        is_own = seen.lease_owner in (None, worker)
+        if seen.is_paused or (seen.is_held and not is_own):
+            return False
+        return is_own or not self._patience.is_too_early(seen, self._clock.boot_seconds())
+
+    def _grant(
+        self, name: str, worker: str, lease_seconds: float, version: int, seen: CursorState | None
+    ) -> Sequence[Row]:
+        heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
+        wait_max = self._patience.wait_seconds_max(seen, heartbeat_seconds)
+        asked = self._clock.boot_seconds()
+        waited = 0.0
+
+        def grant(tx: Transaction) -> list[Row]:
+            nonlocal waited
+            waited = self._clock.boot_seconds() - asked
+            return tx.query(
+                "cursor_acquire",
+                name=name,
+                worker=worker,
+                seconds=lease_seconds,
+                version=version,
+                may_steal=waited < wait_max,
+            )
+
+        rows = self._store.write_apart(grant)
+        if not rows and seen is not None and waited >= wait_max:
+            self._patience.gave_way(seen, self._clock.boot_seconds() + heartbeat_seconds)
+        return rows
+
+    def _set_paused(
+        self, name: str, reason: str, actor: str | None, *, paused: bool
+    ) -> CursorState:
+        self.show(name)
+        by = actor or operator()
+
+        def change(tx: Transaction) -> None:
+            for epoch, position in tx.query("cursor_pause", name=name, paused=paused):
+                crash_point("cursor.pause.after_change")
+                note(
+                    tx,
+                    cursor=name,
+                    kind="pause" if paused else "resume",
+                    actor=by,
+                    reason=reason,
+                    from_position=position,
+                    to_position=position,
+                    epoch=epoch,
+                )
+
+        self._store.write(change)
+        return self.show(name)
+
+
+def operator() -> str:
+    """Return who acts by hand when nobody says so: `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # A container may run under a number that has no name.
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,204 @@
+"""Lease: the right of one worker to move one cursor, until it runs out or somebody takes it.
+
+Every statement names owner and epoch, so that a handle that is no longer the holder's changes
+nothing, whatever its process believes. Knows neither sources nor handlers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from onceward.crash import crash_point
+from onceward.cursors.models import (
+    HEARTBEATS_PER_LEASE,
+    Epoch,
+    Renewal,
+    check_position,
+    state_of,
+)
+from onceward.errors import InvalidArgument, LeaseLost
+from onceward.stores import Row, Store, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from onceward.cursors.heartbeat import Heartbeat
+
+
+class Lease:
+    """A grant of one cursor to one worker; `Cursors.acquire` makes it."""
+
+    def __init__(  # noqa: PLR0913 - all by name
+        self,
+        *,
+        store: Store,
+        heartbeat: Heartbeat,
+        name: str,
+        worker: str,
+        epoch: Epoch,
+        position: str | None,
+        lease_seconds: float,
+    ) -> None:
+        """Stand for what the store granted."""
+        self._store = store
+        self._heartbeat = heartbeat
+        #: Name of the cursor.
+        self.name = name
+        #: Who holds it.
+        self.worker = worker
+        #: Under which epoch; no other grant of this cursor has the same.
+        self.epoch = epoch
+        #: The last position that was processed, as far as this handle knows; None is the start.
+        self.position = position
+        #: How long it lasts from each renewal or checkpoint on.
+        self.lease_seconds = lease_seconds
+        #: Set once it is known that somebody else holds the cursor, or moved it.
+        self.lost = threading.Event()
+        #: Set by `release`, whatever became of it.
+        self.is_released = False
+        self._current_epoch: int | None = None
+        self._on_lost: list[Callable[[], None]] = []
+        self._mutex = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Lease of {self.name!r} for {self.worker!r}, epoch {self.epoch}>"
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """Return how often it should be renewed."""
+        return self.lease_seconds / HEARTBEATS_PER_LEASE
+
+    def renew(self) -> Renewal:
+        """Extend it, in a commit of its own; LeaseLost when it is not ours any more."""
+        rows = self._write("cursor_renew", seconds=self.lease_seconds)
+        crash_point("cursor.renew.after_commit")
+        return Renewal.PAUSED if rows[0][0] else Renewal.RENEWED
+
+    def checkpoint(self, position: str, tx: Transaction | None = None, *, count: int = 1) -> None:
+        """Move the cursor, with everything else in `tx` or on its own; renews the lease.
+
+        Inside `tx` it is the last statement: when the lease is lost, leaving the block raises
+        LeaseLost and nothing of the transaction stays. `count` messages are counted as processed.
+        """
+        if count < 0:
+            message = f"count: must not be negative, was {count}"
+            raise InvalidArgument(message, fix="count the messages of the batch", field="count")
+        params = {
+            "position": check_position(position),
+            "count": count,
+            "seconds": self.lease_seconds,
+        }
+        if tx is None:
+            self._write("cursor_checkpoint", **params)
+            self.position = position
+            crash_point("cursor.checkpoint.after_commit")
+            return
+
+        def check(rows: list[Row]) -> None:
+            if not rows:
+                raise self._lose(self._store.read("cursor_show", name=self.name))
+            self.position = position
+
+        tx.query_last("cursor_checkpoint", check, **self.fence, **params)
+
+    def guard(self, tx: Transaction) -> None:
+        """Let a transaction happen only while the lease is ours; nobody takes it before the end.
+
+        On PostgreSQL from now on. On SQLite from the transaction's first write on, which takes
+        the write lock: slow work before it blocks nobody.
+        """
+        self.watch(tx)
+
+        def check() -> None:
+            with self._noticing():
+                if not tx.query("cursor_guard", **self.fence):
+                    raise self._lose(tx.query("cursor_show", name=self.name))
+
+        if self._store.engine == "sqlite" and not tx.is_writing:
+            tx.on_first_write(check)
+        check()
+
+    def watch(self, tx: Transaction) -> None:
+        """Let the next write of a transaction raise LeaseLost once a heartbeat found it lost."""
+        tx.before_every_write(self.check)
+
+    def check(self) -> None:
+        """Raise LeaseLost if the lease is known to be lost; asks nobody."""
+        if self.lost.is_set():
+            raise LeaseLost(self.name, self.epoch, self._current_epoch)
+
+    def hold(self, heartbeat_seconds: float | None = None) -> AbstractContextManager[None]:
+        """Renew it in the background while the block runs, a third of the lease apart.
+
+        A lost lease cancels the asyncio task that is inside the block, which then raises LeaseLost.
+        """
+        return self._heartbeat.hold(self, heartbeat_seconds or self.heartbeat_seconds)
+
+    def fail(self) -> int:
+        """Count a failure, once the transaction is rolled back; return how many in a row."""
+        return int(self._write("cursor_fail")[0][0])
+
+    def release(self) -> None:
+        """Give it back, so that others need not wait; this handle is of no use afterwards."""
+        self.is_released = True
+        self._heartbeat.drop(self)
+        crash_point("cursor.release.before_commit")
+        self._write("cursor_release")
+
+    @contextmanager
+    def when_lost(self, call: Callable[[], None]) -> Iterator[None]:
+        """Call this, in any thread, if the loss is noticed while the block runs, or was before."""
+        with self._mutex:
+            self._on_lost.append(call)
+            is_lost = self.lost.is_set()
+        if is_lost:
+            call()
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._on_lost.remove(call)
+
+    @property
+    def fence(self) -> dict[str, Any]:
+        """Return what every statement of the holder names."""
+        return {"name": self.name, "worker": self.worker, "epoch": self.epoch}
+
+    def _write(self, query: str, **params: object) -> list[Row]:
+        """Run a statement in a commit of its own; one that finds no row is an error."""
+
+        def operation(tx: Transaction) -> tuple[list[Row], list[Row]]:
+            rows = tx.query(query, **self.fence, **params)
+            return rows, [] if rows else tx.query("cursor_show", name=self.name)
+
+        with self._noticing():
+            rows, shown = self._store.write_apart(operation)
+        if not rows:
+            raise self._lose(shown)
+        return rows
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Remember that the database said so."""
+        try:
+            yield
+        except LeaseLost as lost:
+            self._note_loss(lost.current_epoch)
+            raise
+
+    def _lose(self, shown: list[Row]) -> LeaseLost:
+        """Return the error for a statement that found no row; `shown` is the cursor as it is."""
+        self._note_loss(state_of(shown[0]).epoch if shown else None)
+        return LeaseLost(self.name, self.epoch, self._current_epoch)
+
+    def _note_loss(self, current_epoch: int | None) -> None:
+        self._current_epoch = current_epoch
+        with self._mutex:
+            self.lost.set()
+            calls = list(self._on_lost)
+        self._heartbeat.drop(self)
+        for call in calls:
+            call()

@@ -1,0 +1,72 @@
+"""Several workers on one cursor, frozen, woken and killed at random."""
+
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from onceward.handle import open as open_handle
+from onceward.testing.zombie import freeze, wake
+
+LEASE_SECONDS = 0.3
+WORKERS = 3
+SEED = 20260208
+#: So many numbers must be written in the meantime, or nothing was tried.
+NUMBERS_MIN = 20
+
+
+def start(url: str, name: str) -> subprocess.Popen[bytes]:
+    words = ["-m", "tests.system.lease_chaos", url, name, str(LEASE_SECONDS)]
+    return subprocess.Popen([sys.executable, *words])
+
+
+def torment(url: str, source: random.Random, seconds: float) -> int:
+    """Freeze for up to three leases, wake, now and then kill; return how often."""
+    workers = [start(url, f"w{number}") for number in range(WORKERS)]
+    times = 0
+    deadline = time.monotonic() + seconds
+    try:
+        while time.monotonic() < deadline:
+            chosen = source.randrange(WORKERS)
+            freeze(workers[chosen])
+            threading.Event().wait(source.random() * 3 * LEASE_SECONDS)
+            times += 1
+            if source.random() < 0.2:
+                workers[chosen].kill()
+                workers[chosen].wait()
+                workers[chosen] = start(url, f"w{chosen}-{times}")
+            else:
+                wake(workers[chosen])
+            threading.Event().wait(source.random() * LEASE_SECONDS / 3)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    return times
+
+
+@pytest.mark.prove
+def test_h13_every_number_is_written_once_whatever_happens_to_the_writers(
+    ow_url: str, prove: bool
+) -> None:
+    """Frozen at any line, replaced, woken, killed: the effects are 1, 2, 3 … up to the position."""
+    with open_handle(ow_url) as ow:
+        with ow.transaction() as tx:
+            tx.execute("create table effects (number bigint, worker text)")
+        times = torment(ow_url, random.Random(SEED), 60.0 if prove else 5.0)
+        with ow.transaction() as tx:
+            # In one look: the database may still be at what a killed worker sent last.
+            rows = tx.execute(
+                "select number, last_position, processed_count from effects, cursor_positions"
+                " order by number"
+            )
+        assert len(rows) > NUMBERS_MIN, times
+        assert [row[0] for row in rows] == list(range(1, int(rows[0][1]) + 1))
+        assert rows[0][2] == len(rows)
+        state = ow.cursors.show("c")
+        epochs = [entry.epoch for entry in ow.cursors.history("c", 10_000)]
+        assert epochs == sorted(epochs, reverse=True)
+        assert len(epochs) == state.steal_count

@@ -1,0 +1,5 @@
+"""The command line, run as in the tests of the other commands."""
+
+from tests.unit.cli.conftest import run
+
+__all__ = ["run"]

@@ -1,0 +1,108 @@
+"""`onceward cursors`: what operators see and do."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+
+
+@pytest.fixture
+def ow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Onceward:
+    """A store with one cursor at 1200, held by w1, which the commands find by the environment."""
+    url = f"sqlite:///{tmp_path / 'work.db'}"
+    monkeypatch.setenv("ONCEWARD_STORE", url)
+    handle = open_handle(url)
+    lease = handle.cursors.acquire("lead_intake_v1", "w1")
+    assert lease is not None
+    lease.checkpoint("1200")
+    return handle
+
+
+def test_cursors_are_listed(run: Run, ow: Onceward) -> None:
+    """A table for people that fits the terminal, JSON for machines."""
+    ow.cursors.acquire("niche_1", "x" * 150)
+    shown = run("cursors", "list")
+    assert shown.code == 0
+    assert all(len(line) <= 80 for line in shown.out.splitlines())
+    (row,) = (line for line in shown.out.splitlines() if "lead_intake_v1" in line)
+    assert row.split() == ["lead_intake_v1", "1200", "held", "w1", "1", "0", "0"]
+    (cursor,) = run("cursors", "list", "lead*", "--json").json["cursors"]
+    assert (cursor["name"], cursor["position"], cursor["epoch"]) == ("lead_intake_v1", "1200", 1)
+
+
+def test_another_store_can_be_named(run: Run, ow: Onceward, tmp_path: Path) -> None:
+    """`--store` counts more than the environment."""
+    assert ow.cursors.list()
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    assert run("cursors", "list", "--store", other, "--json").json == {"cursors": []}
+
+
+def test_a_cursor_is_paused_and_resumed(run: Run, ow: Onceward) -> None:
+    """What is shown afterwards is how it is now."""
+    ran = run("cursors", "pause", "lead_intake_v1", "--reason", "lunch", "--actor", "ana", "--json")
+    assert ran.json["is_paused"] is True
+    assert "paused" in run("cursors", "show", "lead_intake_v1").out
+    assert run("cursors", "resume", "lead_intake_v1", "--json").json["is_paused"] is False
+    assert [entry.kind for entry in ow.cursors.history("lead_intake_v1")] == ["resume", "pause"]
+
+
+def test_a_seek_is_a_dry_run_unless_confirmed(run: Run, ow: Onceward) -> None:
+    """Nothing is repeated or lost by a command that was only tried."""
+    words = ("cursors", "seek", "lead_intake_v1", "10", "--reason", "bad deploy")
+    tried = run(*words)
+    assert tried.code == 0
+    assert "would move" in tried.out
+    assert "unknown" in tried.out
+    assert "interrupts  w1" in tried.out
+    assert "--yes" in tried.out
+    assert ow.cursors.show("lead_intake_v1").position == "1200"
+    done = run(*words, "--yes", "--json").json
+    assert (done["dry_run"], done["to_position"], done["epoch"]) == (False, "10", 2)
+    assert ow.cursors.show("lead_intake_v1").position == "10"
+
+
+def test_a_seek_is_undone_in_the_same_way(run: Run, ow: Onceward) -> None:
+    """First thought through, then done, then nothing is left to undo."""
+    run("cursors", "seek", "lead_intake_v1", "--start", "--reason", "all again", "--yes")
+    assert ow.cursors.show("lead_intake_v1").position is None
+    assert run("cursors", "undo", "lead_intake_v1", "--json").json["dry_run"] is True
+    assert "moved" in run("cursors", "undo", "lead_intake_v1", "--yes").out
+    assert ow.cursors.show("lead_intake_v1").position == "1200"
+    ran = run("cursors", "undo", "lead_intake_v1", "--yes")
+    assert ran.code == 1
+    assert "error: " in ran.err
+
+
+def test_history_is_told_with_who_and_why(run: Run, ow: Onceward) -> None:
+    """Text of others cannot play tricks with the terminal."""
+    ow.cursors.seek("lead_intake_v1", "[red]10[/red]", "evil \x1b[2J reason", "ana")
+    ran = run("cursors", "history", "lead_intake_v1")
+    assert "\x1b" not in ran.out
+    assert "[red]10[/red]" in ran.out.replace("\n", "")
+    (entry,) = run("cursors", "history", "lead_intake_v1", "--limit", "1", "--json").json["history"]
+    assert (entry["actor"], entry["from_position"]) == ("ana", "1200")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("show", "nope"), 1),
+        (("pause", "nope"), 1),
+        (("history", "nope"), 1),
+        (("seek", "lead_intake_v1", "--reason", "x"), 2),
+        (("seek", "lead_intake_v1", "1", "--start", "--reason", "x"), 2),
+        (("seek", "lead_intake_v1", "1"), 2),
+        (("history", "lead_intake_v1", "--limit", "0"), 2),
+    ],
+)
+def test_mistakes_are_told_with_a_fix(
+    run: Run, ow: Onceward, words: tuple[str, ...], code: int
+) -> None:
+    """Every refusal says what to do, and changes nothing."""
+    ran = run("cursors", *words)
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.splitlines()[1].startswith("fix: ")
+    assert ow.cursors.history("lead_intake_v1") == ()
