@@ -1,0 +1,203 @@
+"""Exchange: one request that runs under a claim, from the application's start to the answer given.
+
+The answer is held back until it is recorded: a client never knows more than the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from onceward.errors import (
+    FenceLost,
+    OncewardError,
+    OutcomeUnknown,
+    Retryable,
+    StorageError,
+    StoreError,
+)
+from onceward.outcomes.http_request import AsgiApp, AsgiScope, Message, Send
+from onceward.outcomes.http_response import Response, problem, unavailable
+from onceward.outcomes.http_transaction import RequestClaim, in_ending_thread
+from onceward.outcomes.models import OnCrash
+from onceward.outcomes.outcomes import Outcomes
+
+_log: Final = logging.getLogger("onceward.outcomes")
+#: From here on an answer says that something broke, not what was decided.
+BROKEN: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """What the middleware was told about answers."""
+
+    #: How long an answer is kept; None for ever.
+    ttl_seconds: float | None
+    on_crash: OnCrash
+    lease_seconds: float
+    #: A longer body is not given, and not kept.
+    response_bytes_max: int
+
+
+class ResponseTooLarge(OncewardError):
+    """The answer is too long to be kept, so it is not given either."""
+
+    code = "RESPONSE_TOO_LARGE"
+    default_fix = "raise response_bytes_max, or answer with an address to fetch the rest from"
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(
+        self, outcomes: Outcomes, claim: RequestClaim, rules: Rules, *, body: bytes, send: Send
+    ) -> None:
+        """Run a request whose body has arrived."""
+        self._outcomes = outcomes
+        self._claim = claim
+        self._rules = rules
+        self._request: Message | None = {"type": "http.request", "body": body, "more_body": False}
+        self._send = send
+        self._start: Message | None = None
+        self._body = bytearray()
+        self._is_too_large = self._is_complete = self._is_given = False
+        self._over = asyncio.Event()
+
+    async def run(self, app: AsgiApp, scope: AsgiScope) -> None:
+        """Let the application answer, whatever becomes of the client."""
+        extensions = scope.get("extensions") or {}
+        # Ways to answer that leave no bytes to record.
+        kept = {name: each for name, each in extensions.items() if "http.response" not in name}
+        seen = {**scope, "extensions": kept, "onceward": self._claim}
+        try:
+            await app(seen, self.receive, self.send)
+        except Exception as exc:
+            if self._is_given or not await self._fail(exc):
+                raise
+        else:
+            await self._end()
+        finally:
+            # Only what ends the process or the loop comes here with a transaction open.
+            self._claim.roll_back()
+            self._claim.close()
+            self._over.set()
+
+    async def receive(self) -> Message:
+        """Give the body, and then silence: that the client went away is no reason to stop."""
+        request, self._request = self._request, None
+        if request is not None:
+            return request
+        await self._over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Take the answer piece by piece; the last piece makes it count."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        if message["type"] != "http.response.body" or self._is_complete:
+            return
+        self._is_complete = not message.get("more_body", False)
+        self._body += message.get("body") or b""
+        if len(self._body) > self._rules.response_bytes_max:
+            self._is_too_large = True
+            self._body.clear()
+        # A server error may be followed by the exception behind it: wait for that.
+        if self._is_complete and self._answer().status < BROKEN:
+            await self._give()
+
+    def _answer(self) -> Response:
+        if self._is_too_large:
+            limit = self._rules.response_bytes_max
+            return problem(ResponseTooLarge(f"the answer has more than {limit} bytes"))
+        assert self._start is not None, "the application sent a body without a start"
+        headers = [(bytes(name), bytes(value)) for name, value in self._start.get("headers", ())]
+        return Response(status=self._start["status"], headers=headers, body=bytes(self._body))
+
+    async def _end(self) -> None:
+        """Settle what the application left when it returned."""
+        if self._is_given:
+            return
+        if self._is_complete:
+            await self._give()
+        else:
+            # The server says the rest: the application returned without an answer.
+            await self._settle_failure(RuntimeError("the application gave no answer"))
+
+    async def _give(self) -> None:
+        """Record the answer, then give it."""
+        answer = self._answer()
+        try:
+            await self._record(answer)
+        except FenceLost:
+            answer = problem(_overtaken())
+        except (StoreError, StorageError) as exc:
+            _log.warning("an answer was not recorded", exc_info=exc)
+            answer = problem(self._unrecorded(exc))
+        self._is_given = True
+        self._claim.close()
+        self._over.set()
+        await answer.send(self._send)
+
+    async def _record(self, answer: Response) -> None:
+        claim, ttl = self._claim, self._rules.ttl_seconds
+        if claim.is_transactional and answer.status >= BROKEN:
+            await self._undo(RuntimeError(f"answered {answer.status}"))
+        elif claim.is_open:
+            try:
+                await in_ending_thread(claim.commit, answer.to_result(), ttl)
+            except (StoreError, StorageError) as exc:
+                # If it was committed after all, the fence is void and this changes nothing.
+                await self._undo(exc)
+                raise
+        else:
+            finish = partial(self._outcomes.finish, claim.fence, answer.to_result())
+            await asyncio.to_thread(finish, ttl_seconds=ttl)
+
+    def _unrecorded(self, exc: OncewardError) -> OncewardError:
+        if self._claim.is_transactional and not isinstance(exc, OutcomeUnknown):
+            return unavailable()
+        message = "the request was carried out, but that could not be recorded"
+        if self._claim.is_transactional:
+            message = "the request may or may not have been carried out"
+        return OutcomeUnknown(message, fix="send it again with the same key to find out")
+
+    async def _fail(self, exc: Exception) -> bool:
+        """Settle what an exception left open; say whether an answer was given in its place."""
+        await self._settle_failure(exc)
+        is_down = isinstance(exc, (StoreError, StorageError)) and exc.code == "UNAVAILABLE"
+        if self._is_complete:
+            await self._answer().send(self._send)  # The application's own words for it.
+        elif self._claim.is_transactional and (is_down or isinstance(exc, FenceLost)):
+            await problem(unavailable() if is_down else _overtaken()).send(self._send)
+            return True
+        return False
+
+    async def _settle_failure(self, exc: Exception) -> None:
+        claim = self._claim
+        is_harmless = isinstance(exc, Retryable) or self._rules.on_crash == "rerun"
+        if claim.is_transactional or is_harmless:
+            await self._undo(exc)
+        else:
+            await self._try(partial(self._outcomes.doubt, claim.fence, exc))
+
+    async def _undo(self, exc: Exception) -> None:
+        """Roll back, and free the key: nothing has happened."""
+        await in_ending_thread(self._claim.roll_back)
+        await self._try(partial(self._outcomes.fail, self._claim.fence, exc, retryable=True))
+
+    async def _try(self, record: Callable[[], Any]) -> None:
+        """Record without fail; when that fails, the claim runs out and says the same."""
+        try:
+            await asyncio.to_thread(record)
+        except FenceLost:
+            pass  # Somebody has decided already.
+        except OncewardError as exc:
+            _log.warning("the end of a request was not recorded", exc_info=exc)
+
+
+def _overtaken() -> FenceLost:
+    return FenceLost(fix="send it again with the same key")

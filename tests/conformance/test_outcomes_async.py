@@ -1,0 +1,149 @@
+"""@once on `async def`: the same behaviour, awaited, on SQLite and PostgreSQL."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onceward.errors import KeyAmbiguous, RecordedFailure, Retryable
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.outcomes import OutcomeState
+from onceward.testing.moving_time import MovingTime
+
+
+class Shop:
+    """Charges, and counts how often it did."""
+
+    def __init__(self) -> None:
+        self.charged: list[Any] = []
+
+    def charge(self, order: Any, amount: int = 10) -> dict[str, Any]:
+        self.charged.append(order)
+        return {"order": order, "amount": amount, "number": len(self.charged)}
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def only(ow: Onceward) -> OutcomeState:
+    (found,) = ow.outcomes.list()
+    return found.state
+
+
+@pytest.fixture
+def ticking(ow_url: str) -> Iterator[Onceward]:
+    """A store whose time runs by itself: a manual clock would be moved by those who wait."""
+    with open_handle(ow_url) as handle:
+        yield handle
+
+
+@pytest.mark.parametrize("style", ["def", "async def"])
+def test_async_functions_behave_the_same(ow: Onceward, shop: Shop, style: str) -> None:
+    """Run once, replay, record failures, free on Retryable, refuse reuse."""
+    calls: list[str] = []
+
+    def work(order: str) -> object:
+        calls.append(order)
+        if order == "bad":
+            raise ValueError(order)
+        if order == "later":
+            raise Retryable
+        return shop.charge(order)
+
+    if style == "def":
+        run = ow.once()(work)
+    else:
+
+        @ow.once()
+        async def awaited(order: str) -> object:
+            await asyncio.sleep(0)
+            return work(order)
+
+        def run(order: str) -> object:
+            return asyncio.run(awaited(order))
+
+    assert run("a") == run("a")
+    for error in (ValueError, RecordedFailure):
+        with pytest.raises(error):
+            run("bad")
+    for _ in range(2):
+        with pytest.raises(Retryable):
+            run("later")
+    assert calls == ["a", "bad", "later", "later"]
+
+
+def test_async_twins_wait_without_blocking_the_loop(ticking: Onceward, shop: Shop) -> None:
+    """Eight tasks on one loop want the same work: one runs, seven get its result."""
+
+    @ticking.once(wait=60)
+    async def charge(order: int) -> object:
+        await asyncio.sleep(0)
+        return shop.charge(order)
+
+    async def main() -> list[object]:
+        return list(await asyncio.gather(*(charge(1) for _ in range(8))))
+
+    results = asyncio.run(main())
+    assert all(each == results[0] for each in results)
+    assert shop.charged == [1]
+
+
+def test_a_cancelled_task_leaves_it_open(ow: Onceward, ow_time: MovingTime, shop: Shop) -> None:
+    """Nobody knows how far it came, so it is ambiguous when its lease is over."""
+    begun = asyncio.Event()
+
+    @ow.once()
+    async def charge(order: int) -> None:
+        shop.charge(order)
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        task = asyncio.create_task(charge(1))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert only(ow) is OutcomeState.RUNNING
+    ow_time.advance(seconds=61)
+    with pytest.raises(KeyAmbiguous):
+        asyncio.run(charge(1))
+    assert shop.charged == [1]
+
+
+def test_a_task_cancelled_while_it_claims_frees_the_key(
+    ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function has not begun, so nothing is in doubt, and the next caller runs it."""
+    asking, go_on = threading.Event(), threading.Event()
+    write_apart = ow.store.write_apart
+
+    def slow(operation: Any) -> Any:
+        asking.set()
+        assert go_on.wait(20)
+        return write_apart(operation)
+
+    @ow.once()
+    async def charge(order: int) -> object:
+        return shop.charge(order)
+
+    async def main() -> None:
+        task = asyncio.create_task(charge(1))
+        await asyncio.to_thread(asking.wait)
+        task.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(ow.store, "write_apart", slow)
+    asyncio.run(main())
+    assert shop.charged == []
+    assert only(ow) is OutcomeState.FREE
+    assert asyncio.run(charge(1)) == {"order": 1, "amount": 10, "number": 1}

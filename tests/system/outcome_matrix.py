@@ -1,0 +1,325 @@
+"""Kill one process after another at one crash point of outcomes, and look at what is left.
+
+Run as `python -m tests.system.outcome_matrix POINT TIMES SEED URL DIRECTORY`. Forks from a parent
+that has everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit
+code 1.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from onceward import crash
+from onceward.errors import KeyAmbiguous, OutcomeUnknown, RecordedFailure, Retryable
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.outcomes import Done, Fresh, NotDone, OutcomeState
+from onceward.seams import SystemClock
+from onceward.stores import Transaction
+from onceward.testing.moving_time import MovingTime
+
+#: How many passes of the point a child may make before it dies.
+PASSES_MAX = 12
+ROUNDS_MAX = 3000
+LEASE_SECONDS = 60.0
+Ack = Callable[[str], None]
+
+
+class Bank:
+    """Effects that no store can see: lines of a file, each written at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def charge(self, key: str) -> str:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(descriptor, f"{key}\n".encode())
+        os.close(descriptor)
+        return f"charged {key}"
+
+    def charges(self) -> Counter[str]:
+        return Counter(self.path.read_text().splitlines() if self.path.exists() else ())
+
+
+class LifeClock(SystemClock):
+    """A machine that starts anew with every life, so that leases of the dead are over at once."""
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+
+    def boot_id(self) -> str:
+        return f"life {self.life}"
+
+
+def opened(url: str, life: int) -> Onceward:
+    """Open the store as of this life; on PostgreSQL its time has jumped past every lease."""
+    ow = open_handle(url, clock=LifeClock(life))
+    if ow.store.engine == "postgres":
+        MovingTime(ow.store).advance(seconds=life * (LEASE_SECONDS + 1))
+    return ow
+
+
+class Scenario(Protocol):
+    """Work that is killed, and what must hold afterwards."""
+
+    def __init__(self, url: str, directory: Path) -> None: ...
+
+    def work(self, life: int, ack: Ack) -> None: ...
+
+    def check(self, life: int, acks: list[str]) -> None: ...
+
+
+class Charging:
+    """A charge that fell silent is ambiguous and not repeated; every other one has one outcome."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self.url = url
+        self.bank = Bank(directory / "bank")
+        self.told: dict[str, str] = {}
+
+    def function(self, ow: Onceward) -> Callable[[str], str]:
+        @ow.once(key=lambda order: order, scope="charge", lease_seconds=LEASE_SECONDS)
+        def charge(order: str) -> str:
+            kind = int(order.split("-")[1]) % 5
+            if kind == 1:
+                raise ValueError(order)
+            if kind == 2 and ow.outcomes.list(state="free", limit=1) == []:
+                raise Retryable
+            result = self.bank.charge(order)
+            if kind == 3:
+                raise OutcomeUnknown(order)
+            return result
+
+        return charge
+
+    def work(self, life: int, ack: Ack) -> None:
+        with opened(self.url, life) as ow:
+            charge = self.function(ow)
+            for number in range(ROUNDS_MAX):
+                order = f"{life}-{number}"
+                self.renew(ow, order)
+                with contextlib.suppress(Retryable):
+                    ack(json.dumps([order, outcome(charge, order)]))
+
+    def renew(self, ow: Onceward, order: str) -> None:
+        """Hold a claim of another kind for a while."""
+        fresh = ow.outcomes.claim("renewed", order, fingerprint="", owner=order)
+        assert isinstance(fresh, Fresh), fresh
+        ow.outcomes.renew(fresh.fence)
+        ow.outcomes.finish(fresh.fence, b"1")
+
+    def check(self, life: int, acks: list[str]) -> None:
+        self.told |= dict(map(json.loads, acks))
+        with opened(self.url, life + 1) as ow:
+            charge, charges = self.function(ow), self.bank.charges()
+            known = {each.key: each for each in ow.outcomes.list(scope="charge", limit=10**6)}
+            assert set(charges) <= set(known), "an effect before its claim was durable"
+            assert max(charges.values(), default=1) == 1, charges
+            for order, told in self.told.items():
+                assert outcome(charge, order) == told, order
+            for order, record in known.items():
+                assert record.state is not OutcomeState.RUNNING, record
+                if record.state is OutcomeState.AMBIGUOUS:
+                    self.decide(ow, charge, order)
+            assert max(self.bank.charges().values(), default=1) == 1
+
+    def decide(self, ow: Onceward, charge: Callable[[str], str], order: str) -> None:
+        """Ask the bank, as a person would, and see that the verdict counts."""
+        assert outcome(charge, order) == "ambiguous"
+        words: dict[str, Any] = {"actor": "matrix", "reason": "asked the bank"}
+        if order in self.bank.charges():
+            ow.outcomes.reconcile("charge", order, done="found", **words)
+            assert charge(order) == "found"
+            self.told[order] = "found"
+        else:
+            ow.outcomes.reconcile("charge", order, not_done=True, **words)
+
+
+def outcome(charge: Callable[[str], str], order: str) -> str:
+    try:
+        return charge(order)
+    except (ValueError, RecordedFailure):
+        return "failed"
+    except (OutcomeUnknown, KeyAmbiguous):
+        return "ambiguous"
+
+
+class ChargingInTransaction:
+    """Effects and outcomes are the same set, whatever died when; what was told stays told."""
+
+    def __init__(self, url: str, directory: Path) -> None:  # noqa: ARG002 - the shape
+        self.url = url
+        self.told: dict[str, str] = {}
+        with opened(url, 0) as ow, ow.transaction() as tx:
+            tx.execute("create table if not exists charges (name text)")
+
+    def function(self, ow: Onceward) -> Any:
+        @ow.once(scope="charge", key=lambda order: order)
+        def charge(order: str, tx: Transaction) -> str:
+            tx.execute("insert into charges values (?)", [order])
+            if int(order.split("-")[1]) % 3 == 1:
+                raise ValueError(order)
+            return f"charged {order}"
+
+        return charge
+
+    def work(self, life: int, ack: Ack) -> None:
+        with opened(self.url, life) as ow:
+            charge = self.function(ow)
+            for number in range(ROUNDS_MAX):
+                order = f"{life}-{number}"
+                ack(json.dumps([order, outcome(charge, order)]))
+
+    def check(self, life: int, acks: list[str]) -> None:
+        self.told |= dict(map(json.loads, acks))
+        with opened(self.url, life + 1) as ow:
+            charge = self.function(ow)
+            for order, told in self.told.items():
+                assert outcome(charge, order) == told, order
+            with ow.transaction() as tx:
+                charges = [row[0] for row in tx.execute("select name from charges")]
+            done = [each.key for each in ow.outcomes.list(state="done", limit=10**6)]
+            assert sorted(charges) == sorted(done)
+            assert all(self.told.get(name, "charged").startswith("charged") for name in charges)
+
+
+class Stepping:
+    """Work that is run again repeats no step that was done; those in doubt ask the bank."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self.url = url
+        self.bank = Bank(directory / "bank")
+        self.told: dict[str, str] = {}
+
+    def look(self, name: str) -> Done | NotDone:
+        return Done(f"charged {name}") if name in self.bank.charges() else NotDone()
+
+    def function(self, ow: Onceward) -> Callable[[str], str]:
+        @ow.once(key=lambda order: order, scope="order", on_crash="rerun")
+        def place(order: str) -> str:
+            taken = [
+                ow.effect(step, self.bank.charge, f"{order} {step}", reconcile=self.look)
+                for step in ("pay", "mail")
+            ]
+            return ", ".join(taken)
+
+        return place
+
+    def work(self, life: int, ack: Ack) -> None:
+        with opened(self.url, life) as ow:
+            place = self.function(ow)
+            for number in range(ROUNDS_MAX):
+                order = f"{life}-{number}"
+                ack(json.dumps([order, place(order)]))
+
+    def check(self, life: int, acks: list[str]) -> None:
+        self.told |= dict(map(json.loads, acks))
+        with opened(self.url, life + 1) as ow:
+            place = self.function(ow)
+            for record in ow.outcomes.list(limit=10**6):
+                order = record.key
+                assert place(order) == f"charged {order} pay, charged {order} mail"
+            charges = self.bank.charges()
+        assert max(charges.values(), default=1) == 1, charges
+        assert {f"{order} {step}" for order in self.told for step in ("pay", "mail")} <= set(
+            charges
+        )
+
+
+class Tidying:
+    """Verdicts, forgetting and pruning are whole or not at all, and stay once told."""
+
+    def __init__(self, url: str, directory: Path) -> None:  # noqa: ARG002 - the shape
+        self.url = url
+        self.told: set[str] = set()
+
+    def work(self, life: int, ack: Ack) -> None:
+        with opened(self.url, life) as ow:
+            words: dict[str, Any] = {"actor": "matrix", "reason": "test"}
+            for number in range(ROUNDS_MAX):
+                name = f"{life}-{number}"
+                fresh = ow.outcomes.claim("doubt", name, fingerprint="", owner=name)
+                assert isinstance(fresh, Fresh), fresh
+                ow.outcomes.doubt(fresh.fence, ValueError(name))
+                ow.outcomes.reconcile("doubt", name, done=name, ttl_seconds=1e-3, **words)
+                ack(f"doubt {name}")
+                fresh = ow.outcomes.claim("wrong", name, fingerprint="", owner=name)
+                assert isinstance(fresh, Fresh), fresh
+                ow.outcomes.finish(fresh.fence, b"1")
+                ow.outcomes.forget("wrong", name, **words)
+                ack(f"wrong {name}")
+                ow.outcomes.prune(batch=2)
+
+    def check(self, life: int, acks: list[str]) -> None:
+        self.told |= set(acks)
+        with opened(self.url, life + 1) as ow:
+            wanted = {"doubt": OutcomeState.EXPIRED, "wrong": OutcomeState.FREE}
+            for told in self.told:
+                scope, _, key = told.partition(" ")
+                found = ow.outcomes.show(scope, key)
+                assert found is not None
+                assert found.state is wanted[scope], found
+
+
+SCENARIOS: dict[str, type[Scenario]] = {
+    "outcome.claim.": Charging,
+    "outcome.renew.": Charging,
+    "outcome.run.": Charging,
+    "outcome.finish.": Charging,
+    "outcome.fail.": Charging,
+    "outcome.doubt.": Charging,
+    "outcome.claim_in.": ChargingInTransaction,
+    "outcome.finish_in.": ChargingInTransaction,
+    "outcome.fail_after.": ChargingInTransaction,
+    "outcome.reconcile.": Tidying,
+    "outcome.forget.": Tidying,
+    "outcome.prune.": Tidying,
+    "effect.": Stepping,
+}
+
+
+def scenario_for(point: str) -> type[Scenario]:
+    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
+
+
+def live_and_die(scenario: Scenario, spec: str, life: int) -> list[str]:
+    """Fork a child that works until the crash point kills it; return what it acknowledged."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        crash.arm(spec)
+        try:
+            scenario.work(life, lambda text: (os.write(writer, text.encode() + b"\n"), None)[1])
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "r") as stream:
+        acks = stream.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"{spec} was not reached"
+    assert os.WTERMSIG(status) == signal.SIGKILL, status
+    return acks
+
+
+def main(point: str, times: int, seed: int, url: str, directory: Path) -> None:
+    source = random.Random(seed)
+    acknowledged = 0
+    scenario = scenario_for(point)(url, directory)
+    for life in range(times):
+        passes = source.randint(1, PASSES_MAX)
+        acks = live_and_die(scenario, f"{point}:{passes}:kill", life)
+        acknowledged += len(acks)
+        scenario.check(life, acks)
+    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))

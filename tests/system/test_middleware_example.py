@@ -1,0 +1,22 @@
+"""The example of the middleware, run as a user would."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "fastapi_idempotent.py"
+
+
+def test_web_and_worker_share_keys() -> None:
+    """Two orders, asked for five times on two ways, are charged twice."""
+    command = [sys.executable, "-W", "error", str(EXAMPLE)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert ran.stdout.splitlines() == [
+        "web, order-1:       200 {'charged': 'order-1'}",
+        "web, order-1 again: 200 {'charged': 'order-1'} replayed",
+        "worker, order-1:    {'charged': 'order-1'}",
+        "worker, order-2:    {'charged': 'order-2'}",
+        "web, order-2:       200 {'charged': 'order-2'} replayed",
+        "web, without a key: 400 Idempotency-Key: is missing",
+        "charges made: 2",
+    ]

@@ -1,0 +1,127 @@
+"""The heartbeat: claims stay alive while their functions run, and no longer."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onceward.errors import FenceLost, StoreUnavailable
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.outcomes import Fence
+from onceward.outcomes.claims import Claims
+from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
+from onceward.seams import ManualClock
+
+
+class Renewals(Claims):
+    """Notes what is renewed, and fails as told."""
+
+    def __init__(self) -> None:
+        self.renewed: list[int] = []
+        self.trouble: list[Exception] = []
+        self.beaten = threading.Event()
+
+    def renew(self, fence: Fence, *, lease_seconds: float = 60.0) -> None:
+        assert lease_seconds > 0
+        self.renewed.append(fence.number)
+        self.beaten.set()
+        if self.trouble:
+            raise self.trouble.pop()
+
+
+def fence(number: int) -> Fence:
+    return Fence(scope="s", key="k", fingerprint="", number=number, owner="w")
+
+
+@pytest.fixture
+def heart(monkeypatch: pytest.MonkeyPatch) -> Heartbeat:
+    """A heartbeat that beats when it is told to."""
+    made = Heartbeat(ManualClock())
+    monkeypatch.setattr(made, "_start", lambda: None)
+    return made
+
+
+def advance(heart: Heartbeat, seconds: float) -> None:
+    assert isinstance(heart._clock, ManualClock)
+    heart._clock.advance(seconds=seconds)
+
+
+def test_a_claim_is_renewed_at_every_third_of_its_lease(heart: Heartbeat) -> None:
+    """Not before it is due, again and again, and not after the block has ended."""
+    claims = Renewals()
+    with heart.keep(claims, fence(1), 60.0):
+        advance(heart, 19)
+        heart.beat()
+        assert claims.renewed == []
+        for _ in range(3):
+            advance(heart, 20)
+            heart.beat()
+        assert claims.renewed == [1, 1, 1]
+    advance(heart, 60)
+    heart.beat()
+    assert claims.renewed == [1, 1, 1]
+
+
+def test_a_lost_claim_is_renewed_no_more(heart: Heartbeat) -> None:
+    """The others are; the store being away for a while ends nothing."""
+    lost, kept = Renewals(), Renewals()
+    lost.trouble = [FenceLost()]
+    kept.trouble = [StoreUnavailable()]
+    with heart.keep(lost, fence(1), 60.0), heart.keep(kept, fence(2), 60.0):
+        for _ in range(2):
+            advance(heart, 20)
+            heart.beat()
+    assert (lost.renewed, kept.renewed) == ([1], [2, 2])
+
+
+def test_a_shorter_lease_wakes_the_thread(heart: Heartbeat) -> None:
+    """Beside a claim of an hour, one of a few milliseconds is renewed in time."""
+    real = Heartbeat()
+    long, short = Renewals(), Renewals()
+    with real.keep(long, fence(1), 3600.0), real.keep(short, fence(2), 0.03):
+        assert short.beaten.wait(20)
+    assert long.renewed == []
+    assert isinstance(heart, Heartbeat)
+
+
+@pytest.fixture
+def ow(tmp_path: Path) -> Onceward:
+    return open_handle(f"sqlite:///{tmp_path / 'x.db'}")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does, by looking at the store it does it to."""
+    for _ in range(100_000):
+        if condition():
+            return
+    pytest.fail("it never happened")
+
+
+def test_a_function_longer_than_its_lease_keeps_its_claim(ow: Onceward) -> None:
+    """The real thread renews the real claim while the function runs."""
+
+    @ow.once(key="k", lease_seconds=0.3)
+    def slow() -> str:
+        (first,) = ow.outcomes.list()
+        until(lambda: ow.outcomes.list()[0].until != first.until)
+        return "done"
+
+    assert slow() == "done"
+
+
+def test_a_forked_child_keeps_only_its_own_claims(ow: Onceward) -> None:
+    """The parent's claims are the parent's to renew."""
+    claims = Renewals()
+    with HEARTBEAT.keep(claims, fence(1), 3600.0):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                is_new = not HEARTBEAT._kept and HEARTBEAT._thread is None
+                code = 0 if is_new and ow.once(key="k")(lambda: 1)() == 1 else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
