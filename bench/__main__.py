@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import append, canonical, help_page, poll, scan
+from bench import append, canonical, help_page, once, poll, scan
 from bench.table import Row, print_table
 
 BENCHMARKS = {
@@ -11,6 +11,7 @@ BENCHMARKS = {
     "poll": poll.rows,
     "scan": scan.rows,
     "help": help_page.rows,
+    "once": once.rows,
 }
 
 

@@ -1,0 +1,242 @@
+"""Dead letters: messages that were given up, with their bytes, until a person decides.
+
+One message of one cursor has one letter: dying again opens it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from onceward.crash import crash_point
+from onceward.errors import DeadLetterMissing, InvalidArgument
+from onceward.retries.models import (
+    FAILURES_MAX,
+    DeadFilter,
+    DeadLetter,
+    DeadLetterDetail,
+    FailedAttempt,
+    Failure,
+    LetterId,
+    LetterState,
+    Message,
+    Order,
+    Redriven,
+    check_text,
+    failed_attempts,
+    failures_text,
+    moment,
+)
+from onceward.seams import timestamp
+from onceward.stores import Row, Store, Transaction
+
+LETTERS_MAX: Final = 10_000
+#: As `dead_list` and `dead_show` return them.
+_SUMMARY_COLUMNS: Final = (
+    *("id", "cursor", "position", "key", "state", "error_type", "error_message", "attempts"),
+    *("first_failed_at", "dead_at", "redrive_count", "changed_at", "changed_by", "reason"),
+    "raw_size",
+)
+
+
+class DeadLetters:
+    """The dead letters of a store."""
+
+    def __init__(self, store: Store) -> None:
+        """Keep them in this store."""
+        self._store = store
+
+    def add(
+        self,
+        tx: Transaction,
+        message: Message,
+        failure: Failure,
+        *,
+        attempts: int = 1,
+        order: Order = "none",
+    ) -> LetterId:
+        """Give a message up at once, such as one that cannot be decoded.
+
+        Call it in the transaction that moves the checkpoint past the message.
+        """
+        sequence = turn(tx, message.cursor)
+        is_alone = order == "none" or message.key is None
+        return bury(tx, message, failure, sequence=sequence, is_alone=is_alone, attempt=attempts)
+
+    def list(
+        self,
+        *,
+        cursor: str | None = None,
+        key: str | None = None,
+        since: datetime | None = None,
+        state: LetterState | None = "dead",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        """Return the letters that fit, newest first; what is None does not matter."""
+        rows = self._store.read(
+            "dead_list",
+            cursor=cursor,
+            key=key,
+            since=_since(since),
+            state=state,
+            limit=_checked(limit),
+        )
+        return [DeadLetter(**_summary(row)) for row in rows]
+
+    def count(self) -> dict[str, int]:
+        """Return how many letters are dead now, by cursor."""
+        return {row[0]: row[1] for row in self._store.read("dead_count")}
+
+    def show(self, letter: int) -> DeadLetterDetail:
+        """Return one letter with all that was kept."""
+        rows = self._store.read("dead_show", id=letter)
+        if not rows:
+            raise _missing(letter)
+        raw, trace, failures = rows[0][len(_SUMMARY_COLUMNS) :]
+        return DeadLetterDetail(
+            **_summary(rows[0]),
+            raw=raw,
+            error_trace=trace,
+            failures=failed_attempts(failures),
+        )
+
+    def matching(self, wanted: DeadFilter) -> tuple[LetterId, ...]:
+        """Return the dead letters that a redrive by this filter would put back, oldest first."""
+        rows = self._store.read("dead_matching", **_wanted(wanted))
+        return tuple(LetterId(row[0]) for row in rows)
+
+    def redrive(self, which: int | Iterable[int] | DeadFilter, *, actor: str) -> Redriven:
+        """Put messages back as parked and due now, their attempts forgotten, all or none of them.
+
+        Each takes the place in its key's line that it had. What is not dead any more is skipped, so
+        doing it twice is harmless.
+        """
+        check_text("actor", actor)
+
+        def operation(tx: Transaction) -> Redriven:
+            chosen = _chosen(tx, which)
+            ids = [letter for letter, cursor in chosen if _put_back(tx, letter, cursor, actor)]
+            skipped = [letter for letter, _ in chosen if letter not in set(ids)]
+            return Redriven(ids=tuple(ids), skipped=tuple(skipped))
+
+        return self._store.write(operation)
+
+    def drop(self, letter: int, *, reason: str, actor: str) -> bool:
+        """Give a letter up for good; it stays to be read. False when it is not dead any more."""
+        check_text("reason", reason.strip())
+        check_text("actor", actor)
+
+        def operation(tx: Transaction) -> bool:
+            _cursor_of(tx, letter)
+            changed = tx.query(
+                "dead_change", id=letter, state="dropped", actor=actor, reason=reason.strip()
+            )
+            crash_point("dead.drop.after_change")
+            return bool(changed)
+
+        return self._store.write(operation)
+
+
+def turn(tx: Transaction, cursor: str) -> int:
+    """Return the next number of a cursor's retries, which are ours until the transaction ends."""
+    ((sequence,),) = tx.query("retry_turn", cursor=cursor)
+    assert isinstance(sequence, int)
+    return sequence
+
+
+def bury(  # noqa: PLR0913 - all that a letter keeps
+    tx: Transaction,
+    message: Message,
+    failure: Failure,
+    *,
+    sequence: int,
+    attempt: int,
+    is_alone: bool = True,
+    earlier: tuple[FailedAttempt, ...] = (),
+    first_failed_at: datetime | None = None,
+) -> LetterId:
+    """Write the letter of a message that will not be tried again by itself."""
+    ((letter,),) = tx.query(
+        "dead_write",
+        cursor=message.cursor,
+        position=message.position,
+        sequence=sequence,
+        key=message.key,
+        alone=is_alone,
+        raw=message.raw,
+        error_type=failure.type,
+        error_message=failure.message,
+        error_trace=failure.trace,
+        error=failure.summary,
+        attempt=attempt,
+        failures=failures_text(earlier),
+        kept=FAILURES_MAX,
+        first_failed_at=timestamp(first_failed_at) if first_failed_at else None,
+    )
+    return LetterId(letter)
+
+
+def _chosen(tx: Transaction, which: int | Iterable[int] | DeadFilter) -> list[tuple[LetterId, str]]:
+    """Return the letters, cursor by cursor, so that no two calls wait for each other."""
+    if isinstance(which, DeadFilter):
+        ids: Iterable[int] = [row[0] for row in tx.query("dead_matching", **_wanted(which))]
+    else:
+        ids = dict.fromkeys([which] if isinstance(which, int) else which)
+    chosen = [(LetterId(letter), _cursor_of(tx, letter)) for letter in ids]
+    _checked(len(chosen) or 1)
+    return sorted(chosen, key=lambda each: (each[1], each[0]))
+
+
+def _wanted(wanted: DeadFilter) -> dict[str, Any]:
+    return {
+        "cursor": wanted.cursor,
+        "key": wanted.key,
+        "since": _since(wanted.since),
+        "limit": _checked(wanted.limit),
+    }
+
+
+def _put_back(tx: Transaction, letter: LetterId, cursor: str, actor: str) -> bool:
+    """Park the message of a dead letter again; False when it is not dead."""
+    turn(tx, cursor)
+    changed = tx.query("dead_change", id=letter, state="redriven", actor=actor, reason="")
+    if not changed:
+        return False
+    crash_point("dead.redrive.after_change")
+    _, position, sequence, key, alone, raw = changed[0]
+    place = {"cursor": cursor, "position": position, "sequence": sequence}
+    tx.query("parked_redrive", **place, key=key, alone=alone, raw=raw)
+    crash_point("dead.redrive.after_park")
+    if not alone:
+        tx.query("parked_demote", cursor=cursor, key=key)
+        tx.query("parked_promote", cursor=cursor, key=key)
+    return True
+
+
+def _cursor_of(tx: Transaction, letter: int) -> str:
+    rows = tx.query("dead_cursor", id=letter)
+    if not rows:
+        raise _missing(letter)
+    return str(rows[0][0])
+
+
+def _missing(letter: int) -> DeadLetterMissing:
+    return DeadLetterMissing(f"there is no dead letter {letter}", id=letter)
+
+
+def _since(since: datetime | None) -> str | None:
+    return timestamp(since) if since is not None else None
+
+
+def _checked(limit: int) -> int:
+    if not 1 <= limit <= LETTERS_MAX:
+        message = f"limit: {limit} is not between 1 and {LETTERS_MAX}"
+        raise InvalidArgument(message, fix="work in several calls", field="limit")
+    return limit
+
+
+def _summary(row: Row) -> dict[str, Any]:
+    found = dict(zip(_SUMMARY_COLUMNS, row[: len(_SUMMARY_COLUMNS)], strict=True))
+    times = ("first_failed_at", "dead_at", "changed_at")
+    return {**found, **{name: moment(found[name]) for name in times}}

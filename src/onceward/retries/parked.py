@@ -1,0 +1,185 @@
+"""Parked messages: set aside so that their cursor can go on, in line behind their key.
+
+For `order="key"` and `order="none"`. The first parked message of a key is its head; only heads
+become due. Every change is part of the caller's transaction, together with the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+
+from onceward.crash import crash_point
+from onceward.errors import InvalidArgument, Superseded
+from onceward.retries.dead import bury, turn
+from onceward.retries.models import (
+    FAILURES_MAX,
+    Dead,
+    Failure,
+    Later,
+    Message,
+    Order,
+    Parked,
+    Waiting,
+    failed_attempts,
+    moment,
+)
+from onceward.retries.schedule import MESSAGES, Schedule
+from onceward.seams import Randomness
+from onceward.stores import Row, Store, Transaction
+
+
+class ParkedMessages:
+    """The messages that a store has set aside."""
+
+    def __init__(self, store: Store, randomness: Randomness) -> None:
+        """Keep them in this store."""
+        self._store = store
+        self._randomness = randomness
+
+    def blocked_keys(self, cursor: str, keys: Iterable[str]) -> frozenset[str]:
+        """Return which of these keys have a message parked: theirs must line up behind it."""
+        wanted = orjson.dumps(sorted(set(keys))).decode()
+        rows = self._store.read("parked_blocked", cursor=cursor, keys=wanted)
+        return frozenset(row[0] for row in rows)
+
+    def park(
+        self,
+        tx: Transaction,
+        message: Message,
+        *,
+        failure: Failure | None = None,
+        order: Order = "key",
+        schedule: Schedule = MESSAGES,
+    ) -> Later | Dead:
+        """Set a message aside, in the transaction that moves the checkpoint past it.
+
+        With a failure its first attempt failed, and it waits; without one it lines up behind its
+        key. Parking the same position again changes nothing. A message without a key waits alone.
+        """
+        sequence = turn(tx, message.cursor)
+        attempt = 1 if failure else 0
+        seconds = schedule.delay(1, self._randomness) if failure else 0.0
+        is_alone = order == "none" or message.key is None
+        if failure is not None and seconds is None:
+            letter = bury(tx, message, failure, sequence=sequence, is_alone=is_alone, attempt=1)
+            return Dead(letter=letter)
+        assert seconds is not None
+        tx.query(
+            "parked_insert",
+            cursor=message.cursor,
+            position=message.position,
+            sequence=sequence,
+            key=message.key,
+            alone=is_alone,
+            raw=message.raw,
+            attempt=attempt,
+            delay=seconds if failure else None,
+            error=failure.summary if failure else None,
+        )
+        crash_point("retries.park.after_insert")
+        return Later(attempt=attempt, seconds=seconds)
+
+    def due_heads(self, cursor: str, limit: int = 100) -> list[Parked]:
+        """Return the messages to try now, first parked first: of each key only the head, when due.
+
+        Not yet at the due time itself, but right after it.
+        """
+        if limit < 1:
+            message = f"limit: {limit} must be at least 1"
+            raise InvalidArgument(message, fix="pass a positive limit", field="limit")
+        rows = self._store.read("parked_due", cursor=cursor, limit=limit)
+        return [_parked(cursor, row) for row in rows]
+
+    def waiting(self, cursor: str) -> Waiting:
+        """Return how much is parked, and when to look again."""
+        ((messages, keys, seconds),) = self._store.read("parked_waiting", cursor=cursor)
+        return Waiting(messages=messages, keys=keys, next_seconds=seconds)
+
+    def succeed(self, tx: Transaction, parked: Parked) -> None:
+        """Remove a head that is done; the next of its key is due at once.
+
+        Raises Superseded, and so undoes the caller's transaction, when somebody moved it on since
+        it was read.
+        """
+        turn(tx, parked.message.cursor)
+        _remove(tx, parked)
+        crash_point("retries.succeed.after_remove")
+        promote(tx, parked.message.cursor, parked.message.key)
+
+    def fail(
+        self,
+        tx: Transaction,
+        parked: Parked,
+        failure: Failure,
+        *,
+        schedule: Schedule = MESSAGES,
+    ) -> Later | Dead:
+        """Reschedule a head, or after its last attempt make it a dead letter and free the next.
+
+        Raises Superseded when somebody moved it on since it was read.
+        """
+        message = parked.message
+        turn(tx, message.cursor)
+        attempt = parked.attempt + 1
+        seconds = schedule.delay(attempt, self._randomness)
+        if seconds is not None:
+            changed = tx.query(
+                "parked_reschedule",
+                id=parked.id,
+                attempt=parked.attempt,
+                delay=seconds,
+                error=failure.summary,
+                kept=FAILURES_MAX,
+            )
+            if not changed:
+                raise _superseded(parked)
+            crash_point("retries.fail.after_reschedule")
+            return Later(attempt=attempt, seconds=seconds)
+        _remove(tx, parked)
+        promote(tx, message.cursor, message.key)
+        crash_point("retries.fail.before_dead")
+        letter = bury(
+            tx,
+            message,
+            failure,
+            sequence=parked.sequence,
+            is_alone=parked.order == "none",
+            attempt=attempt,
+            earlier=parked.failures,
+            first_failed_at=parked.first_failed_at,
+        )
+        return Dead(letter=letter)
+
+
+def promote(tx: Transaction, cursor: str, key: str | None) -> None:
+    """Make the earliest parked message of a key its head, if it has one."""
+    if key is not None:
+        tx.query("parked_promote", cursor=cursor, key=key)
+
+
+def _remove(tx: Transaction, parked: Parked) -> None:
+    if not tx.query("parked_remove", id=parked.id, attempt=parked.attempt):
+        raise _superseded(parked)
+
+
+def _superseded(parked: Parked) -> Superseded:
+    cursor, position = parked.message.cursor, parked.message.position
+    message = f"{position} of {cursor} was moved on since it was read; nothing was changed"
+    return Superseded(message, cursor=cursor, position=position)
+
+
+def _parked(cursor: str, row: Row) -> Parked:
+    id_, position, sequence, key, alone, raw, attempt, due_at, failures, first, parked_at = row
+    return Parked(
+        id=id_,
+        message=Message(cursor=cursor, position=position, raw=raw, key=key),
+        sequence=sequence,
+        attempt=attempt,
+        order="none" if alone else "key",
+        due_at=moment(due_at) if due_at is not None else None,
+        failures=failed_attempts(failures),
+        first_failed_at=moment(first) if first is not None else None,
+        parked_at=moment(parked_at),
+    )

@@ -1,0 +1,290 @@
+"""Kill one process after another at one crash point of retries, dead letters or dual cursors.
+
+Run as `python -m tests.system.retries_matrix POINT TIMES SEED URL`. Forks from a parent that has
+everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit code 1.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from onceward import crash
+from onceward.errors import Superseded
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.retries import Dead, Failure, Message, Parked, Steps
+from onceward.stores import Transaction
+
+#: How many passes of the point a child may make before it dies.
+PASSES_MAX = 12
+ROUNDS_MAX = 3000
+BROKEN = Failure(type="ValueError", message="broken")
+#: Due again at once, once.
+SCHEDULE = Steps(seconds=(0.0,))
+Ack = Callable[[str], None]
+
+
+class Scenario(Protocol):
+    """Work that is killed, and what must hold afterwards."""
+
+    def __init__(self, url: str) -> None: ...
+
+    def work(self, life: int, ack: Ack) -> None: ...
+
+    def check(self, acks: list[str], source: random.Random) -> None: ...
+
+
+class Retrying:
+    """Every message up to the checkpoint is done once, waits, or is a dead letter."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.acknowledged: set[str] = set()
+        with open_handle(url) as ow, ow.transaction() as tx:
+            tx.execute("create table if not exists progress (place bigint)")
+            tx.execute("create table if not exists effects (place bigint primary key)")
+            if not tx.execute("select place from progress"):
+                tx.execute("insert into progress values (0)")
+
+    def work(self, life: int, ack: Ack) -> None:
+        with open_handle(self.url) as ow:
+            for number in range(ROUNDS_MAX):
+                self.drain(ow, ack)
+                self.read(ow, ack)
+                if number % 3 == 0:
+                    self.decide(ow)
+                if number % 7 == life % 7:
+                    self.seek_back(ow)
+
+    def drain(self, ow: Onceward, ack: Ack) -> None:
+        """Try the messages that are due; those that 7 divides never succeed."""
+        for head in ow.retries.parked.due_heads("c", 3):
+            place = int(head.message.position)
+            if place % 7 == 0:
+                with ow.transaction() as tx:
+                    ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
+            else:
+                self.effect(ow, place, head)
+                ack(str(place))
+
+    def effect(self, ow: Onceward, place: int, head: Parked) -> None:
+        with ow.transaction() as tx:
+            # No "on conflict": a second effect would be an error.
+            tx.execute("insert into effects values (?)", [place])
+            ow.retries.parked.succeed(tx, head)
+
+    def read(self, ow: Onceward, ack: Ack) -> None:
+        """Read the next message, and acknowledge it when it had its effect."""
+        with ow.transaction() as tx:
+            place = tx.execute("select place from progress")[0][0] + 1
+            is_done = self.take(ow, tx, place)
+        if is_done:
+            ack(str(place))
+
+    def take(self, ow: Onceward, tx: Transaction, place: int) -> bool:
+        """Do a message, park it, or hold the cursor until it is a letter."""
+        key = f"k{place % 3}"
+        message = Message(cursor="c", position=str(place), raw=b"%d" % place, key=key)
+        is_done = bool(tx.execute("select 1 from effects where place = ?", [place]))
+        is_blocked = bool(ow.retries.parked.blocked_keys("c", [key]))
+        if place % 5 == 0 and not is_done and not is_blocked:
+            held = ow.retries.attempts.fail(tx, message, BROKEN, schedule=SCHEDULE)
+            if isinstance(held, Dead):
+                self.move(tx, place)
+            return False
+        self.move(tx, place)
+        if is_done:
+            return True  # Read again after a seek.
+        if is_blocked:
+            ow.retries.parked.park(tx, message)
+            return False
+        if place % 2 == 0 or place % 7 == 0:
+            ow.retries.parked.park(tx, message, failure=BROKEN, schedule=SCHEDULE)
+            return False
+        tx.execute("insert into effects values (?)", [place])
+        return True
+
+    def move(self, tx: Transaction, place: int) -> None:
+        tx.execute("update progress set place = ?", [place])
+
+    def decide(self, ow: Onceward) -> None:
+        """Redrive a letter once; the second time drop it."""
+        for letter in ow.dead.list(limit=2):
+            if letter.redrive_count == 0:
+                ow.dead.redrive(letter.id, actor="matrix")
+            else:
+                ow.dead.drop(letter.id, reason="again", actor="matrix")
+
+    def seek_back(self, ow: Onceward) -> None:
+        with ow.transaction() as tx:
+            target = max(1, tx.execute("select place from progress")[0][0] - 2)
+            ow.retries.forget_from(tx, "c", lambda position: int(position) >= target)
+            self.move(tx, target - 1)
+
+    def check(self, acks: list[str], source: random.Random) -> None:  # noqa: ARG002 - the shape
+        self.acknowledged |= set(acks)
+        with open_handle(self.url) as ow, ow.transaction() as tx:
+            (progress,) = tx.execute("select place from progress")[0]
+            effects = {row[0] for row in tx.execute("select place from effects")}
+            parked = {int(row[0]) for row in tx.query("parked_list", cursor="c")}
+            rows = tx.execute(
+                "select position from onceward_dead where state in ('dead', 'dropped')"
+            )
+            letters = {int(row[0]) for row in rows}
+            lost = set(range(1, progress + 1)) - effects - parked - letters
+            assert not lost, lost
+            assert not effects & parked, effects & parked
+            assert {int(place) for place in self.acknowledged} <= effects
+            self.check_heads(tx)
+
+    def check_heads(self, tx: Transaction) -> None:
+        first = tx.execute(
+            "select key, min(sequence) from onceward_parked where not alone group by key order by 1"
+        )
+        heads = tx.execute(
+            "select key, sequence from onceward_parked where is_head and not alone order by 1"
+        )
+        assert heads == first, (heads, first)
+
+
+class Processing:
+    """Each message that arrived is done once, waits, or is in flight with a way back."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.acknowledged: set[str] = set()
+        with open_handle(url) as ow, ow.transaction() as tx:
+            tx.execute("create table if not exists messages (place bigint primary key, team text)")
+            tx.execute("create table if not exists done (place bigint primary key)")
+
+    def work(self, life: int, ack: Ack) -> None:
+        with open_handle(self.url) as ow:
+            ow.dual("d").recover()
+            for number in range(ROUNDS_MAX):
+                self.arrive(ow, f"g{number % 3}", ack)
+                if number % 2:
+                    self.read(ow)
+                for pending in ow.dual("d").pending():
+                    self.process(ow, pending.group, number + life)
+
+    def arrive(self, ow: Onceward, group: str, ack: Ack) -> None:
+        with ow.transaction() as tx:
+            place = ow.dual("d").next_sequence(tx, group)
+            tx.execute("insert into messages values (?, ?)", [place, group])
+        ack(str(place))
+
+    def read(self, ow: Onceward) -> None:
+        dual = ow.dual("d")
+        with ow.transaction() as tx:
+            rows = tx.execute("select max(place) from messages where place > ?", [dual.read])
+            if rows[0][0] is not None:
+                dual.advance_global(rows[0][0])
+
+    def process(self, ow: Onceward, group: str, number: int) -> None:
+        dual = ow.dual("d")
+        places = self.waiting(ow, group)
+        if not places:
+            return
+        batch = dual.advance_group(group, places[-1], batch=places)
+        if number % 3 == 0:
+            dual.rollback_group(batch)
+            return
+        with ow.transaction() as tx:
+            for place in places:
+                tx.execute("insert into done values (?)", [place])
+            if number % 3 == 1:
+                dual.commit_group(batch)
+            else:
+                dual.output_sent(batch)
+        if number % 3 == 2:
+            assert dual.rollback_group(batch).ending == "kept"
+            try:
+                dual.commit_group(batch)
+            except Superseded:
+                return
+            raise AssertionError(batch)
+
+    def waiting(self, ow: Onceward, group: str) -> list[int]:
+        (pending,) = ow.dual("d").pending(group)
+        with ow.transaction() as tx:
+            rows = tx.execute(
+                "select place from messages where team = ? and place > ? and place <= ? order by 1",
+                [group, pending.after, pending.upto],
+            )
+        return [row[0] for row in rows]
+
+    def check(self, acks: list[str], source: random.Random) -> None:
+        self.acknowledged |= set(acks)
+        with open_handle(self.url) as ow:
+            if source.random() < 0.5:
+                ow.dual("d").recover()
+            with ow.transaction() as tx:
+                arrived = {row[0]: row[1] for row in tx.execute("select * from messages")}
+                done = {row[0] for row in tx.execute("select place from done")}
+            assert sorted(arrived) == list(range(1, len(arrived) + 1))
+            assert {int(place) for place in self.acknowledged} <= set(arrived)
+            self.check_groups(ow, arrived, done)
+
+    def check_groups(self, ow: Onceward, arrived: dict[int, str], done: set[int]) -> None:
+        dual = ow.dual("d")
+        flights = {batch.group: batch for batch in dual.in_flight()}
+        for group in sorted(set(arrived.values())):
+            batch = flights.get(group)
+            behind = batch.way_back if batch else dual.processed(group)
+            own = {place for place, name in arrived.items() if name == group}
+            assert {place for place in own if place <= behind} == own & done, (group, batch)
+
+
+SCENARIOS: dict[str, type[Scenario]] = {
+    "retries.": Retrying,
+    "dead.": Retrying,
+    "dual.": Processing,
+}
+
+
+def scenario_for(point: str) -> type[Scenario]:
+    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
+
+
+def live_and_die(scenario: Scenario, spec: str, life: int) -> list[str]:
+    """Fork a child that works until the crash point kills it; return what it acknowledged."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        crash.arm(spec)
+        try:
+            scenario.work(life, lambda text: void(os.write(writer, text.encode() + b"\n")))
+        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+            sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "r") as stream:
+        acks = stream.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"{spec} was not reached"
+    assert os.WTERMSIG(status) == signal.SIGKILL, status
+    return acks
+
+
+def void(_: object) -> None:
+    """Acknowledge, whatever was written."""
+
+
+def main(point: str, times: int, seed: int, url: str) -> None:
+    source = random.Random(seed)
+    acknowledged = 0
+    scenario = scenario_for(point)(url)
+    for life in range(times):
+        acks = live_and_die(scenario, f"{point}:{source.randint(1, PASSES_MAX)}:kill", life)
+        acknowledged += len(acks)
+        scenario.check(acks, source)
+    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
