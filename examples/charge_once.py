@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from onceward.errors import KeyReused
-from onceward.handle import open as open_store
+from onceward import open as open_store
 from onceward.outcomes import Done, NotDone
 
 store = open_store(f"sqlite:///{sys.argv[1]}")

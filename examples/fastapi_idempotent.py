@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI, Request
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward import Onceward
+from onceward import open as open_handle
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_response import result_of
 from onceward.stores import Transaction

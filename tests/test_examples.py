@@ -7,7 +7,8 @@ from pathlib import Path
 from onceward.journal import Journal
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-TESTED = {"command_keys.py", "durable_poller.py"}
+#: The last two have tests beside what they show.
+TESTED = {"command_keys.py", "durable_poller.py", "charge_once.py", "fastapi_idempotent.py"}
 
 
 def run(example: str, *words: str | Path) -> str:
