@@ -6,8 +6,8 @@ python examples/charge_once.py shop.db
 import sys
 from pathlib import Path
 
-from onceward.errors import KeyReused
 from onceward import open as open_store
+from onceward.errors import KeyReused
 from onceward.outcomes import Done, NotDone
 
 store = open_store(f"sqlite:///{sys.argv[1]}")

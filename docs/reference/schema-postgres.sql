@@ -396,7 +396,7 @@ CREATE INDEX idx_cursor_positions_lease_expires_at ON public.cursor_positions US
 
 CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
 
-CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((state = ANY (ARRAY['done'::text, 'failed'::text, 'free'::text, 'expired'::text])) AND (until_at IS NOT NULL));
+CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((until_at IS NOT NULL) AND (state <> 'running'::text) AND (state <> 'ambiguous'::text));
 
 CREATE INDEX onceward_parked_heads ON public.onceward_parked USING btree (cursor_name, sequence) WHERE is_head;
 

@@ -61,11 +61,13 @@ CREATE TABLE onceward_outcomes (
   scope text not null,
   key text not null,
   fingerprint text,
-  state text not null
-    check (state in ('running', 'done', 'failed', 'ambiguous', 'free', 'expired')),
+  state text not null check (
+    state = 'running' or state = 'done' or state = 'failed' or state = 'ambiguous'
+    or state = 'free' or state = 'expired'
+  ),
   fence integer not null,
   owner text not null,
-  on_crash text not null check (on_crash in ('ambiguous', 'rerun')),
+  on_crash text not null check (on_crash = 'ambiguous' or on_crash = 'rerun'),
   claimed_at text not null,
   updated_at text not null,
   until_at text,
@@ -78,13 +80,16 @@ CREATE TABLE onceward_outcomes (
 );
 
 CREATE INDEX onceward_outcomes_until on onceward_outcomes (until_at)
-  where state in ('done', 'failed', 'free', 'expired') and until_at is not null;
+  where until_at is not null and state <> 'running' and state <> 'ambiguous';
 
 CREATE TABLE onceward_effects (
   scope text not null,
   key text not null,
   name text not null,
-  state text not null check (state in ('intended', 'done', 'failed', 'ambiguous', 'free')),
+  state text not null check (
+    state = 'intended' or state = 'done' or state = 'failed' or state = 'ambiguous'
+    or state = 'free'
+  ),
   fence integer not null,
   updated_at text not null,
   result text,

@@ -121,7 +121,8 @@ def _boot_id() -> str:
 
 def timestamp(moment: datetime) -> str:
     """Write a moment as `YYYY-MM-DDTHH:MM:SS.mmmZ`, the only form in our files."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
 
 
 class Randomness(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import KeyAmbiguous, RecordedFailure, Retryable
+from onceward.errors import KeyAmbiguous, RecordedFailure, Retryable, WriterHeld
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
@@ -91,6 +91,26 @@ def test_async_twins_wait_without_blocking_the_loop(ticking: Onceward, shop: Sho
     results = asyncio.run(main())
     assert all(each == results[0] for each in results)
     assert shop.charged == [1]
+
+
+def test_inside_a_writing_transaction_sqlite_refuses_it_at_once(ow: Onceward, shop: Shop) -> None:
+    """A commit in another thread would wait for this one for ever."""
+
+    @ow.once()
+    async def charge(order: int) -> object:
+        return shop.charge(order)
+
+    async def main() -> None:
+        with ow.transaction() as tx:
+            tx.execute("create table effects (id bigint primary key)")
+            if ow.store.engine == "sqlite":
+                with pytest.raises(WriterHeld):
+                    await asyncio.wait_for(charge(1), 20)
+            else:
+                await charge(1)
+
+    asyncio.run(main())
+    assert shop.charged == ([] if ow.store.engine == "sqlite" else [1])
 
 
 def test_a_cancelled_task_leaves_it_open(ow: Onceward, ow_time: MovingTime, shop: Shop) -> None:

@@ -17,6 +17,8 @@ from onceward.errors import (
 )
 from onceward.handle import Onceward
 from onceward.outcomes import Done, EffectState, NotDone, OutcomeState, effect
+from onceward.outcomes.claims import named
+from onceward.outcomes.running import CURRENT
 from onceward.testing.moving_time import MovingTime
 
 
@@ -168,6 +170,23 @@ def test_nobody_decides_about_a_step_in_progress(ow: Onceward) -> None:
             (found,) = ow.outcomes.list()
             with pytest.raises(NotReconcilable):
                 ow.outcomes.reconcile(found.scope, "order", not_done=True, effect="step", **words)
+
+        effect("step", step)
+
+    place()
+
+
+def test_an_intention_is_not_taken_twice(ow: Onceward) -> None:
+    """Whoever looked too early is refused by the statement itself."""
+
+    @ow.once(key="order")
+    def place() -> None:
+        def step() -> None:
+            work = CURRENT.get()
+            assert work is not None
+            assert work.fence is not None
+            params = {**named(work.fence), "name": "step"}
+            assert ow.store.write_apart(lambda tx: tx.query("effect_intend", **params)) == []
 
         effect("step", step)
 

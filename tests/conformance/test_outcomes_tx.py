@@ -174,6 +174,7 @@ def test_a_twin_that_was_quicker_decides(ow_url: str) -> None:
 def _race(table: Onceward) -> None:
     first_in, go_on = threading.Event(), threading.Event()
     lives: list[str] = []
+    wrote: list[str] = []
 
     @table.once(key="k", wait=60)
     def charge(tx: Transaction) -> str:
@@ -184,6 +185,7 @@ def _race(table: Onceward) -> None:
             first_in.set()
             assert go_on.wait(20)
         insert(tx, 1)
+        wrote.append(name)
         return name
 
     results: dict[str, str] = {}
@@ -213,6 +215,7 @@ def _race(table: Onceward) -> None:
     slow.join()
     assert len(set(results.values())) == 1
     assert set(results) == {"slow", "quick"}
+    assert len(wrote) == 1, "the slower one was not stopped at its first write"
     assert effects(table) == [1]
 
 
@@ -326,6 +329,17 @@ def test_the_end_of_work_in_a_transaction_is_fenced(table: Onceward, ow_time: Mo
         table.outcomes.finish_in(tx, fresh.fence, b'"new"')
     assert effects(table) == []
     assert table.outcomes.claim("s", "k", owner="w3", **asked) == Replay(b'"late"')
+
+
+def test_a_grant_in_a_transaction_is_good_once(table: Onceward) -> None:
+    """Kept and used again in a later transaction, it is refused."""
+    with table.transaction() as tx:
+        fresh = table.outcomes.claim_in(tx, "s", "k", fingerprint="f", owner="w1")
+        assert isinstance(fresh, Fresh)
+        table.outcomes.finish_in(tx, fresh.fence, b"1")
+    with pytest.raises(FenceLost), table.transaction() as tx:
+        table.outcomes.finish_in(tx, fresh.fence, b"2")
+    assert table.outcomes.claim("s", "k", fingerprint="f", owner="w2") == Replay(b"1")
 
 
 def test_async_work_in_transactions_takes_turns(table: Onceward) -> None:

@@ -117,7 +117,7 @@ class Storm:
             while len(children) < PROCESSES - done:
                 lives += 1
                 is_armed = killed + len(children) < kills
-                spec = f"{source.choice(POINTS)}:{source.randint(1, 60)}" if is_armed else None
+                spec = f"{source.choice(POINTS)}:{source.randint(1, 40)}" if is_armed else None
                 child = os.fork()
                 if child == 0:
                     self.live(seed + lives, spec)

@@ -17,7 +17,7 @@ from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Row, Transaction
 from onceward.stores.commit import commit
 from onceward.stores.queries import Engine, query
-from onceward.stores.sqlite.connection import connect, translated
+from onceward.stores.sqlite.connection import connect, refusal, translated
 from onceward.stores.sqlite.transaction import SqliteTransaction, timed
 from onceward.stores.sqlite.turns import Turns
 from onceward.stores.sqlite.writer import Writer
@@ -99,8 +99,11 @@ class SqliteStore:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = connect(self.path)
-        with translated(name):
-            return connection.execute(query("sqlite", name), timed(self.clock, params)).fetchall()
+        sql = query("sqlite", name)
+        try:
+            return connection.execute(sql, timed(self.clock, sql, params)).fetchall()
+        except apsw.Error as exc:
+            raise refusal(exc, name) from exc
 
     def current(self) -> SqliteTransaction | None:
         """Return the user's transaction that is open in this context."""

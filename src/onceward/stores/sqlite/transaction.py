@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import apsw
@@ -12,7 +14,7 @@ from onceward.seams import Clock, timestamp
 from onceward.stores.base import Check, Params, Row, Rows
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import query
-from onceward.stores.sqlite.connection import kind_of, translated
+from onceward.stores.sqlite.connection import kind_of, refusal, translated
 from onceward.stores.sqlite.turns import Turns
 
 #: SQLite takes integers of 64 bits.
@@ -67,8 +69,10 @@ class SqliteTransaction:
         sql = query("sqlite", name)
         if not self._writing and kind_of(self._connection, sql) == "write":
             self.begin()
-        with translated(name):
-            return self._connection.execute(sql, timed(self._clock, params)).fetchall()
+        try:
+            return self._connection.execute(sql, timed(self._clock, sql, params)).fetchall()
+        except apsw.Error as exc:
+            raise refusal(exc, name) from exc
 
     def query_last(self, name: str, check: Check, /, **params: object) -> None:
         """Run one of our own statements when everything else is done."""
@@ -133,14 +137,21 @@ class SqliteTransaction:
         self._turns.give()
 
 
-def timed(clock: Clock, params: dict[str, object]) -> dict[str, Any]:
-    """Add the time by which leases are decided, its boot, and the time for people."""
-    return {
-        "now": clock.boot_seconds(),
-        "boot": clock.boot_id(),
-        "wall": timestamp(clock.now()),
-        **params,
-    }
+def timed(clock: Clock, sql: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Add the time by which leases are decided, its boot, and the time for people, as asked for."""
+    for name in _times_in(sql):
+        if name == "now":
+            params["now"] = clock.boot_seconds()
+        elif name == "boot":
+            params["boot"] = clock.boot_id()
+        else:
+            params["wall"] = timestamp(clock.now())
+    return params
+
+
+@cache
+def _times_in(sql: str) -> tuple[str, ...]:
+    return tuple(name for name in ("now", "boot", "wall") if re.search(rf":{name}\b", sql))
 
 
 def _bound(params: Params) -> Any:  # noqa: ANN401 - apsw takes either
