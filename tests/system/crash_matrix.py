@@ -6,20 +6,16 @@ is an AssertionError and exit code 1.
 """
 
 import json
-import os
 import random
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from onceward import crash
 from onceward.journal import Journal, atomic
 from onceward.journal.models import Record
+from tests.system.lives import Ack, live_and_die, scenario_for
 
 #: How many passes of the point a child may make before it dies.
 PASSES_MAX = 12
-Ack = Callable[[str], None]
 
 
 def drain(journal: Journal, limit: int) -> list[Record]:
@@ -117,42 +113,16 @@ SCENARIOS: dict[str, type[Appending] | type[Replacing]] = {
 }
 
 
-def scenario_for(point: str) -> type[Appending] | type[Replacing]:
-    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
-
-
-def live_and_die(scenario: Appending | Replacing, spec: str, life: int) -> list[str]:
-    """Fork a child that works until the crash point kills it; return what it acknowledged."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        crash.arm(spec)
-
-        def ack(text: str) -> None:
-            os.write(writer, text.encode() + b"\n")
-
-        scenario.work(life, ack)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "r") as stream:
-        acks = stream.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"{spec} was not reached"
-    assert os.WTERMSIG(status) == signal.SIGKILL, status
-    return acks
-
-
 def main(point: str, times: int, seed: int, directory: Path) -> None:
     source = random.Random(seed)
     acknowledged = 0
-    scenario = scenario_for(point)(directory / "0")
+    scenario = scenario_for(point, SCENARIOS)(directory / "0")
     for life in range(times):
         # A file's name is synced once in its life, so such a point needs a new file to be reached.
         passes = source.randint(1, PASSES_MAX)
         if life % 5 == 0:
-            scenario = scenario_for(point)(directory / str(life))
-        acks = live_and_die(scenario, f"{point}:{passes}:kill", life)
+            scenario = scenario_for(point, SCENARIOS)(directory / str(life))
+        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
         acknowledged += len(acks)
         scenario.check(acks, source)
     json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)

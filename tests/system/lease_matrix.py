@@ -6,21 +6,18 @@ an AssertionError and exit code 1.
 """
 
 import json
-import os
 import random
-import signal
 import sys
-from collections.abc import Callable
 
 from onceward import crash
 from onceward.cursors import CursorState, Lease
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import status
+from tests.system.lives import Ack, live_and_die, scenario_for
 
 #: How many passes of the point a child may make before it dies.
 PASSES_MAX = 6
-Ack = Callable[[str], None]
 
 
 class Scenario:
@@ -185,34 +182,6 @@ SCENARIOS: dict[str, type[Scenario]] = {
 POINTS = [point for point in crash.POINTS if point.startswith(tuple(SCENARIOS))]
 
 
-def scenario_for(point: str) -> type[Scenario]:
-    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
-
-
-def live_and_die(scenario: Scenario, spec: str, life: int) -> list[str]:
-    """Fork a child that works until the crash point kills it; return what it acknowledged."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        crash.arm(spec)
-
-        def ack(text: str) -> None:
-            os.write(writer, text.encode() + b"\n")
-
-        try:
-            scenario.work(life, ack)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "r") as stream:
-        acks = stream.read().splitlines()
-    _, ended = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(ended), f"{spec} was not reached"
-    assert os.WTERMSIG(ended) == signal.SIGKILL, ended
-    return acks
-
-
 def emptied(url: str, life: int) -> str:
     """Return the URL of a database in which nothing was ever made."""
     if url.startswith("sqlite"):
@@ -228,13 +197,13 @@ def emptied(url: str, life: int) -> str:
 def main(point: str, times: int, seed: int, url: str) -> None:
     source = random.Random(seed)
     acknowledged = 0
-    scenario = scenario_for(point)(url)
+    scenario = scenario_for(point, SCENARIOS)(url)
     scenario.prepare()
     for life in range(times):
         if isinstance(scenario, Migrating):
             scenario.url = emptied(url, life)
         passes = source.randint(1, scenario.passes_max)
-        acks = live_and_die(scenario, f"{point}:{passes}:kill", life)
+        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
         acknowledged += len(acks)
         scenario.check(acks)
     json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)

@@ -9,14 +9,12 @@ import contextlib
 import json
 import os
 import random
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from onceward import crash
 from onceward.errors import KeyAmbiguous, OutcomeUnknown, RecordedFailure, Retryable
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
@@ -24,12 +22,12 @@ from onceward.outcomes import Done, Fresh, NotDone, OutcomeState
 from onceward.seams import SystemClock
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
+from tests.system.lives import Ack, live_and_die, scenario_for
 
 #: How many passes of the point a child may make before it dies.
 PASSES_MAX = 12
 ROUNDS_MAX = 3000
 LEASE_SECONDS = 60.0
-Ack = Callable[[str], None]
 
 
 class Bank:
@@ -285,37 +283,13 @@ SCENARIOS: dict[str, type[Scenario]] = {
 }
 
 
-def scenario_for(point: str) -> type[Scenario]:
-    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
-
-
-def live_and_die(scenario: Scenario, spec: str, life: int) -> list[str]:
-    """Fork a child that works until the crash point kills it; return what it acknowledged."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        crash.arm(spec)
-        try:
-            scenario.work(life, lambda text: (os.write(writer, text.encode() + b"\n"), None)[1])
-        finally:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "r") as stream:
-        acks = stream.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"{spec} was not reached"
-    assert os.WTERMSIG(status) == signal.SIGKILL, status
-    return acks
-
-
 def main(point: str, times: int, seed: int, url: str, directory: Path) -> None:
     source = random.Random(seed)
     acknowledged = 0
-    scenario = scenario_for(point)(url, directory)
+    scenario = scenario_for(point, SCENARIOS)(url, directory)
     for life in range(times):
         passes = source.randint(1, PASSES_MAX)
-        acks = live_and_die(scenario, f"{point}:{passes}:kill", life)
+        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
         acknowledged += len(acks)
         scenario.check(life, acks)
     json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)

@@ -5,19 +5,16 @@ everything imported. Prints a JSON summary; a broken promise is an AssertionErro
 """
 
 import json
-import os
 import random
-import signal
 import sys
-from collections.abc import Callable
 from typing import Protocol
 
-from onceward import crash
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries import Dead, Failure, Message, Parked, Steps
 from onceward.stores import Transaction
+from tests.system.lives import Ack, live_and_die, scenario_for
 
 #: How many passes of the point a child may make before it dies.
 PASSES_MAX = 12
@@ -25,7 +22,6 @@ ROUNDS_MAX = 3000
 BROKEN = Failure(type="ValueError", message="broken")
 #: Due again at once, once.
 SCHEDULE = Steps(seconds=(0.0,))
-Ack = Callable[[str], None]
 
 
 class Scenario(Protocol):
@@ -246,41 +242,12 @@ SCENARIOS: dict[str, type[Scenario]] = {
 }
 
 
-def scenario_for(point: str) -> type[Scenario]:
-    return next(kind for prefix, kind in SCENARIOS.items() if point.startswith(prefix))
-
-
-def live_and_die(scenario: Scenario, spec: str, life: int) -> list[str]:
-    """Fork a child that works until the crash point kills it; return what it acknowledged."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        crash.arm(spec)
-        try:
-            scenario.work(life, lambda text: void(os.write(writer, text.encode() + b"\n")))
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
-            sys.excepthook(*sys.exc_info())
-        os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "r") as stream:
-        acks = stream.read().splitlines()
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"{spec} was not reached"
-    assert os.WTERMSIG(status) == signal.SIGKILL, status
-    return acks
-
-
-def void(_: object) -> None:
-    """Acknowledge, whatever was written."""
-
-
 def main(point: str, times: int, seed: int, url: str) -> None:
     source = random.Random(seed)
     acknowledged = 0
-    scenario = scenario_for(point)(url)
+    scenario = scenario_for(point, SCENARIOS)(url)
     for life in range(times):
-        acks = live_and_die(scenario, f"{point}:{source.randint(1, PASSES_MAX)}:kill", life)
+        acks = live_and_die(scenario.work, f"{point}:{source.randint(1, PASSES_MAX)}:kill", life)
         acknowledged += len(acks)
         scenario.check(acks, source)
     json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
