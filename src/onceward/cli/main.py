@@ -9,22 +9,23 @@ from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from onceward.cli.output import print_error, single
 from onceward.errors import FileMissing, Internal, InvalidArgument, OncewardError
 from onceward.version import __version__
 
-#: Where each group, a Typer, or single command, a function, is found.
+#: Where each group, a Typer, or single command, a function, is found, and what the first help page
+#: says of it: that page imports none of them.
 COMMANDS: Final = {
-    "up": "onceward.cli.up:up",
-    "keys": "onceward.cli.keys:app",
-    "journal": "onceward.cli.journal:app",
-    "outcomes": "onceward.cli.outcomes:app",
-    "cursors": "onceward.cli.cursors:app",
-    "dead": "onceward.cli.dead:app",
-    "db": "onceward.cli.db:app",
-    "doctor": "onceward.cli.doctor:doctor",
+    "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
+    "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
+    "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
+    "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
+    "cursors": ("onceward.cli.cursors:app", "Look at cursors, pause them, move them, undo that."),
+    "dead": ("onceward.cli.dead:app", "Look at dead letters, redrive or drop them."),
+    "db": ("onceward.cli.db:app", "Bring a store's schema up to date, check its health."),
+    "doctor": ("onceward.cli.doctor:doctor", "Check whether this machine can keep promises."),
 }
 #: Set to see where an error inside Onceward came from.
 DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
@@ -35,6 +36,8 @@ EXIT_USAGE: Final = 2
 class LazyGroup(TyperGroup):
     """A group that imports a command's module when that command is named."""
 
+    _is_listing = False
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - Typer's signature
         """Return the names, in the order of the help page."""
         return list(COMMANDS)
@@ -43,12 +46,21 @@ class LazyGroup(TyperGroup):
         """Import the module behind a name and return its command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        place, summary = COMMANDS[cmd_name]
+        if self._is_listing:
+            return TyperCommand(cmd_name, help=summary)
+        module, _, attribute = place.partition(":")
         found = getattr(import_module(module), attribute)
         made = found if isinstance(found, typer.Typer) else single(found)
         command = typer.main.get_command(made)
         command.name = cmd_name
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's signature
+        """Write the first help page from the summaries."""
+        self._is_listing = True
+        super().format_help(ctx, formatter)
+        self._is_listing = False
 
 
 app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode="markdown")
