@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.test_dual import wait_until_blocked
 from tests.conformance.test_retries import BROKEN, message
 
-from onceward.errors import DeadLetterMissing, InvalidArgument
+from onceward.errors import DeadLetterMissing, InvalidArgument, Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, DeadFilter, Failure, Parked, Redriven, Steps
 from onceward.stores.postgres.store import PostgresStore
@@ -207,6 +207,18 @@ def test_redriving_while_a_worker_parks_and_drains(ow: Onceward) -> None:
     assert [place for place in done if place.startswith("new")] == [f"new-{n}" for n in range(40)]
 
 
+def test_what_is_no_longer_the_head_is_not_done_before_it(ow: Onceward) -> None:
+    """A letter that was put back in front while its successor was at work comes first."""
+    letter = bury(ow, "1", key="k")
+    with ow.transaction() as tx:
+        ow.retries.parked.park(tx, message("2", key="k"))
+    (second,) = due(ow)
+    ow.dead.redrive(letter, actor="me")
+    with pytest.raises(Superseded), ow.transaction() as tx:
+        ow.retries.parked.succeed(tx, second)
+    assert [drained(ow), drained(ow), drained(ow)] == [["1"], ["2"], []]
+
+
 def test_redriving_waits_for_a_transaction_that_parks_the_same_key(ow: Onceward) -> None:
     """What is parked and not yet committed has its place: there is one head, and nobody fails."""
     letter = bury(ow, "1", key="k")
@@ -234,11 +246,15 @@ def test_redriving_waits_for_a_transaction_that_parks_the_same_key(ow: Onceward)
 
 
 def drained(ow: Onceward) -> list[str]:
+    """Do the head, if there is one and nothing was put in front of it meanwhile."""
     heads = due(ow)
     assert len(heads) <= 1
     for head in heads:
-        with ow.transaction() as tx:
-            ow.retries.parked.succeed(tx, head)
+        try:
+            with ow.transaction() as tx:
+                ow.retries.parked.succeed(tx, head)
+        except Superseded:
+            return drained(ow)
     return [head.message.position for head in heads]
 
 

@@ -1,5 +1,6 @@
 """Stores: the same behaviour on SQLite and PostgreSQL."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import InvalidArgument, SchemaMismatch, SqlFailed
+from onceward.errors import InvalidArgument, SchemaMismatch, SqlFailed, WriterHeld
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction, migrate, status
@@ -182,3 +183,111 @@ def test_a_url_of_another_kind_is_refused_without_its_secrets() -> None:
     with pytest.raises(InvalidArgument, match="not with 'mysql'") as refused:
         open_handle("mysql://me:secret@host/db")
     assert "secret" not in str(refused.value.to_dict())
+
+
+def test_a_task_that_outlives_the_block_does_not_join_what_has_ended(table: Onceward) -> None:
+    """A task started inside a transaction that writes after its end has a commit of its own."""
+
+    def insert(number: int) -> None:
+        with table.transaction() as tx:
+            tx.execute("insert into effects values (?, 'x')", [number])
+
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def late() -> None:
+            await ended.wait()
+            insert(2)
+            await asyncio.to_thread(insert, 3)
+
+        with table.transaction() as tx:
+            tx.execute("insert into effects values (1, 'x')")
+            task = asyncio.create_task(late())
+        ended.set()
+        await task
+
+    asyncio.run(main())
+    assert count(table) == 3
+
+
+def test_a_transaction_kept_after_its_end_is_of_no_use(table: Onceward) -> None:
+    """Statements on a transaction that has ended are refused, and hold no lock."""
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'x')")
+    for sql in ("insert into effects values (2, 'x')", "select 1"):
+        with pytest.raises(SqlFailed, match="has ended"):
+            tx.execute(sql)
+    assert count(table) == 1
+
+
+def test_an_error_that_undid_the_transaction_cannot_be_swallowed(table: Onceward) -> None:
+    """After the database rolled back by itself, nothing more is written, and nothing stays."""
+    clash = {
+        "sqlite": "insert or rollback into effects values (1, 'twice')",
+        "postgres": "insert into effects values (1, 'twice')",
+    }[table.store.engine]
+    with pytest.raises(SqlFailed), table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'once')")
+        with pytest.raises(SqlFailed):
+            tx.execute(clash)
+        tx.execute("insert into effects values (2, 'later')")
+    assert count(table) == 0
+
+
+def test_a_doomed_transaction_is_not_committed(table: Onceward) -> None:
+    """Whoever swallows the error that doomed it still does not get a commit."""
+    with pytest.raises(SqlFailed), table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'x')")
+        tx.doom()
+    assert count(table) == 0
+
+
+def test_a_child_forked_inside_a_transaction_has_none(table: Onceward) -> None:
+    """The parent's transaction is not the child's to join or to end."""
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'parent')")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert table.store.current() is None
+                with pytest.raises(SqlFailed, match="has ended"):
+                    tx.execute("insert into effects values (2, 'child')")
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    assert count(table) == 1
+
+
+def test_a_write_apart_inside_a_writing_block_is_refused_from_any_thread(table: Onceward) -> None:
+    """On SQLite it would wait for the block, and the block for it; on PostgreSQL it just works."""
+
+    def insert(tx: Transaction) -> int:
+        return tx.execute("insert into effects values (2, 'apart')").rowcount
+
+    async def main() -> None:
+        with table.transaction() as tx:
+            tx.execute("insert into effects values (1, 'x')")
+            await asyncio.to_thread(table.store.write_apart, insert)
+
+    if table.store.engine == "sqlite":
+        with pytest.raises(WriterHeld):
+            asyncio.run(main())
+        assert count(table) == 0
+    else:
+        asyncio.run(main())
+        assert count(table) == 2
+
+
+def test_an_interrupt_in_the_leader_is_the_leaders(table: Onceward) -> None:
+    """Ctrl-C while writing for others is raised where it hit; the others do not know their end."""
+
+    def interrupted(_tx: Transaction) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.store.write(interrupted)
+    assert count(table) == 0
+    table.store.write(lambda tx: tx.execute("insert into effects values (1, 'x')"))
+    assert count(table) == 1

@@ -31,7 +31,8 @@ class _Beat:
     def __init__(self, lease: Lease, seconds: float, now: float) -> None:
         self.lease = lease
         self.seconds = seconds
-        self.due = now + seconds
+        #: At once: nobody knows how much of the lease was used up before.
+        self.due = now
         self.holders = 1
 
     def beat(self) -> float:

@@ -97,10 +97,13 @@ class Lease:
             crash_point("cursor.checkpoint.after_commit")
             return
 
-        def check(rows: list[Row]) -> None:
+        def moved() -> None:
+            self.position = position
+
+        def check(rows: list[Row]) -> Callable[[], None]:
             if not rows:
                 raise self._lose(self._store.read("cursor_show", name=self.name))
-            self.position = position
+            return moved  # Only once it is durable: a handle that is ahead would skip a message.
 
         tx.query_last("cursor_checkpoint", check, **self.fence, **params)
 
@@ -113,9 +116,13 @@ class Lease:
         self.watch(tx)
 
         def check() -> None:
-            with self._noticing():
-                if not tx.query("cursor_guard", **self.fence):
-                    raise self._lose(tx.query("cursor_show", name=self.name))
+            try:
+                with self._noticing():
+                    if not tx.query("cursor_guard", **self.fence):
+                        raise self._lose(tx.query("cursor_show", name=self.name))
+            except LeaseLost:
+                tx.doom()  # A handler that swallows this must not commit what it did.
+                raise
 
         if self._store.engine == "sqlite" and not tx.is_writing:
             tx.on_first_write(check)

@@ -26,8 +26,12 @@ def open_locked(
         except FileMissing:
             files.make_directories(path.parent)
             continue
-        file.lock()
-        found, current = file.stat(), files.stat(path)
+        try:
+            file.lock()
+            found, current = file.stat(), files.stat(path)
+        except BaseException:
+            file.close()
+            raise
         if current is not None and current.identity == found.identity:
             return file, found
         file.close()

@@ -65,7 +65,7 @@ class Heartbeat:
         due = kept.due = self._clock.monotonic() + lease_seconds / BEATS_PER_LEASE
         with self._changed:
             self._kept.add(kept)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._start()
             elif due < self._wakes_at:
                 self._changed.notify()

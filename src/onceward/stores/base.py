@@ -16,8 +16,9 @@ T = TypeVar("T")
 #: Values that both engines store: None, bool, int, float, str, bytes.
 Params = Sequence[Any] | Mapping[str, Any]
 Row = tuple[Any, ...]
-#: Looks at the rows of a last statement and raises when they must not be committed.
-Check = Callable[[list[Row]], None]
+#: Looks at the rows of a last statement and raises when they must not be committed; returns what is
+#: to be done once they are.
+Check = Callable[[list[Row]], Callable[[], None] | None]
 
 
 class Rows(list[Row]):
@@ -48,6 +49,9 @@ class Transaction(Protocol):
 
         `check` sees its rows, and may raise: then nothing of the transaction stays.
         """
+
+    def doom(self) -> None:
+        """Let nothing of it be committed, whoever swallows the error that said so."""
 
     def on_first_write(self, call: Callable[[], None]) -> None:
         """Call this when the transaction holds its lock, before its first write."""

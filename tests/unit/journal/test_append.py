@@ -19,6 +19,7 @@ from onceward.errors import (
     NotCanonical,
     NotWritable,
     OutcomeUnknown,
+    StorageError,
 )
 from onceward.journal import Journal
 from onceward.seams import SystemFiles
@@ -216,3 +217,21 @@ def test_appending_does_not_read_what_is_there(path: Path) -> None:
     Journal(path).append({"id": "1"})
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
     assert json.loads(path.read_bytes()[-11:]) == {"id": "1"}
+
+
+def test_a_lock_is_given_back_when_looking_fails(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error after the lock was taken does not leave it behind for everybody else."""
+    journal = Journal(path)
+    journal.append({"id": "1"})
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fail)
+        with pytest.raises(StorageError):
+            journal.append({"id": "2"})
+    journal.append({"id": "3"})
+    assert [item["id"] for item in journal.read().items] == ["1", "3"]

@@ -7,5 +7,5 @@ update onceward_parked set
     || jsonb_build_array(jsonb_build_object(
       'attempt', attempt + 1, 'at', onceward_time_text(t.moment), 'error', :error::text))
 from (select onceward_now() as moment) as t
-where id = :id and attempt = :attempt
+where id = :id and attempt = :attempt and is_head
 returning id

@@ -56,7 +56,9 @@ def refusal(exc: psycopg.Error, what: str) -> OncewardError:
 
 def commit_refusal(exc: psycopg.Error) -> OncewardError:
     """Return our error for a COMMIT that failed: without an answer nobody knows what happened."""
-    if exc.sqlstate is None or isinstance(exc, pg.OperatorIntervention):
+    state = exc.sqlstate
+    # A pooler in front of the server answers for it when it dies: connection errors are class 08.
+    if state is None or state[:2] in ("08", "57") or state == "40003":
         message = f"commit: {str(exc).strip().partition(chr(10))[0]}"
         return OutcomeUnknown(message, fix="read before repeating it")
     return refusal(exc, "commit")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import select
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from onceward.errors import StoreUnavailable
 from onceward.stores.base import Row, Transaction
 from onceward.stores.commit import commit
+from onceward.stores.forks import reset_after_fork
 from onceward.stores.postgres.refusals import translated
 from onceward.stores.postgres.transaction import PostgresTransaction, run
 from onceward.stores.queries import Engine
@@ -41,7 +42,14 @@ class PostgresStore:
         self.url = f"postgresql://{place}"
         self._current: ContextVar[PostgresTransaction | None] = ContextVar("pg", default=None)
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
-        self._process = 0
+        self._opening = threading.Lock()
+        self._abandoned: list[object] = []
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Leave the parent's pool alone: its threads are not here, its sockets are shared."""
+        self._abandoned.append(self._pool)
+        self._pool, self._opening = None, threading.Lock()
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:
@@ -56,7 +64,7 @@ class PostgresStore:
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
         """Open a transaction for the user, or join the one that is open in this context."""
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             yield joined
             return
@@ -68,11 +76,11 @@ class PostgresStore:
                 commit(transaction)
             finally:
                 self._current.reset(token)
-                transaction.roll_back()
+                transaction.end()
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit, or in the user's transaction if one is open."""
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             joined.begin()
             return operation(joined)
@@ -91,7 +99,7 @@ class PostgresStore:
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run a query that writes nothing."""
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             return joined.query(name, **params)
         with self.connection() as connection:
@@ -99,7 +107,8 @@ class PostgresStore:
 
     def current(self) -> PostgresTransaction | None:
         """Return the user's transaction that is open in this context."""
-        return self._current.get()
+        found = self._current.get()
+        return found if found is not None and found.is_joinable else None
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this database has seen."""
@@ -127,23 +136,22 @@ class PostgresStore:
     def close(self) -> None:
         """Close the pool."""
         pool, self._pool = self._pool, None
-        if pool is not None and self._process == os.getpid():
+        if pool is not None:
             pool.close()
 
     def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
-        # The pool's threads and sockets belong to the process that made them.
-        if self._pool is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._pool = ConnectionPool(
-                self._url,
-                min_size=0,
-                max_size=CONNECTIONS_MAX,
-                open=True,
-                check=_check_silent,
-                kwargs={"autocommit": True, "prepare_threshold": 2},
-                name="onceward",
-            )
-        return self._pool
+        with self._opening:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._url,
+                    min_size=0,
+                    max_size=CONNECTIONS_MAX,
+                    open=True,
+                    check=_check_silent,
+                    kwargs={"autocommit": True, "prepare_threshold": 2},
+                    name="onceward",
+                )
+            return self._pool
 
 
 def _check_silent(connection: psycopg.Connection[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -26,6 +27,25 @@ class PostgresTransaction:
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, Any]]] = []
+        self._process: int | None = os.getpid()
+        self._is_doomed = False
+
+    def doom(self) -> None:
+        """Let nothing of it be committed, whoever swallows the error that said so."""
+        self._is_doomed = True
+
+    @property
+    def is_joinable(self) -> bool:
+        """Say whether it is still open, in the process that opened it."""
+        return self._process == os.getpid()
+
+    def end(self) -> None:
+        """Undo what was not committed, and be of no use from now on.
+
+        A task or a thread that was started inside the block still knows of it.
+        """
+        self.roll_back()
+        self._process = None
 
     @property
     def is_writing(self) -> bool:
@@ -66,6 +86,9 @@ class PostgresTransaction:
 
     def begin(self) -> None:
         """Begin, unless it has."""
+        if not self.is_joinable:
+            message = "this transaction has ended"
+            raise SqlFailed(message, fix="open one of your own")
         if self._is_open:
             return
         with translated("begin"):
@@ -80,7 +103,8 @@ class PostgresTransaction:
             self.begin()
         if not self._is_open:
             return
-        if self._connection.info.transaction_status == TransactionStatus.INERROR:
+        status = self._connection.info.transaction_status
+        if self._is_doomed or status == TransactionStatus.INERROR:
             # The server would answer a COMMIT with a silent ROLLBACK.
             message = "commit: an earlier statement of this transaction failed"
             raise SqlFailed(message, fix="let the error leave the `with` block")
@@ -96,7 +120,9 @@ class PostgresTransaction:
             raise commit_refusal(refused[0]) from refused[0]
         self._is_open = False
         for (_, check, _), cursor in zip(self._last, cursors, strict=True):
-            check(cursor.fetchall())
+            done = check(cursor.fetchall())
+            if done is not None:
+                done()
 
     def _send_last(self, cursors: list[psycopg.Cursor[Row]], refused: list[psycopg.Error]) -> None:
         """Send what was kept for the end, and the commit.

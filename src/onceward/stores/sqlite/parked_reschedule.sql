@@ -7,5 +7,5 @@ update onceward_parked set
   failures = json_insert(
     case when json_array_length(failures) >= :kept then json_remove(failures, '$[0]') else failures end,
     '$[#]', json_object('attempt', attempt + 1, 'at', :wall, 'error', :error))
-where id = :id and attempt = :attempt
+where id = :id and attempt = :attempt and is_head
 returning id

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +15,7 @@ from onceward.errors import WriterHeld
 from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Row, Transaction
 from onceward.stores.commit import commit
+from onceward.stores.forks import reset_after_fork
 from onceward.stores.queries import Engine, query
 from onceward.stores.sqlite.connection import connect, refusal, translated
 from onceward.stores.sqlite.transaction import SqliteTransaction, timed
@@ -40,30 +40,33 @@ class SqliteStore:
         self.files = files or SystemFiles()
         self.turns = Turns(self.path, self.files)
         self._current: ContextVar[SqliteTransaction | None] = ContextVar("sqlite", default=None)
+        self._abandoned: list[object] = []
         self._begin_anew()
+        reset_after_fork(self)
 
     def _begin_anew(self) -> None:
-        self._process = os.getpid()
         self._local = threading.local()
         self._idle: list[apsw.Connection] = []
         self._writer = Writer(self._own_transaction)
         self._writing: apsw.Connection | None = None
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
         """Leave the parent's connections alone: even closing one here would drop its locks."""
-        if self._process != os.getpid():
-            self._abandoned = (self._local, self._idle, self._writing)
-            self._begin_anew()
+        self._abandoned += [self._local, self._idle, self._writing]
+        self.turns.after_fork()
+        self._begin_anew()
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
         """Open a transaction for the user, or join the one that is open in this context."""
-        self._after_fork()
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             yield joined
             return
-        connection = self._idle.pop() if self._idle else connect(self.path)
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = connect(self.path)
         transaction = SqliteTransaction(connection, self.clock, self.turns)
         token = self._current.set(transaction)
         try:
@@ -71,13 +74,12 @@ class SqliteStore:
             commit(transaction)
         finally:
             self._current.reset(token)
-            transaction.roll_back()
+            transaction.end()
             self._idle.append(connection)
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit, together with those of other threads."""
-        self._after_fork()
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             joined.begin()
             return operation(joined)
@@ -85,15 +87,15 @@ class SqliteStore:
 
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit that is not the user's, who may have one open."""
-        self._after_fork()
-        if self.turns.is_mine:
+        joined = self.current()
+        # By thread, or by context: the block may be open in one thread and this run in another.
+        if self.turns.is_mine or (joined is not None and joined.is_writing):
             raise WriterHeld
         return self._writer.run(operation)
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run a query that writes nothing."""
-        self._after_fork()
-        joined = self._current.get()
+        joined = self.current()
         if joined is not None:
             return joined.query(name, **params)
         connection = getattr(self._local, "connection", None)
@@ -107,7 +109,8 @@ class SqliteStore:
 
     def current(self) -> SqliteTransaction | None:
         """Return the user's transaction that is open in this context."""
-        return self._current.get()
+        found = self._current.get()
+        return found if found is not None and found.is_joinable else None
 
     def _own_transaction(self) -> SqliteTransaction:
         if self._writing is None:
@@ -142,8 +145,10 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close what this process opened and nobody uses."""
-        connections = [*self._idle, self._writing, getattr(self._local, "connection", None)]
-        self._begin_anew()
+        # Whoever writes now, such as a heartbeat, ends first.
+        with nullcontext() if self.turns.is_mine else self.turns.taken():
+            connections = [*self._idle, self._writing, getattr(self._local, "connection", None)]
+            self._begin_anew()
         for connection in connections:
             if connection is not None:
                 connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -33,6 +34,26 @@ class SqliteTransaction:
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, object]]] = []
+        self._process: int | None = os.getpid()
+        self._is_doomed = False
+        self._done: list[Callable[[], None]] = []
+
+    def doom(self) -> None:
+        """Let nothing of it be committed, whoever swallows the error that said so."""
+        self._is_doomed = True
+
+    @property
+    def is_joinable(self) -> bool:
+        """Say whether it is still open, in the process that opened it."""
+        return self._process == os.getpid()
+
+    def end(self) -> None:
+        """Undo what was not committed, and be of no use from now on.
+
+        A task or a thread that was started inside the block still knows of it.
+        """
+        self.roll_back()
+        self._process = None
 
     @property
     def is_writing(self) -> bool:
@@ -58,6 +79,7 @@ class SqliteTransaction:
             self.begin()
             for call in self._every_write:
                 call()
+        self._check_alive()
         with translated("sql"):
             before = self._connection.total_changes()
             rows = self._connection.execute(for_sqlite(sql), _bound(params)).fetchall()
@@ -69,6 +91,7 @@ class SqliteTransaction:
         sql = query("sqlite", name)
         if not self._writing and kind_of(self._connection, sql) == "write":
             self.begin()
+        self._check_alive()
         try:
             return self._connection.execute(sql, timed(self._clock, sql, params)).fetchall()
         except apsw.Error as exc:
@@ -87,6 +110,7 @@ class SqliteTransaction:
         """Take the write lock, unless it is held."""
         if self._writing:
             return
+        self._check_alive()
         self._turns.take()
         try:
             with translated("begin"):
@@ -95,35 +119,48 @@ class SqliteTransaction:
             self._turns.give()
             raise
         self._writing = True
-        for call in self._first_write:
-            call()
+        try:
+            for call in self._first_write:
+                call()
+        except BaseException:
+            self._is_doomed = True
+            raise
 
     def finish(self) -> None:
         """Run what was kept for the end."""
         last, self._last = self._last, []
         for name, check, params in last:
-            check(self.query(name, **params))
+            done = check(self.query(name, **params))
+            if done is not None:
+                self._done.append(done)
 
     def forget(self) -> None:
         """Drop what an operation kept for the end, or wanted to be told."""
+        self._is_doomed = False
         self._last.clear()
         self._first_write.clear()
         self._every_write.clear()
 
     def commit(self) -> None:
         """Make it durable; an error here means that nobody knows whether it is."""
+        self._check_alive()
         self.finish()
         if not self._writing:
             return
+        self._check_alive()
         try:
             self._connection.execute("commit")
         except apsw.Error as exc:
             message = f"commit: {exc}"
             raise OutcomeUnknown(message, fix="read before repeating it") from exc
         self._end()
+        done, self._done = self._done, []
+        for call in done:
+            call()
 
     def roll_back(self) -> None:
         """Undo everything."""
+        self._done.clear()
         if not self._writing:
             return
         try:
@@ -131,6 +168,15 @@ class SqliteTransaction:
                 self._connection.execute("rollback")
         finally:
             self._end()
+
+    def _check_alive(self) -> None:
+        """Refuse to go on in a transaction that is over: each statement would commit by itself."""
+        if not self.is_joinable:
+            message = "this transaction has ended"
+            raise SqlFailed(message, fix="open one of your own")
+        if self._is_doomed or (self._writing and not self._connection.in_transaction):
+            message = "an earlier error has undone this transaction"
+            raise SqlFailed(message, fix="let the error leave the `with` block")
 
     def _end(self) -> None:
         self._writing = False

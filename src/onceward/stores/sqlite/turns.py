@@ -7,7 +7,6 @@ from the dead.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,26 +25,24 @@ class Turns:
         self._files = files
         self._lock = threading.Lock()
         self._holder: int | None = None
-        self._process = 0
         self._file: OpenFile | None = None
 
     @property
     def is_mine(self) -> bool:
         """Say whether this thread is writing now, so that waiting would be for itself."""
-        return self._holder == threading.get_ident() and self._process == os.getpid()
+        return self._holder == threading.get_ident()
 
     def take(self) -> None:
         """Wait for our turn."""
         if self.is_mine:
             raise WriterHeld
-        self._after_fork()
         self._lock.acquire()
         try:
             self._opened().lock()
+            self._holder = threading.get_ident()
         except BaseException:
             self._lock.release()
             raise
-        self._holder = threading.get_ident()
 
     def give(self) -> None:
         """Let the next one write."""
@@ -67,10 +64,11 @@ class Turns:
             self._file = self._files.open_append(self._path)
         return self._file
 
-    def _after_fork(self) -> None:
-        """Forget what the parent held: a lock copied by fork is nobody's, its file is shared."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._lock = threading.Lock()
-            self._holder = None
-            self._file = None
+    def after_fork(self) -> None:
+        """Forget, in a child, what the parent held.
+
+        The child's copy of the file is closed: it would keep the lock when the parent dies.
+        """
+        if self._file is not None:
+            self._file.close()
+        self._lock, self._holder, self._file = threading.Lock(), None, None

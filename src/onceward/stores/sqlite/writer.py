@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from onceward.crash import crash_point
-from onceward.errors import StoreUnavailable
+from onceward.errors import OutcomeUnknown
 from onceward.stores.base import Transaction
 from onceward.stores.sqlite.transaction import SqliteTransaction
 
@@ -63,12 +63,13 @@ class Writer:
         return ticket.outcome()
 
     def _lead(self) -> None:
+        interrupt: BaseException | None = None
         while True:
             with self._mutex:
                 # Whoever comes after this sees that nobody leads, and does it.
                 if not self._queue:
                     self._is_led = False
-                    return
+                    break
                 tickets = list(self._queue)
                 self._queue.clear()
             try:
@@ -76,13 +77,17 @@ class Writer:
             except Exception as exc:  # noqa: BLE001 - each caller raises it as its own
                 for ticket in tickets:
                     ticket.error = ticket.error or exc
-            except BaseException as exc:  # noqa: BLE001 - raised by the leader, once all are settled
+            except BaseException as exc:  # noqa: BLE001 - raised below, once all are settled
+                interrupt = exc
+                message = "the thread that wrote this for us was interrupted"
                 for ticket in tickets:
-                    ticket.error = ticket.error or StoreUnavailable("the writing thread was ended")
-                tickets[0].error = exc  # Ours: the leader's own ticket began the queue.
+                    unknown = OutcomeUnknown(message, fix="read before repeating it")
+                    ticket.error = ticket.error or unknown
             finally:
                 for ticket in tickets:
                     ticket.settle()
+        if interrupt is not None:
+            raise interrupt
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
         transaction = self._begin()
