@@ -151,6 +151,8 @@ class ParkedKeys(RuleBasedStateMachine):
     def act(self, handle: Parked, row: Row, succeeds: bool, undone: bool) -> None:
         position = handle.message.position
         is_current = self.rows.get(position) is row and row.attempt == handle.attempt
+        # A letter may have been put back in front of it since it was read.
+        is_current = is_current and (row.order == "none" or self.line(row.key)[0] is row)
         dead = None
         try:
             with self.ow.transaction() as tx:
