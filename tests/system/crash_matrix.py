@@ -96,9 +96,9 @@ class Replacing:
         if acks:
             life, number = map(int, acks[-1].split())
             assert found in (self.content(life, number), self.content(life, number + 1))
-        else:
-            life = int(found.split()[0]) if found else 0
-            assert found in (self.last, self.content(life, 0)), (found, self.last)
+        elif found != self.last:
+            assert found is not None
+            assert found == self.content(int(found.split()[0]), 0), found
         self.last = b"after the crash %d" % source.getrandbits(32)
         atomic.write(self.path, self.last)
         left = [each.name for each in self.path.parent.iterdir()]
