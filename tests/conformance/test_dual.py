@@ -359,3 +359,21 @@ def test_many_writers_and_a_reader_lose_nothing(chat: Chat) -> None:
 
 def numbers(seed: int) -> Iterator[int]:
     yield from range(seed * 7919 % 5)
+
+
+def test_a_handle_speaks_only_for_what_it_names(ow: Onceward) -> None:
+    """Follow-ups that were added behind a handle's back are neither committed nor kept by it."""
+    dual = ow.dual("chat")
+    with ow.transaction() as tx:
+        last = [dual.next_sequence(tx, "g") for _ in range(3)][-1]
+    dual.advance_global(last)
+    first = dual.advance_group("g", 1)
+    dual.advance_group("g", 2, extends=first)
+    dual.output_sent(first)
+    assert dual.in_flight()[0].output_position == 1
+    assert dual.commit_group(first) == 1
+    assert dual.pending("g")[0].after == 1
+    second = dual.advance_group("g", 2)
+    longer = dual.advance_group("g", 3, extends=second)
+    assert dual.commit_group(longer) == 3
+    assert dual.pending("g")[0].is_empty

@@ -194,10 +194,12 @@ class Dual(RuleBasedStateMachine):
             return
         assert flight is not None
         self.counts[verb] += 1
+        # A handle speaks only for what it names, and never takes back what was sent.
+        upto = max(min(batch.position, flight.position), flight.output or 0)
         if verb == "output":
-            flight.output = flight.position
+            flight.output = upto
         elif verb == "commit":
-            known.flight = None
+            known.processed, known.flight = upto, None
         else:
             self.end(known)
 

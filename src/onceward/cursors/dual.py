@@ -109,19 +109,28 @@ class DualCursor:
 
         def operation(tx: Transaction) -> None:
             group, current = self._begun(tx, batch)
-            tx.query("dual_output", dual=self.name, group=group, number=current.number)
+            upto = _upto(batch, current)
+            place = {"dual": self.name, "group": group, "number": current.number}
+            tx.query("dual_output", **place, position=upto)
             crash_point("dual.output.after_mark")
 
         self._store.write(operation)
 
     def commit_group(self, batch: Batch | str) -> Arrival:
-        """End work that succeeded; the group stays where it stands."""
+        """End work that succeeded, and return where the group stands.
+
+        A handle speaks for what it names: follow-ups that somebody added to the batch since, and
+        that this handle does not know of, come again.
+        """
 
         def operation(tx: Transaction) -> Arrival:
             group, current = self._begun(tx, batch)
-            tx.query("dual_end", dual=self.name, group=group, number=current.number)
+            upto = max(_upto(batch, current), current.output_position or Arrival(0))
+            place = {"dual": self.name, "group": group, "number": current.number}
+            tx.query("dual_move", **place, position=upto)
+            tx.query("dual_end", **place)
             crash_point("dual.commit.after_end")
-            return current.position
+            return upto
 
         return self._store.write(operation)
 
@@ -221,6 +230,11 @@ class DualCursor:
         )
         ending: Ending = "rolled back" if batch.output_position is None else "kept"
         return Ended(batch=batch, ending=ending, position=batch.way_back)
+
+
+def _upto(named: Batch | str, current: Batch) -> Arrival:
+    """Return how far a handle speaks: to where its batch stood when it was given out."""
+    return current.position if isinstance(named, str) else min(named.position, current.position)
 
 
 def _check_range(field: str, value: int, low: int, high: int) -> None:
