@@ -198,7 +198,7 @@ def test_the_audit_would_notice_a_missing_sync() -> None:
 def test_replacement_leaves_the_old_or_the_new() -> None:
     """A crash before every operation of two replacements: one of the contents, whole."""
     contents = [b"a" * 1300, b"b" * 700]
-    target = Path("/work/state/run.json")
+    target = Path("/home/me/state/run.json")
 
     def replace(files: Files, acks: Acks[bytes]) -> None:
         for content in contents:
