@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,6 +12,7 @@ import apsw
 from onceward.errors import OutcomeUnknown, SqlFailed
 from onceward.seams import Clock, timestamp
 from onceward.stores.base import Check, Params, Row, Rows
+from onceward.stores.forks import life
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import query
 from onceward.stores.sqlite.connection import kind_of, refusal, translated
@@ -34,7 +34,7 @@ class SqliteTransaction:
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, object]]] = []
-        self._process: int | None = os.getpid()
+        self._life: int | None = life()
         self._is_doomed = False
         self._done: list[Callable[[], None]] = []
 
@@ -45,7 +45,7 @@ class SqliteTransaction:
     @property
     def is_joinable(self) -> bool:
         """Say whether it is still open, in the process that opened it."""
-        return self._process == os.getpid()
+        return self._life == life()
 
     def end(self) -> None:
         """Undo what was not committed, and be of no use from now on.
@@ -53,7 +53,7 @@ class SqliteTransaction:
         A task or a thread that was started inside the block still knows of it.
         """
         self.roll_back()
-        self._process = None
+        self._life = None
 
     @property
     def is_writing(self) -> bool:
@@ -91,7 +91,8 @@ class SqliteTransaction:
         sql = query("sqlite", name)
         if not self._writing and kind_of(self._connection, sql) == "write":
             self.begin()
-        self._check_alive()
+        else:
+            self._check_alive()
         try:
             return self._connection.execute(sql, timed(self._clock, sql, params)).fetchall()
         except apsw.Error as exc:
@@ -113,10 +114,11 @@ class SqliteTransaction:
         self._check_alive()
         self._turns.take()
         try:
-            with translated("begin"):
-                self._connection.execute("begin immediate")
-        except BaseException:
+            self._connection.execute("begin immediate")
+        except BaseException as exc:
             self._turns.give()
+            if isinstance(exc, apsw.Error):
+                raise refusal(exc, "begin") from exc
             raise
         self._writing = True
         try:
@@ -128,6 +130,8 @@ class SqliteTransaction:
 
     def finish(self) -> None:
         """Run what was kept for the end."""
+        if not self._last:
+            return
         last, self._last = self._last, []
         for name, check, params in last:
             done = check(self.query(name, **params))
@@ -144,10 +148,11 @@ class SqliteTransaction:
     def commit(self) -> None:
         """Make it durable; an error here means that nobody knows whether it is."""
         self._check_alive()
-        self.finish()
+        if self._last:
+            self.finish()
+            self._check_alive()
         if not self._writing:
             return
-        self._check_alive()
         try:
             self._connection.execute("commit")
         except apsw.Error as exc:
@@ -171,7 +176,7 @@ class SqliteTransaction:
 
     def _check_alive(self) -> None:
         """Refuse to go on in a transaction that is over: each statement would commit by itself."""
-        if not self.is_joinable:
+        if self._life != life():
             message = "this transaction has ended"
             raise SqlFailed(message, fix="open one of your own")
         if self._is_doomed or (self._writing and not self._connection.in_transaction):
@@ -185,19 +190,19 @@ class SqliteTransaction:
 
 def timed(clock: Clock, sql: str, params: dict[str, Any]) -> dict[str, Any]:
     """Add the time by which leases are decided, its boot, and the time for people, as asked for."""
-    for name in _times_in(sql):
-        if name == "now":
-            params["now"] = clock.boot_seconds()
-        elif name == "boot":
-            params["boot"] = clock.boot_id()
-        else:
-            params["wall"] = timestamp(clock.now())
+    now, boot, wall = _times_in(sql)
+    if now:
+        params["now"] = clock.boot_seconds()
+    if boot:
+        params["boot"] = clock.boot_id()
+    if wall:
+        params["wall"] = timestamp(clock.now())
     return params
 
 
 @cache
-def _times_in(sql: str) -> tuple[str, ...]:
-    return tuple(name for name in ("now", "boot", "wall") if re.search(rf":{name}\b", sql))
+def _times_in(sql: str) -> tuple[bool, ...]:
+    return tuple(re.search(rf":{name}\b", sql) is not None for name in ("now", "boot", "wall"))
 
 
 def _bound(params: Params) -> Any:  # noqa: ANN401 - apsw takes either

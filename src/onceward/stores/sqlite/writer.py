@@ -20,12 +20,31 @@ T = TypeVar("T")
 
 
 class _Ticket(Generic[T]):
-    """One operation that waits for its commit."""
+    """One operation and how it ended; this one is the leader's own, who waits for nobody."""
+
+    __slots__ = ("error", "operation", "result")
 
     def __init__(self, operation: Callable[[Transaction], T]) -> None:
         self.operation = operation
         self.result: T | None = None
         self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell whoever waits."""
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]  # set when there is no error
+
+
+class _Queued(_Ticket[T]):
+    """One operation that waits for its commit."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, operation: Callable[[Transaction], T]) -> None:
+        super().__init__(operation)
         self._done = threading.Lock()
         self._done.acquire()
 
@@ -35,43 +54,45 @@ class _Ticket(Generic[T]):
     def wait(self) -> None:
         self._done.acquire()
 
-    def outcome(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return self.result  # type: ignore[return-value]  # set when there is no error
-
 
 class Writer:
     """The queue of one process."""
 
-    def __init__(self, begin: Callable[[], SqliteTransaction]) -> None:
-        """Group into transactions that `begin` makes, on a connection of the writer's own."""
-        self._begin = begin
-        self._queue: deque[_Ticket[Any]] = deque()
+    def __init__(self, open_transaction: Callable[[], SqliteTransaction]) -> None:
+        """Group into the transaction that this gives, on a connection of the writer's own."""
+        self._open_transaction = open_transaction
+        self._transaction: SqliteTransaction | None = None
+        self._queue: deque[_Queued[Any]] = deque()
         self._mutex = threading.Lock()
         self._is_led = False
 
     def run(self, operation: Callable[[Transaction], T]) -> T:
         """Return what the operation returned, once it is durable."""
-        ticket = _Ticket(operation)
         with self._mutex:
-            self._queue.append(ticket)
-            leads, self._is_led = not self._is_led, True
-        if leads:
-            self._lead()
-        ticket.wait()
-        return ticket.outcome()
+            if self._is_led:
+                queued = _Queued(operation)
+                self._queue.append(queued)
+            else:
+                queued = None
+                self._is_led = True
+        if queued is None:
+            return self._lead(operation)
+        queued.wait()
+        return queued.outcome()
 
-    def _lead(self) -> None:
+    def _lead(self, operation: Callable[[Transaction], T]) -> T:
+        """Commit one's own operation with what has queued, then what has queued since."""
+        own = _Ticket(operation)
         interrupt: BaseException | None = None
+        tickets: list[_Ticket[Any]] = [own]
         while True:
             with self._mutex:
+                tickets += self._queue
+                self._queue.clear()
                 # Whoever comes after this sees that nobody leads, and does it.
-                if not self._queue:
+                if not tickets:
                     self._is_led = False
                     break
-                tickets = list(self._queue)
-                self._queue.clear()
             try:
                 self._commit(tickets)
             except Exception as exc:  # noqa: BLE001 - each caller raises it as its own
@@ -86,27 +107,32 @@ class Writer:
             finally:
                 for ticket in tickets:
                     ticket.settle()
+            tickets = []
         if interrupt is not None:
             raise interrupt
+        return own.outcome()
 
     def _commit(self, tickets: list[_Ticket[Any]]) -> None:
-        transaction = self._begin()
+        transaction = self._transaction
+        if transaction is None:
+            transaction = self._transaction = self._open_transaction()
         try:
             transaction.begin()
-            for ticket in tickets:
-                self._run(transaction, ticket, alone=len(tickets) == 1)
+            if len(tickets) == 1:
+                tickets[0].result = tickets[0].operation(transaction)
+                transaction.finish()
+            else:
+                for ticket in tickets:
+                    self._run(transaction, ticket)
             crash_point("sqlite.group.before_commit")
             transaction.commit()
             crash_point("sqlite.group.after_commit")
         finally:
             transaction.roll_back()
+            transaction.forget()
 
-    def _run(self, transaction: SqliteTransaction, ticket: _Ticket[Any], *, alone: bool) -> None:
+    def _run(self, transaction: SqliteTransaction, ticket: _Ticket[Any]) -> None:
         """Run one operation so that its failure undoes only what it did."""
-        if alone:
-            ticket.result = ticket.operation(transaction)
-            transaction.finish()
-            return
         transaction.control("savepoint ticket")
         try:
             ticket.result = ticket.operation(transaction)
