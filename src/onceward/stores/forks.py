@@ -27,7 +27,7 @@ def reset_after_fork(thing: Forked) -> None:
 
 
 def life() -> int:
-    """Return a number that is another one in every forked child; quicker than asking for the pid."""
+    """Return a number that is another one in every forked child; cheap to ask for."""
     return _life
 
 
