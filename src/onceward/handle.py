@@ -20,16 +20,16 @@ class Onceward:
     def __init__(self, store: Store) -> None:
         """Use this store, whose schema is current."""
         self.store = store
+        #: What failed and waits: held, parked, or given up.
+        self.retries = Retries(store)
         #: How far readers have come, who holds them, and may they move.
-        self.cursors = Cursors(store)
+        self.cursors = Cursors(store, follow=self.retries.follow)
         #: Which work has an outcome already.
         self.outcomes = Outcomes(store)
         #: The decorator that gives each piece of work one outcome.
         self.once = partial(once, self.outcomes)
         #: One step inside such a piece of work.
         self.effect = effect
-        #: What failed and waits: held, parked, or given up.
-        self.retries = Retries(store)
         #: Messages that were given up, until a person decides.
         self.dead = self.retries.dead
 

@@ -1,8 +1,8 @@
-"""Parked keys against a model: any order of parking, trying, failing, redriving and forgetting."""
+"""Parked keys against a model: any order of reading, trying, redriving, seeking and undoing."""
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,44 +15,35 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.conformance.parked_model import Letter, Row, Seek
+from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
 
+from onceward.cursors import Lease
+from onceward.cursors.models import CountBetween
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, Parked, Steps
 
 SCHEDULE = Steps(seconds=(60,))
 RARELY = st.sampled_from([False, False, False, True])
+COUNTED = st.sampled_from([True, True, True, False])
 _cursors = itertools.count(1)
-
-
-@dataclass
-class Row:
-    """What the model knows of a parked message."""
-
-    position: str
-    key: str
-    order: str
-    sequence: int
-    attempt: int
-    due: float | None
-
-
-@dataclass
-class Letter:
-    """What the model knows of a dead letter."""
-
-    id: int
-    row: Row
-    state: str = "dead"
-    redrives: int = 0
 
 
 class Undone(Exception):
     """The caller's transaction fails after all."""
 
 
-def undo(wanted: bool) -> None:
+def text(place: int) -> str | None:
+    return str(place) if place else None
+
+
+def counter(wanted: bool) -> CountBetween | None:
+    return between if wanted else None
+
+
+def fail_if(wanted: bool) -> None:
     if wanted:
         raise Undone
 
@@ -69,7 +60,15 @@ class ParkedKeys(RuleBasedStateMachine):
         super().__init__()
         self.cursor = f"machine-{next(_cursors)}"
         self.now = 0.0
-        self.positions = itertools.count(1)
+        self.lease: Lease | None = None
+        #: How far the cursor has come; every number is a message.
+        self.at = 0
+        #: Key and order of each message that was ever read.
+        self.known: dict[str, tuple[str, str]] = {}
+        self.done: set[int] = set()
+        self.seeks: list[Seek] = []
+        #: Whether every move was counted.
+        self.is_counted = True
         self.sequences = itertools.count(1)
         self.rows: dict[str, Row] = {}
         self.letters: dict[str, Letter] = {}
@@ -107,28 +106,36 @@ class ParkedKeys(RuleBasedStateMachine):
         self.arrive_now(key, order, fails=fails, undone=undone)
 
     def arrive_now(self, key: str, order: str, *, fails: bool, undone: bool) -> None:
+        position = str(self.at + 1)
+        key, order = self.known.setdefault(position, (key, order))
         blocked = key in self.ow.retries.parked.blocked_keys(self.cursor, ["a", "b", "c"])
         assert blocked == bool(self.line(key))
         behind = order == "key" and blocked
-        if not (behind or fails):
-            return
-        position = str(next(self.positions))
+        self.lease = self.lease or self.ow.cursors.acquire(self.cursor, "w")
+        assert self.lease is not None
         try:
             with self.ow.transaction() as tx:
-                self.ow.retries.parked.park(
-                    tx,
-                    message(position, key=key, cursor=self.cursor),
-                    failure=None if behind else BROKEN,
-                    order="key" if order == "key" else "none",
-                    schedule=SCHEDULE,
-                )
-                undo(undone)
+                if behind or fails:
+                    self.ow.retries.parked.park(
+                        tx,
+                        message(position, key=key, cursor=self.cursor),
+                        failure=None if behind else BROKEN,
+                        order="key" if order == "key" else "none",
+                        schedule=SCHEDULE,
+                    )
+                self.lease.checkpoint(position, tx=tx)
+                fail_if(undone)
         except Undone:
+            return
+        self.at += 1
+        if not (behind or fails):
+            self.done.add(self.at)
             return
         self.counts["parked"] += 1
         due = None if behind else self.now + 60
         attempt = 0 if behind else 1
-        self.rows[position] = Row(position, key, order, next(self.sequences), attempt, due)
+        row = Row(position, key, order, next(self.sequences), attempt, due)
+        self.rows.setdefault(position, row)
 
     @precondition(lambda self: self.rows)
     @rule(data=st.data(), succeeds=st.sampled_from([False, False, True]), undone=RARELY)
@@ -161,7 +168,7 @@ class ParkedKeys(RuleBasedStateMachine):
                 else:
                     answer = self.ow.retries.parked.fail(tx, handle, BROKEN, schedule=SCHEDULE)
                     dead = answer if isinstance(answer, Dead) else None
-                undo(undone)
+                fail_if(undone)
         except Superseded:
             assert not is_current
             self.counts["stale"] += 1
@@ -176,6 +183,7 @@ class ParkedKeys(RuleBasedStateMachine):
     def follow(self, row: Row, succeeds: bool, dead: Dead | None) -> None:
         if succeeds:
             del self.rows[row.position]
+            self.done.add(int(row.position))
             return
         row.attempt += 1
         seconds = SCHEDULE.seconds[row.attempt - 1] if row.attempt <= 1 else None
@@ -214,21 +222,105 @@ class ParkedKeys(RuleBasedStateMachine):
             self.counts["redriven"] += 1
             letter.state, letter.redrives = "redriven", letter.redrives + 1
             row = letter.row
-            again = Row(row.position, row.key, row.order, row.sequence, 0, None)
-            self.rows[row.position] = again
+            again = Row(row.position, row.key, row.order, row.sequence, 0, None, is_redriven=True)
+            self.rows.setdefault(row.position, again)
 
-    @precondition(lambda self: self.rows)
-    @rule(data=st.data())
-    def seek_back(self, data: st.DataObject) -> None:
-        """The cursor is moved back; what waits at or after the target is forgotten."""
-        newest = max(map(int, self.rows))
-        place = data.draw(st.integers(max(1, newest - 2), newest + 1))
-        with self.ow.transaction() as tx:
-            count = self.ow.retries.forget_from(tx, self.cursor, lambda at: int(at) >= place)
-        gone = [position for position in self.rows if int(position) >= place]
-        assert count == len(gone)
-        for position in gone:
-            del self.rows[position]
+    @rule(step=st.sampled_from([-1, -2, -4, -99, 3]), counts=COUNTED, dry=RARELY)
+    def seek(self, step: int, counts: bool, dry: bool) -> None:
+        """The cursor is moved, mostly back; what it will read again is forgotten."""
+        target = max(0, self.at + step)
+        gone, forgotten = self.gone(target, counts, list(self.rows.values()))
+        move = self.ow.cursors.seek(
+            self.cursor, text(target), "model", "me", dry_run=dry, count=counter(counts)
+        )
+        assert (move.forgotten, move.restored) == (forgotten, 0)
+        if dry:
+            return
+        if self.seeks:
+            kept = self.seeks[-1].kept
+            self.seeks[-1].kept = [row for row in kept if not self.has_passed(row, counts)]
+        self.seeks.append(Seek(self.at, gone, set(range(self.at + 1, target + 1))))
+        self.moved(target, gone, counts)
+        self.counts["forgotten"] += len(gone)
+
+    @precondition(lambda self: self.seeks)
+    @rule(counts=COUNTED, dry=RARELY)
+    def undo(self, counts: bool, dry: bool) -> None:
+        """The last seek is undone; what it had forgotten comes back, unless it was read since."""
+        seek = self.seeks[-1]
+        back = self.unread(seek.kept, counts)
+        present = list(self.rows.values())
+        gone, forgotten = self.gone(seek.origin, counts, present)
+        passing, _ = self.gone(seek.origin, counts, back)
+        count = counter(counts)
+        move = self.ow.cursors.undo(self.cursor, "me", dry_run=dry, count=count)
+        assert (move.forgotten, move.restored) == (forgotten, len(back) - len(passing))
+        if dry:
+            return
+        self.seeks.pop()
+        # Copies: whoever read one of them before the seek has a stale handle.
+        restored = [replace(row) for row in back]
+        self.rows |= {row.position: row for row in restored}
+        gone += [row for row in restored if row.position in {each.position for each in passing}]
+        if self.seeks:
+            self.seeks[-1].kept += gone
+        at = self.at
+        self.moved(seek.origin, gone, counts)
+        self.line_up(at, [row for row in restored if row.position in self.rows], counts)
+        self.counts["restored"] += move.restored
+
+    def gone(self, target: int, counts: bool, rows: list[Row]) -> tuple[list[Row], int | None]:
+        """What of these a move forgets, and what it says about it."""
+        if target == 0:
+            return rows, len(rows)
+        if not counts:
+            return [], None if rows else 0
+        gone = [row for row in rows if int(row.position) > target]
+        return gone, len(gone)
+
+    def has_passed(self, row: Row, counts: bool) -> bool:
+        place = int(row.position)
+        return place <= self.at if counts else place == self.at
+
+    def unread(self, kept: list[Row], counts: bool) -> list[Row]:
+        """What was forgotten and has had no outcome since, as far as anybody knows."""
+        last = {
+            row.key: max(
+                each.sequence
+                for each in kept
+                if (each.key, each.order) == (row.key, "key") and each.position in self.rows
+            )
+            for row in kept
+            if row.order == "key" and row.position in self.rows and not counts
+        }
+        found: dict[str, Row] = {}
+        for row in kept:
+            is_before = row.order == "key" and row.sequence <= last.get(row.key, 0)
+            if not (row.position in self.rows or self.has_passed(row, counts) or is_before):
+                found.setdefault(row.position, row)
+        return list(found.values())
+
+    def moved(self, target: int, gone: list[Row], counts: bool) -> None:
+        for row in gone:
+            del self.rows[row.position]
+        self.at, self.lease = target, None
+        self.is_counted = self.is_counted and counts
+
+    def line_up(self, at: int, restored: list[Row], counts: bool) -> None:
+        """Give what stands in the wrong place, and all behind it, a new one at the end."""
+        places = {row.position for row in restored}
+
+        def place(row: Row) -> tuple[int, int]:
+            if counts:
+                return max(0, int(row.position) - at), row.sequence
+            return int(row.position in places), row.sequence
+
+        for key in sorted({row.key for row in restored if row.order == "key"}):
+            line = sorted(self.line(key), key=place)
+            is_late = False
+            for before, row in zip([None, *line], line, strict=False):
+                is_late = is_late or (before is not None and row.sequence < before.sequence)
+                row.sequence = next(self.sequences) if is_late else row.sequence
 
     @invariant()
     def due_heads_are_those_of_the_model(self) -> None:
@@ -237,7 +329,9 @@ class ParkedKeys(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        assert self.ow.retries.parked.waiting(self.cursor).messages == len(self.rows)
+        found = [row[0] for row in self.ow.store.read("parked_list", cursor=self.cursor)]
+        rows = sorted(self.rows.values(), key=lambda row: row.sequence)
+        assert found == [row.position for row in rows]
         letters = {
             each.position: (each.state, each.redrive_count)
             for each in self.ow.dead.list(cursor=self.cursor, state=None)
@@ -245,6 +339,17 @@ class ParkedKeys(RuleBasedStateMachine):
         assert letters == {
             position: (letter.state, letter.redrives) for position, letter in self.letters.items()
         }
+        given_up = {int(at) for at, each in self.letters.items() if each.state != "redriven"}
+        skipped = set().union(*(seek.skipped for seek in self.seeks))
+        safe = self.done | {int(at) for at in self.rows} | given_up | skipped
+        assert set(range(1, self.at + 1)) <= safe
+
+    @invariant()
+    def a_key_keeps_the_order_of_its_messages(self) -> None:
+        for key in "ab":
+            line = self.line(key)
+            if self.is_counted and not any(row.is_redriven for row in line):
+                assert line == sorted(line, key=lambda row: int(row.position))
 
 
 @pytest.mark.prove
@@ -264,5 +369,5 @@ def test_parked_keys_follow_the_model(ow: Onceward, prove: bool) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    for what in ("succeeded", "failed", "died", "redriven", "stale"):
+    for what in ("succeeded", "failed", "died", "redriven", "stale", "forgotten", "restored"):
         assert counts[what] >= examples // 30, counts

@@ -168,37 +168,6 @@ def test_a_schedule_without_retries_parks_nothing(ow: Onceward) -> None:
     assert ow.retries.parked.waiting("leads").messages == 0
 
 
-@pytest.mark.parametrize("by_number", [True, False])
-def test_seeking_back_forgets_what_waits_at_or_after_the_target(
-    ow: Onceward, by_number: bool
-) -> None:
-    """The source gives those again; what was parked before stays, with a head for every key."""
-    park(ow, "1", "2", key="a")
-    park(ow, "10", "30", key="b")
-    with ow.transaction() as tx:
-        for position in ("5", "40"):
-            ow.retries.attempts.fail(tx, message(position), BROKEN)
-    with ow.transaction() as tx:
-        if by_number:
-            numbers = {row[0]: row[1] for row in tx.query("parked_list", cursor="leads")}
-            assert ow.retries.forget_from(tx, "leads", numbers["2"]) == 5
-        else:
-            assert ow.retries.forget_from(tx, "leads", lambda place: int(place) >= 10) == 3
-    assert places(ow) == ["1"]
-    assert ow.retries.parked.waiting("leads").messages == (1 if by_number else 2)
-    assert (ow.retries.attempts.find("leads", "5") is None) == by_number
-    assert ow.retries.attempts.find("leads", "40") is None
-
-
-def test_forgetting_a_head_frees_the_next_of_its_key(ow: Onceward) -> None:
-    """When positions are not in the order of parking, a line may lose its head."""
-    park(ow, "20", failed=True)
-    park(ow, "3")
-    with ow.transaction() as tx:
-        assert ow.retries.forget_from(tx, "leads", lambda place: int(place) >= 10) == 1
-    assert places(ow) == ["3"]
-
-
 def test_a_limit_is_a_positive_number(ow: Onceward) -> None:
     """Nothing is asked for by mistake."""
     with pytest.raises(InvalidArgument, match="limit"):

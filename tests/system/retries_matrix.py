@@ -9,10 +9,11 @@ import random
 import sys
 from typing import Protocol
 
+from onceward.cursors import Lease
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.retries import Dead, Failure, Message, Parked, Steps
+from onceward.retries import Dead, Failure, Message, Steps
 from onceward.stores import Transaction
 from tests.system.lives import Ack, live_and_die, scenario_for
 
@@ -34,6 +35,11 @@ class Scenario(Protocol):
     def check(self, acks: list[str], source: random.Random) -> None: ...
 
 
+def between(start: str | None, end: str | None) -> int:
+    """Messages are numbered from 1."""
+    return max(0, int(end or 0) - int(start or 0))
+
+
 class Retrying:
     """Every message up to the checkpoint is done once, waits, or is a dead letter."""
 
@@ -41,47 +47,48 @@ class Retrying:
         self.url = url
         self.acknowledged: set[str] = set()
         with open_handle(url) as ow, ow.transaction() as tx:
-            tx.execute("create table if not exists progress (place bigint)")
             tx.execute("create table if not exists effects (place bigint primary key)")
-            if not tx.execute("select place from progress"):
-                tx.execute("insert into progress values (0)")
 
     def work(self, life: int, ack: Ack) -> None:
+        source = random.Random(life)
         with open_handle(self.url) as ow:
             for number in range(ROUNDS_MAX):
-                self.drain(ow, ack)
-                self.read(ow, ack)
+                # The same worker may always have it, after a kill or a seek too.
+                lease = ow.cursors.acquire("c", "w")
+                assert lease is not None
+                self.drain(ow, lease, ack)
+                self.read(ow, lease, ack)
                 if number % 3 == 0:
                     self.decide(ow)
-                if number % 7 == life % 7:
-                    self.seek_back(ow)
+                if source.random() < 1 / 7:
+                    self.seek_back(ow, int(lease.position or 0))
+                if source.random() < 1 / 3:
+                    self.undo(ow)
 
-    def drain(self, ow: Onceward, ack: Ack) -> None:
+    def drain(self, ow: Onceward, lease: Lease, ack: Ack) -> None:
         """Try the messages that are due; those that 7 divides never succeed."""
         for head in ow.retries.parked.due_heads("c", 3):
             place = int(head.message.position)
-            if place % 7 == 0:
-                with ow.transaction() as tx:
+            with ow.transaction() as tx:
+                if place % 7 == 0:
                     ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
-            else:
-                self.effect(ow, place, head)
+                else:
+                    # No "on conflict": a second effect would be an error.
+                    tx.execute("insert into effects values (?)", [place])
+                    ow.retries.parked.succeed(tx, head)
+                lease.guard(tx)
+            if place % 7:
                 ack(str(place))
 
-    def effect(self, ow: Onceward, place: int, head: Parked) -> None:
-        with ow.transaction() as tx:
-            # No "on conflict": a second effect would be an error.
-            tx.execute("insert into effects values (?)", [place])
-            ow.retries.parked.succeed(tx, head)
-
-    def read(self, ow: Onceward, ack: Ack) -> None:
+    def read(self, ow: Onceward, lease: Lease, ack: Ack) -> None:
         """Read the next message, and acknowledge it when it had its effect."""
+        place = int(lease.position or 0) + 1
         with ow.transaction() as tx:
-            place = tx.execute("select place from progress")[0][0] + 1
-            is_done = self.take(ow, tx, place)
+            is_done = self.take(ow, tx, lease, place)
         if is_done:
             ack(str(place))
 
-    def take(self, ow: Onceward, tx: Transaction, place: int) -> bool:
+    def take(self, ow: Onceward, tx: Transaction, lease: Lease, place: int) -> bool:
         """Do a message, park it, or hold the cursor until it is a letter."""
         key = f"k{place % 3}"
         message = Message(cursor="c", position=str(place), raw=b"%d" % place, key=key)
@@ -90,9 +97,9 @@ class Retrying:
         if place % 5 == 0 and not is_done and not is_blocked:
             held = ow.retries.attempts.fail(tx, message, BROKEN, schedule=SCHEDULE)
             if isinstance(held, Dead):
-                self.move(tx, place)
+                lease.checkpoint(str(place), tx=tx)
             return False
-        self.move(tx, place)
+        lease.checkpoint(str(place), tx=tx)
         if is_done:
             return True  # Read again after a seek.
         if is_blocked:
@@ -104,9 +111,6 @@ class Retrying:
         tx.execute("insert into effects values (?)", [place])
         return True
 
-    def move(self, tx: Transaction, place: int) -> None:
-        tx.execute("update progress set place = ?", [place])
-
     def decide(self, ow: Onceward) -> None:
         """Redrive a letter once; the second time drop it."""
         for letter in ow.dead.list(limit=2):
@@ -115,16 +119,18 @@ class Retrying:
             else:
                 ow.dead.drop(letter.id, reason="again", actor="matrix")
 
-    def seek_back(self, ow: Onceward) -> None:
-        with ow.transaction() as tx:
-            target = max(1, tx.execute("select place from progress")[0][0] - 2)
-            ow.retries.forget_from(tx, "c", lambda position: int(position) >= target)
-            self.move(tx, target - 1)
+    def seek_back(self, ow: Onceward, place: int) -> None:
+        ow.cursors.seek("c", str(max(0, place - 3)), "matrix", "matrix", count=between)
+
+    def undo(self, ow: Onceward) -> None:
+        """Undo the last move if it was a seek: two in a row would repeat what came between."""
+        if [entry.kind for entry in ow.cursors.history("c", 1)] == ["seek"]:
+            ow.cursors.undo("c", "matrix", count=between)
 
     def check(self, acks: list[str], source: random.Random) -> None:  # noqa: ARG002 - the shape
         self.acknowledged |= set(acks)
         with open_handle(self.url) as ow, ow.transaction() as tx:
-            (progress,) = tx.execute("select place from progress")[0]
+            progress = int(ow.cursors.show("c").position or 0)
             effects = {row[0] for row in tx.execute("select place from effects")}
             parked = {int(row[0]) for row in tx.query("parked_list", cursor="c")}
             rows = tx.execute(

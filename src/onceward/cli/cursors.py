@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from onceward.cursors import CursorState, Move
     from onceward.handle import Onceward
+    from onceward.workers.measures import Measure
 
 app = group("Look at cursors, pause them, move them, and see what was done to them.")
 
@@ -33,24 +34,32 @@ def list_cursors(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List cursors: where they are, who holds them, what is wrong with them.
+    """List cursors: where they are, who holds them, how far behind they are, what is wrong.
+
+    The lag is in messages and in seconds, the rate in messages a minute, as a worker last measured
+    them. Names that begin with `~` are Onceward's own, and listed by a pattern that does so too.
 
     Example: `onceward cursors list 'lead_*'`
     """
+    from onceward.workers.measures import Measures
+
     with _opened(store) as ow:
         found = ow.cursors.list(pattern)
+        measures = Measures(ow).of(state.name for state in found)
     if json_output:
-        print_json({"cursors": [asdict(state) for state in found]})
+        plain = [_plain(state, measures.get(state.name)) for state in found]
+        print_json({"cursors": plain})
         return
     _print_table(
-        ("cursor", "position", "state", "holder", "processed", "errors", "steals"),
+        ("cursor", "position", "state", "holder", "lag", "rate", "errors", "steals"),
         (
             (
                 state.name,
                 state.position,
                 _state(state),
                 state.lease_owner,
-                state.processed_count,
+                _lag(measures.get(state.name)),
+                _rate(measures.get(state.name)),
                 state.error_count,
                 state.steal_count,
             )
@@ -65,8 +74,16 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
 
     Example: `onceward cursors show lead_intake_v1`
     """
+    from onceward.workers.measures import Measures
+
     with _opened(store) as ow:
-        _print_state(ow.cursors.show(name), json_output=json_output)
+        state, measure = ow.cursors.show(name), Measures(ow).of([name]).get(name)
+    if json_output:
+        print_json(_plain(state, measure))
+        return
+    _print_state(state, json_output=False)
+    for field, value in (_measured(measure) or {}).items():
+        print(f"{field:<18} {_shown(value)}")
 
 
 @app.command()
@@ -197,6 +214,39 @@ def _state(state: CursorState) -> str:
     return "expired" if state.lease_owner else "free"
 
 
+def _plain(state: CursorState, measure: Measure | None) -> dict[str, object]:
+    return {**asdict(state), "measure": _measured(measure)}
+
+
+def _measured(measure: Measure | None) -> dict[str, object] | None:
+    """Return what is known of a cursor's lag."""
+    if measure is None:
+        return None
+    return {
+        "lag_messages": measure.messages,
+        "lag_seconds": measure.lag_seconds,
+        "oldest_at": measure.oldest_at,
+        "held_back_by": measure.held_back_by,
+        "rate_per_minute": measure.rate_per_minute,
+        "drain_seconds": measure.drain_seconds,
+        "measured_at": measure.measured_at,
+        "measure_age": measure.age_seconds,
+    }
+
+
+def _lag(measure: Measure | None) -> str | None:
+    """Return messages and seconds, as far as they are known."""
+    if measure is None or measure.lag_seconds is None:
+        return None
+    messages = "?" if measure.messages is None else measure.messages
+    return f"{messages}/{measure.lag_seconds:.0f}s" if messages else "0"
+
+
+def _rate(measure: Measure | None) -> str | None:
+    rate = measure.rate_per_minute if measure else None
+    return None if rate is None else f"{rate:.0f}"
+
+
 def _print_state(state: CursorState, *, json_output: bool) -> None:
     if json_output:
         print_json(asdict(state))
@@ -214,6 +264,8 @@ def _print_move(move: Move, *, json_output: bool) -> None:
     print(f"to          {_position(move.to_position)}")
     print(f"repeated    {_number(move.repeated)}")
     print(f"skipped     {_number(move.skipped)}")
+    print(f"forgotten   {_forgotten(move.forgotten)}")
+    print(f"restored    {move.restored}")
     print(f"interrupts  {_shown(move.interrupts or 'nobody')}")
     if move.is_dry_run:
         print("nothing was changed; say --yes to do it")
@@ -225,6 +277,11 @@ def _position(position: str | None) -> str:
 
 def _number(count: int | None) -> str:
     return "unknown: only its source can count" if count is None else str(count)
+
+
+def _forgotten(count: int | None) -> str:
+    stay = "unknown: only its source can count; what is parked stays"
+    return stay if count is None else str(count)
 
 
 def _shown(value: object) -> str:
@@ -239,7 +296,7 @@ def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) ->
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:

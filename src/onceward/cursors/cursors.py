@@ -9,8 +9,10 @@ import getpass
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from onceward.crash import crash_point
 from onceward.cursors import moves
@@ -22,6 +24,8 @@ from onceward.cursors.models import (
     LEASE_SECONDS,
     LIST_PAGE_ROWS,
     LIST_ROWS_MAX,
+    MOVE_TRIES_MAX,
+    OWN_PREFIX,
     CountBetween,
     CursorState,
     Epoch,
@@ -36,7 +40,7 @@ from onceward.cursors.models import (
 )
 from onceward.cursors.patience import Patience
 from onceward.cursors.versions import check_path, migrate
-from onceward.errors import CursorMissing, InvalidArgument
+from onceward.errors import CursorMissing, InvalidArgument, StoreBusy
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.stores import Row, Store, Transaction
 
@@ -44,9 +48,12 @@ from onceward.stores import Row, Store, Transaction
 class Cursors:
     """The cursors of one store."""
 
-    def __init__(self, store: Store, *, randomness: Randomness | None = None) -> None:
-        """Use this store, whose schema is current."""
+    def __init__(
+        self, store: Store, *, follow: moves.Follow, randomness: Randomness | None = None
+    ) -> None:
+        """Use this store, whose schema is current; what waits beside cursors follows moves."""
         self._store = store
+        self._follow = follow
         self._randomness = randomness or SystemRandomness()
         # On SQLite the store's clock decides; on PostgreSQL this one decides nothing.
         self._clock: Clock = getattr(store, "clock", None) or SystemClock()
@@ -126,17 +133,14 @@ class Cursors:
     ) -> Move:
         """Set the position by hand, None for the start; a worker that holds it is refused.
 
-        `count(a, b)`, which sources have, says how many messages lie behind a up to b; without it
-        nobody knows how many will be repeated or skipped.
+        `count(a, b)`, which sources have, says how many messages lie behind a up to b. Without it
+        nobody knows how many will be repeated or skipped, nor which parked messages the cursor will
+        read again: those stay, unless it goes to the start.
         """
         target = None if position is None else check_position(position)
-        planned = moves.plan(self.show(name), target, count)
-        if dry_run:
-            return planned
-        moved = self._store.write(
-            lambda tx: moves.seek(tx, name, target, reason=reason, actor=actor)
+        return self._move(
+            name, "seek", reason, actor, position=target, count=count, dry_run=dry_run
         )
-        return replace(planned, **moved._asdict())
 
     def undo(
         self,
@@ -147,13 +151,12 @@ class Cursors:
         dry_run: bool = False,
         count: CountBetween | None = None,
     ) -> Move:
-        """Move a cursor to where it was before its last seek; once more for the seek before."""
-        state = self.show(name)
-        planned = moves.plan(state, moves.before_last_seek(self._store, name), count)
-        if dry_run:
-            return planned
-        moved = self._store.write(lambda tx: moves.undo(tx, name, reason=reason, actor=actor))
-        return replace(planned, **moved._asdict())
+        """Move a cursor to where it was before its last seek; once more for the seek before.
+
+        What that seek had forgotten comes back, unless it was read since. Without `count` nobody
+        knows, and what does not wait anew comes back: some may be repeated, nothing is lost.
+        """
+        return self._move(name, "undo", reason, actor, count=count, dry_run=dry_run)
 
     def show(self, name: str) -> CursorState:
         """Return one cursor as it is now; CursorMissing if there is none."""
@@ -164,11 +167,19 @@ class Cursors:
         return state
 
     def list(self, pattern: str = "*") -> tuple[CursorState, ...]:
-        """Return the cursors whose names match a pattern such as `distribution_niche_*`."""
+        """Return the cursors whose names match a pattern such as `distribution_niche_*`.
+
+        Those that begin with `~` are Onceward's own: only a pattern that does so too finds them.
+        """
+        is_own = pattern.startswith(OWN_PREFIX)
         found: list[CursorState] = []
         after = ""
         while rows := self._store.read("cursor_list", after=after, limit=LIST_PAGE_ROWS):
-            found += [state_of(row) for row in rows if fnmatchcase(row[0], pattern)]
+            found += [
+                state_of(row)
+                for row in rows
+                if row[0].startswith(OWN_PREFIX) == is_own and fnmatchcase(row[0], pattern)
+            ]
             if len(rows) < LIST_PAGE_ROWS or len(found) >= LIST_ROWS_MAX:
                 break
             after = rows[-1][0]
@@ -213,10 +224,40 @@ class Cursors:
                 may_steal=waited < wait_max,
             )
 
-        rows = self._store.write_apart(grant)
+        try:
+            rows = self._store.write_apart(grant)
+        except StoreBusy:  # Somebody is inside and did not end in time: it is not to be had now.
+            return []
         if not rows and seen is not None and waited >= wait_max:
             self._patience.gave_way(seen, self._clock.boot_seconds() + heartbeat_seconds)
         return rows
+
+    def _move(  # noqa: PLR0913 - all by name
+        self,
+        name: str,
+        kind: Literal["seek", "undo"],
+        reason: str,
+        actor: str,
+        *,
+        position: str | None = None,
+        count: CountBetween | None,
+        dry_run: bool,
+    ) -> Move:
+        counted = moves.Counted(count) if count else None
+        request = moves.Request(
+            cursor=name, kind=kind, position=position, count=counted, follow=self._follow
+        )
+        for _ in range(MOVE_TRIES_MAX):
+            planned = moves.plan(self._store, request, self.show(name))
+            if dry_run:
+                return planned
+            with suppress(moves.Uncounted), counted.silent() if counted else nullcontext():
+                moved = self._store.write(
+                    lambda tx: moves.move(tx, request, reason=reason, actor=actor)
+                )
+                return replace(planned, **moved._asdict())
+        message = f"{name!r} went on {MOVE_TRIES_MAX} times while its messages were counted"
+        raise StoreBusy(message, fix="pause it, then move it")
 
     def _set_paused(
         self, name: str, reason: str, actor: str | None, *, paused: bool

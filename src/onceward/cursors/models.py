@@ -27,10 +27,14 @@ HEARTBEATS_PER_LEASE: Final = 3
 LEASE_SECONDS_MIN: Final = 0.05
 LEASE_SECONDS_MAX: Final = 7 * 24 * 3600.0
 NAME_CHARACTERS_MAX: Final = 200
+#: Begins the names of cursors that are Onceward's own and have no messages; lists leave them out.
+OWN_PREFIX: Final = "~"
 POSITION_CHARACTERS_MAX: Final = 10_000
 REASON_CHARACTERS_MAX: Final = 2_000
 #: What `list` and `history` return at most.
 LIST_ROWS_MAX: Final = 10_000
+#: How often a move is thought through again, because a worker went on meanwhile.
+MOVE_TRIES_MAX: Final = 100
 #: Rows that `list` reads at a time.
 LIST_PAGE_ROWS: Final = 1_000
 
@@ -103,6 +107,11 @@ class Move:
     repeated: int | None
     #: Messages that will never be processed; None when nobody can tell.
     skipped: int | None
+    #: Messages that wait beside the cursor and are forgotten, because it will read them again; None
+    #: when nobody can tell: they stay.
+    forgotten: int | None
+    #: Those that come back, because the seek that had forgotten them is undone.
+    restored: int
     #: The worker whose lease ends by it.
     interrupts: str | None
     #: The epoch that counts now; None in a dry run.

@@ -39,6 +39,10 @@ class Attempts:
         rows = self._store.read("attempt_read", cursor=cursor, position=position)
         return _attempt(rows[0]) if rows else None
 
+    def positions(self, cursor: str) -> frozenset[str]:
+        """Return where messages stand that failed and hold their cursor."""
+        return frozenset(row[0] for row in self._store.read("attempt_list", cursor=cursor))
+
     def fail(
         self,
         tx: Transaction,
@@ -88,7 +92,10 @@ class Attempts:
 
     def succeed(self, tx: Transaction, cursor: str, position: str) -> None:
         """Forget the attempts of a message that is done."""
-        tx.query("attempt_forget", cursor=cursor, position=position)
+        place = {"cursor": cursor, "position": position}
+        if tx.query("attempt_read", **place):
+            turn(tx, cursor)
+            tx.query("attempt_forget", **place)
 
 
 def _attempt(row: Row) -> Attempt:

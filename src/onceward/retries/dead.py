@@ -138,11 +138,21 @@ class DeadLetters:
         return self._store.write(operation)
 
 
-def turn(tx: Transaction, cursor: str) -> int:
-    """Return the next number of a cursor's retries, which are ours until the transaction ends."""
-    ((sequence,),) = tx.query("retry_turn", cursor=cursor)
+def turn(tx: Transaction, cursor: str, *, is_worker: bool = True) -> int:
+    """Return the next number of a cursor's retries, which are ours until the transaction ends.
+
+    Whoever works for the cursor lets nobody move it before that either. An operator does not: what
+    takes long must not keep a worker from its cursor.
+    """
+    ((sequence,),) = tx.query("retry_turn", cursor=cursor, is_worker=is_worker)
     assert isinstance(sequence, int)
     return sequence
+
+
+def line_up(tx: Transaction, cursor: str, key: str) -> None:
+    """Make the earliest parked message of a key its head, and no other."""
+    tx.query("parked_demote", cursor=cursor, key=key)
+    tx.query("parked_promote", cursor=cursor, key=key)
 
 
 def bury(  # noqa: PLR0913 - all that a letter keeps
@@ -199,7 +209,7 @@ def _wanted(wanted: DeadFilter) -> dict[str, Any]:
 
 def _put_back(tx: Transaction, letter: LetterId, cursor: str, actor: str) -> bool:
     """Park the message of a dead letter again; False when it is not dead."""
-    turn(tx, cursor)
+    turn(tx, cursor, is_worker=False)
     changed = tx.query("dead_change", id=letter, state="redriven", actor=actor, reason="")
     if not changed:
         return False
@@ -209,8 +219,7 @@ def _put_back(tx: Transaction, letter: LetterId, cursor: str, actor: str) -> boo
     tx.query("parked_redrive", **place, key=key, alone=alone, raw=raw)
     crash_point("dead.redrive.after_park")
     if not alone:
-        tx.query("parked_demote", cursor=cursor, key=key)
-        tx.query("parked_promote", cursor=cursor, key=key)
+        line_up(tx, cursor, key)
     return True
 
 

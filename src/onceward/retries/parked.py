@@ -97,6 +97,15 @@ class ParkedMessages:
         ((messages, keys, seconds),) = self._store.read("parked_waiting", cursor=cursor)
         return Waiting(messages=messages, keys=keys, next_seconds=seconds)
 
+    def next_seconds(self, cursor: str) -> float | None:
+        """Return when the next message is due, 0 or less for now; None when nothing is parked."""
+        ((seconds,),) = self._store.read("parked_next", cursor=cursor)
+        return None if seconds is None else float(seconds)
+
+    def due_cursors(self) -> list[str]:
+        """Return the cursors that have a message to try now."""
+        return [row[0] for row in self._store.read("parked_due_cursors")]
+
     def succeed(self, tx: Transaction, parked: Parked) -> None:
         """Remove a head that is done; the next of its key is due at once.
 
@@ -137,14 +146,14 @@ class ParkedMessages:
                 raise _superseded(parked)
             crash_point("retries.fail.after_reschedule")
             return Later(attempt=attempt, seconds=seconds)
-        _remove(tx, parked)
+        sequence = _remove(tx, parked)
         promote(tx, message.cursor, message.key)
         crash_point("retries.fail.before_dead")
         letter = bury(
             tx,
             message,
             failure,
-            sequence=parked.sequence,
+            sequence=sequence,
             is_alone=parked.order == "none",
             attempt=attempt,
             earlier=parked.failures,
@@ -159,9 +168,12 @@ def promote(tx: Transaction, cursor: str, key: str | None) -> None:
         tx.query("parked_promote", cursor=cursor, key=key)
 
 
-def _remove(tx: Transaction, parked: Parked) -> None:
-    if not tx.query("parked_remove", id=parked.id, attempt=parked.attempt):
+def _remove(tx: Transaction, parked: Parked) -> int:
+    """Take it out of the line, and return the place it had, which may be another than when read."""
+    rows = tx.query("parked_remove", id=parked.id, attempt=parked.attempt)
+    if not rows:
         raise _superseded(parked)
+    return int(rows[0][0])
 
 
 def _superseded(parked: Parked) -> Superseded:

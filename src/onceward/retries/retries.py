@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from onceward.crash import crash_point
 from onceward.retries.attempts import Attempts
 from onceward.retries.dead import DeadLetters, turn
-from onceward.retries.parked import ParkedMessages, promote
+from onceward.retries.forgotten import CountBetween, Following, Shift, following
+from onceward.retries.parked import ParkedMessages
 from onceward.seams import Randomness, SystemRandomness
 from onceward.stores import Store, Transaction
 
@@ -18,6 +16,7 @@ class Retries:
     def __init__(self, store: Store, *, randomness: Randomness | None = None) -> None:
         """Keep it in this store; chance decides only where a schedule has jitter."""
         source = randomness or SystemRandomness()
+        self._store = store
         #: Failing messages that hold their cursor.
         self.attempts = Attempts(store, source)
         #: Messages that were set aside.
@@ -25,29 +24,31 @@ class Retries:
         #: Messages that were given up.
         self.dead = DeadLetters(store)
 
-    def forget_from(
-        self, tx: Transaction, cursor: str, at_or_after: Callable[[str], bool] | int
-    ) -> int:
-        """Forget what waits at or after the place that a cursor is moved back to, and how much.
+    def follow(  # noqa: PLR0913 - all by name
+        self,
+        tx: Transaction | None,
+        *,
+        cursor: str,
+        from_position: str | None,
+        to_position: str | None,
+        count: CountBetween | None,
+        seek: int | None,
+        is_undo: bool,
+    ) -> Following:
+        """Think through what a move of a cursor means for what waits there.
 
-        The source will give those messages again. Positions are opaque here: pass a function that
-        compares them, or, where the source cannot, the number of a parked message: it and all that
-        failed first after it are forgotten. Dead letters stay.
+        With the transaction that moves it, nobody changes what waits before its end, so that it can
+        be applied. `seek` is the last one that was not undone before: an undo undoes it.
         """
-        turn(tx, cursor)
-
-        def is_meant(position: str, sequence: int) -> bool:
-            return (
-                sequence >= at_or_after if isinstance(at_or_after, int) else at_or_after(position)
-            )
-
-        parked = [row for row in tx.query("parked_list", cursor=cursor) if is_meant(row[0], row[1])]
-        held = [row for row in tx.query("attempt_list", cursor=cursor) if is_meant(row[0], row[1])]
-        for _, _, id_, _, _ in parked:
-            tx.query("parked_delete", id=id_)
-        crash_point("retries.forget.after_remove")
-        for key in sorted({key for _, _, _, key, is_alone in parked if not is_alone}):
-            promote(tx, cursor, key)
-        for position, _ in held:
-            tx.query("attempt_forget", cursor=cursor, position=position)
-        return len(parked) + len(held)
+        shift = Shift(
+            cursor=cursor,
+            from_position=from_position,
+            to_position=to_position,
+            count=count,
+            seek=seek,
+            is_undo=is_undo,
+        )
+        if tx is None:
+            return following(self._store.read, shift)
+        turn(tx, cursor, is_worker=False)
+        return following(tx.query, shift)

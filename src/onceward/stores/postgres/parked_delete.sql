@@ -1,2 +1,3 @@
--- Remove a parked message, whatever became of it.
-delete from onceward_parked where id = :id
+-- Remove parked messages, whatever became of them.
+delete from onceward_parked where cursor_name = :cursor
+  and position in (select jsonb_array_elements_text(:positions::jsonb))
