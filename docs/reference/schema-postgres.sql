@@ -50,6 +50,7 @@ CREATE FUNCTION public.onceward_cursor_acquire(_name text, _worker text, _second
         where cursor_name = _name
         returning *;
       if steals > 0 then
+        perform onceward_cursor_end_marked(_name);
         insert into cursor_history
           (cursor_name, kind, actor, reason, from_position, to_position, epoch)
           values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' ran out',
@@ -74,6 +75,18 @@ CREATE FUNCTION public.onceward_cursor_checkpoint(_name text, _worker text, _epo
       if not found then
         perform onceward_lease_lost(_name, _epoch);
       end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_end_marked(_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      perform pg_terminate_backend(pid, 5000)
+        from pg_locks
+        where locktype = 'advisory' and objsubid = 1 and granted and pid <> pg_backend_pid()
+          and database = (select oid from pg_database where datname = current_database())
+          and (classid::bigint << 32 | objid::bigint) = onceward_cursor_key(_name);
     end
   $$;
 
@@ -138,6 +151,23 @@ CREATE FUNCTION public.onceward_lease_lost(_name text, _epoch bigint) RETURNS vo
     end
   $$;
 
+CREATE FUNCTION public.onceward_retry_turn(_name text, _is_worker boolean) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+    declare
+      given bigint;
+    begin
+      if _is_worker then
+        perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));
+        perform 1 from cursor_positions where cursor_name = _name for key share;
+      end if;
+      insert into onceward_retry_turns as turn (cursor_name, last_sequence) values (_name, 1)
+        on conflict (cursor_name) do update set last_sequence = turn.last_sequence + 1
+        returning turn.last_sequence into given;
+      return given;
+    end
+  $$;
+
 CREATE FUNCTION public.onceward_text(moment timestamp with time zone) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
@@ -167,6 +197,22 @@ ALTER TABLE public.cursor_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTI
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE public.onceward_alerts (
+    id text NOT NULL,
+    rule text NOT NULL,
+    kind text NOT NULL,
+    cursor_name text NOT NULL,
+    state text NOT NULL,
+    value double precision NOT NULL,
+    threshold double precision NOT NULL,
+    pending_at timestamp with time zone NOT NULL,
+    fired_at timestamp with time zone,
+    fired_sent_at timestamp with time zone,
+    cleared_at timestamp with time zone,
+    cleared_sent_at timestamp with time zone,
+    CONSTRAINT onceward_alerts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'firing'::text, 'cleared'::text])))
 );
 
 CREATE TABLE public.onceward_attempts (
@@ -212,6 +258,12 @@ ALTER TABLE public.onceward_dead ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.onceward_dual_arrivals (
+    dual_name text NOT NULL,
+    group_name text NOT NULL,
+    last_arrived bigint NOT NULL
+);
+
 CREATE TABLE public.onceward_dual_batches (
     dual_name text NOT NULL,
     group_name text NOT NULL,
@@ -234,7 +286,6 @@ CREATE TABLE public.onceward_dual_groups (
     dual_name text NOT NULL,
     group_name text NOT NULL,
     processed_position bigint DEFAULT 0 NOT NULL,
-    last_arrived bigint,
     last_batch bigint DEFAULT 0 NOT NULL,
     updated_at timestamp with time zone NOT NULL
 );
@@ -256,6 +307,43 @@ CREATE TABLE public.onceward_effects (
     failure text,
     note text,
     CONSTRAINT onceward_effects_state_check CHECK ((state = ANY (ARRAY['intended'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text])))
+);
+
+CREATE TABLE public.onceward_forgotten (
+    id bigint NOT NULL,
+    history_id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    "position" text NOT NULL,
+    sequence bigint NOT NULL,
+    key text,
+    alone boolean NOT NULL,
+    raw bytea,
+    attempt integer NOT NULL,
+    due_at timestamp with time zone,
+    failures jsonb NOT NULL,
+    first_failed_at timestamp with time zone,
+    parked_at timestamp with time zone
+);
+
+ALTER TABLE public.onceward_forgotten ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_forgotten_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.onceward_measures (
+    cursor_name text NOT NULL,
+    "position" text,
+    lag_messages bigint,
+    lag_seconds double precision,
+    oldest_at timestamp with time zone,
+    held_back_by text,
+    processed_count bigint NOT NULL,
+    rate_per_minute double precision,
+    measured_at timestamp with time zone NOT NULL
 );
 
 CREATE TABLE public.onceward_migrations (
@@ -346,6 +434,9 @@ ALTER TABLE ONLY public.cursor_history
 ALTER TABLE ONLY public.cursor_positions
     ADD CONSTRAINT cursor_positions_pkey PRIMARY KEY (cursor_name);
 
+ALTER TABLE ONLY public.onceward_alerts
+    ADD CONSTRAINT onceward_alerts_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.onceward_attempts
     ADD CONSTRAINT onceward_attempts_pkey PRIMARY KEY (cursor_name, "position");
 
@@ -354,6 +445,9 @@ ALTER TABLE ONLY public.onceward_dead
 
 ALTER TABLE ONLY public.onceward_dead
     ADD CONSTRAINT onceward_dead_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.onceward_dual_arrivals
+    ADD CONSTRAINT onceward_dual_arrivals_pkey PRIMARY KEY (dual_name, group_name);
 
 ALTER TABLE ONLY public.onceward_dual_batches
     ADD CONSTRAINT onceward_dual_batches_pkey PRIMARY KEY (dual_name, group_name);
@@ -369,6 +463,12 @@ ALTER TABLE ONLY public.onceward_dual_reads
 
 ALTER TABLE ONLY public.onceward_effects
     ADD CONSTRAINT onceward_effects_pkey PRIMARY KEY (scope, key, name);
+
+ALTER TABLE ONLY public.onceward_forgotten
+    ADD CONSTRAINT onceward_forgotten_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.onceward_measures
+    ADD CONSTRAINT onceward_measures_pkey PRIMARY KEY (cursor_name);
 
 ALTER TABLE ONLY public.onceward_migrations
     ADD CONSTRAINT onceward_migrations_pkey PRIMARY KEY (number);
@@ -390,11 +490,21 @@ ALTER TABLE ONLY public.onceward_retry_turns
 
 CREATE INDEX idx_cursor_history_cursor_name ON public.cursor_history USING btree (cursor_name, id);
 
+CREATE INDEX idx_cursor_history_steals ON public.cursor_history USING btree (happened_at) WHERE (kind = 'steal'::text);
+
 CREATE INDEX idx_cursor_history_undoes ON public.cursor_history USING btree (undoes) WHERE (undoes IS NOT NULL);
 
 CREATE INDEX idx_cursor_positions_lease_expires_at ON public.cursor_positions USING btree (lease_expires_at);
 
+CREATE UNIQUE INDEX onceward_alerts_open ON public.onceward_alerts USING btree (rule, cursor_name) WHERE (state <> 'cleared'::text);
+
+CREATE INDEX onceward_alerts_unsent ON public.onceward_alerts USING btree (fired_at) WHERE ((fired_at IS NOT NULL) AND ((fired_sent_at IS NULL) OR ((cleared_at IS NOT NULL) AND (cleared_sent_at IS NULL))));
+
 CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
+
+CREATE INDEX onceward_dead_lately ON public.onceward_dead USING btree (dead_at) WHERE (state = 'dead'::text);
+
+CREATE INDEX onceward_forgotten_by_move ON public.onceward_forgotten USING btree (history_id, id);
 
 CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((until_at IS NOT NULL) AND (state <> 'running'::text) AND (state <> 'ambiguous'::text));
 
@@ -409,3 +519,6 @@ ALTER TABLE ONLY public.cursor_history
 
 ALTER TABLE ONLY public.onceward_effects
     ADD CONSTRAINT onceward_effects_scope_key_fkey FOREIGN KEY (scope, key) REFERENCES public.onceward_outcomes(scope, key) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.onceward_forgotten
+    ADD CONSTRAINT onceward_forgotten_history_id_fkey FOREIGN KEY (history_id) REFERENCES public.cursor_history(id);

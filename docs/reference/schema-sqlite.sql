@@ -183,7 +183,6 @@ CREATE TABLE onceward_dual_groups (
   dual_name text not null,
   group_name text not null,
   processed_position integer not null default 0,
-  last_arrived integer,
   last_batch integer not null default 0,
   updated_at text not null,
   primary key (dual_name, group_name)
@@ -200,3 +199,70 @@ CREATE TABLE onceward_dual_batches (
   started_at text not null,
   primary key (dual_name, group_name)
 ) strict;
+
+CREATE TABLE onceward_forgotten (
+  id integer primary key autoincrement,
+  history_id integer not null references cursor_history (id),
+  cursor_name text not null,
+  position text not null,
+  sequence integer not null,
+  key text,
+  alone integer not null check (alone in (0, 1)),
+  raw blob,
+  attempt integer not null,
+  due_seconds real,
+  due_boot text,
+  due_at text,
+  failures text not null,
+  first_failed_at text,
+  parked_at text
+) strict;
+
+CREATE INDEX onceward_forgotten_by_move on onceward_forgotten (history_id, id);
+
+CREATE TABLE onceward_dual_arrivals (
+  dual_name text not null,
+  group_name text not null,
+  last_arrived integer not null,
+  primary key (dual_name, group_name)
+) strict;
+
+CREATE TABLE onceward_measures (
+  cursor_name text primary key,
+  position text,
+  lag_messages integer,
+  lag_seconds real,
+  oldest_at text,
+  held_back_by text,
+  processed_count integer not null,
+  rate_per_minute real,
+  measured_at text not null,
+  measured_seconds real not null,
+  measured_boot text not null
+) strict;
+
+CREATE TABLE onceward_alerts (
+  id text primary key,
+  rule text not null,
+  kind text not null,
+  cursor_name text not null,
+  state text not null check (state in ('pending', 'firing', 'cleared')),
+  value real not null,
+  threshold real not null,
+  pending_at text not null,
+  pending_seconds real not null,
+  pending_boot text not null,
+  fired_at text,
+  fired_sent_at text,
+  cleared_at text,
+  cleared_sent_at text
+) strict;
+
+CREATE UNIQUE INDEX onceward_alerts_open on onceward_alerts (rule, cursor_name) where state <> 'cleared';
+
+CREATE INDEX onceward_alerts_unsent on onceward_alerts (fired_at)
+  where fired_at is not null and (fired_sent_at is null or (cleared_at is not null and cleared_sent_at is null));
+
+CREATE INDEX idx_cursor_history_steals on cursor_history (happened_at) where kind = 'steal';
+
+CREATE INDEX onceward_dead_lately on onceward_dead (dead_at) where state = 'dead';

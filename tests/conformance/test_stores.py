@@ -291,3 +291,60 @@ def test_an_interrupt_in_the_leader_is_the_leaders(table: Onceward) -> None:
     assert count(table) == 0
     table.store.write(lambda tx: tx.execute("insert into effects values (1, 'x')"))
     assert count(table) == 1
+
+
+def test_a_detached_transaction_is_part_of_no_context_until_one_joins(table: Onceward) -> None:
+    """It may be joined in one thread and ended in another; what did not join it is apart."""
+    store = table.store
+    manager = store.detached()
+    tx = manager.__enter__()
+    assert store.current() is None
+
+    def insert() -> None:
+        with store.joined(tx):
+            assert store.current() is tx
+            with table.transaction() as inner:
+                assert inner is tx
+                inner.execute("insert into effects values (1, 'joined')")
+        assert store.current() is None
+
+    for work in (insert, lambda: manager.__exit__(None, None, None)):
+        thread = threading.Thread(target=work)
+        assert count(table) == 0
+        thread.start()
+        thread.join()
+    assert count(table) == 1
+    with pytest.raises(ZeroDivisionError), store.detached() as other, store.joined(other):
+        other.execute("insert into effects values (2, 'undone')")
+        raise ZeroDivisionError
+    assert count(table) == 1
+
+
+def test_what_follows_a_mark_can_be_undone_alone(table: Onceward) -> None:
+    """What was written before it stays, even when the database refused a statement behind it."""
+    with table.transaction() as tx:
+        tx.execute("insert into effects values (1, 'before')")
+        undo = tx.mark()
+        tx.execute("insert into effects values (2, 'behind')")
+        with pytest.raises(SqlFailed):
+            tx.execute("insert into effects values (2, 'twice')")
+        undo()
+        tx.mark()
+        tx.execute("insert into effects values (3, 'behind a mark that nobody went back to')")
+    with table.transaction() as tx:
+        assert tx.execute("select id from effects order by id") == [(1,), (3,)]
+    with pytest.raises(SqlFailed, match="has ended"):
+        undo()
+
+
+def test_one_statement_runs_for_many_rows(ow: Onceward) -> None:
+    """Rows by position and by name; a refusal undoes all of them with the transaction."""
+    with ow.transaction() as tx:
+        tx.execute("create table many (n bigint primary key)")
+        tx.execute_many("insert into many values (?)", [[1], [2]])
+        tx.execute_many("insert into many values (:n)", ({"n": n} for n in (3, 4)))
+        tx.execute_many("insert into many values (?)", [])
+    with pytest.raises(SqlFailed), ow.transaction() as tx:
+        tx.execute_many("insert into many values (?)", [[5], [1]])
+    with ow.transaction() as tx:
+        assert tx.execute("select n from many order by n") == [(1,), (2,), (3,), (4,)]

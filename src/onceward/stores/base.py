@@ -37,6 +37,9 @@ class Transaction(Protocol):
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement; `?` and `:name` stand for parameters on every engine."""
 
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Run one statement for each row of parameters, in as few round trips as the engine can."""
+
     @property
     def is_writing(self) -> bool:
         """Say whether the database holds locks for it."""
@@ -44,11 +47,20 @@ class Transaction(Protocol):
     def query(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own statements by its name."""
 
+    def query_first(self, name: str, /, **params: object) -> None:
+        """Run one of our own statements when the transaction begins, together with its first one.
+
+        It must not be refused, and nobody sees its rows.
+        """
+
     def query_last(self, name: str, check: Check, /, **params: object) -> None:
         """Run one of our own statements as the very last one, together with the commit.
 
         `check` sees its rows, and may raise: then nothing of the transaction stays.
         """
+
+    def mark(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest mark first."""
 
     def doom(self) -> None:
         """Let nothing of it be committed, whoever swallows the error that said so."""
@@ -58,6 +70,9 @@ class Transaction(Protocol):
 
     def before_every_write(self, call: Callable[[], None]) -> None:
         """Call this before each write of the user's; what it raises stops the write."""
+
+    def on_unknown(self, call: Callable[[], None]) -> None:
+        """Call this when the commit got no answer, so that nobody knows whether it happened."""
 
 
 class Store(Protocol):
@@ -75,6 +90,19 @@ class Store(Protocol):
         at the first write, so slow work before that blocks nobody.
         """
 
+    def detached(
+        self, is_inside: Callable[[], bool] | None = None, /
+    ) -> AbstractContextManager[Transaction]:
+        """Open a transaction that no context is part of; it may be ended in any thread.
+
+        Where there is one writer, `is_inside` says of whoever wants to write meanwhile, in their
+        thread and context, whether this transaction waits for them; without it, those in the thread
+        that opened it are inside.
+        """
+
+    def joined(self, transaction: Transaction) -> AbstractContextManager[None]:
+        """Let what this context does be part of a transaction that was opened elsewhere."""
+
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation of ours in a commit, perhaps together with those of others.
 
@@ -85,11 +113,17 @@ class Store(Protocol):
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own queries that writes nothing; sees the open transaction, if any."""
 
+    def select(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run a statement that writes nothing, outside any transaction: sees what is committed."""
+
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit of its own, even inside the user's transaction.
 
-        On SQLite there is one writer: WriterHeld when this thread is it already.
+        On SQLite there is one writer: WriterHeld when that one waits for us.
         """
+
+    def write_query(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own statements like `write_apart`; the engine knows that it is all."""
 
     def current(self) -> Transaction | None:
         """Return the user's transaction that is open in this context."""

@@ -26,6 +26,7 @@ _KINDS: Final[tuple[tuple[type[psycopg.Error], type[OncewardError]], ...]] = (
     (pg.LockNotAvailable, StoreBusy),
     (pg.QueryCanceled, StoreBusy),
     (pg.DiskFull, DiskFull),
+    (pg.IdleInTransactionSessionTimeout, StoreUnavailable),
     (pg.OperatorIntervention, StoreUnavailable),
     (psycopg.OperationalError, StoreUnavailable),
     (psycopg.InterfaceError, StoreUnavailable),

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from onceward.errors import StoreUnavailable
-from onceward.stores.base import Row, Transaction
-from onceward.stores.commit import commit
+from onceward.errors import StoreBusy, StoreUnavailable
+from onceward.stores.base import Params, Row, Transaction
+from onceward.stores.commit import commit, commit_telling
 from onceward.stores.forks import reset_after_fork
 from onceward.stores.postgres.refusals import translated
-from onceward.stores.postgres.transaction import PostgresTransaction, run
+from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
 from onceward.stores.queries import Engine
 
 T = TypeVar("T")
-CONNECTIONS_MAX: Final = 32
+#: How many transactions of users one process has open at a time.
+TRANSACTIONS_MAX: Final = 32
+#: Connections that are left to reads and to our short transactions when all of those are open: a
+#: heartbeat does not wait for handlers.
+CONNECTIONS_SPARE: Final = 4
+#: Begins a transaction that finds rows by indexes and in their order.
+BY_INDEX: Final = (
+    "begin; set local enable_seqscan = off; set local enable_bitmapscan = off; "
+    "set local enable_sort = off; set local enable_incremental_sort = off"
+)
 #: How long a call waits for a connection before it says that the database cannot be reached.
 CONNECT_SECONDS_MAX: Final = 5.0
 
@@ -43,6 +54,7 @@ class PostgresStore:
         self._current: ContextVar[PostgresTransaction | None] = ContextVar("pg", default=None)
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._opening = threading.Lock()
+        self._places = threading.Semaphore(TRANSACTIONS_MAX)
         self._abandoned: list[object] = []
         reset_after_fork(self)
 
@@ -50,6 +62,7 @@ class PostgresStore:
         """Leave the parent's pool alone: its threads are not here, its sockets are shared."""
         self._abandoned.append(self._pool)
         self._pool, self._opening = None, threading.Lock()
+        self._places = threading.Semaphore(TRANSACTIONS_MAX)
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:
@@ -68,15 +81,33 @@ class PostgresStore:
         if joined is not None:
             yield joined
             return
-        with self.connection() as connection:
+        with self.detached() as transaction, self.joined(transaction):
+            yield transaction
+
+    @contextmanager
+    def detached(
+        self, _is_inside: Callable[[], bool] | None = None, /
+    ) -> Iterator[PostgresTransaction]:
+        """Open a transaction that no context is part of; it may be ended in any thread."""
+        with self._place(), self.connection() as connection:
             transaction = PostgresTransaction(connection)
-            token = self._current.set(transaction)
             try:
                 yield transaction
                 commit(transaction)
             finally:
-                self._current.reset(token)
                 transaction.end()
+
+    @contextmanager
+    def joined(self, transaction: Transaction) -> Iterator[None]:
+        """Let what this context does be part of a transaction that was opened elsewhere."""
+        assert isinstance(transaction, PostgresTransaction)
+        outer = self._current.get()
+        self._current.set(transaction)
+        try:
+            yield
+        finally:
+            # Not by a token: a block may end in a copy of the context it began in.
+            self._current.set(outer)
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit, or in the user's transaction if one is open."""
@@ -88,11 +119,23 @@ class PostgresStore:
 
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit that is not the user's, who may have one open."""
+        return self._commit(SHORT, operation)
+
+    def write_query(self, name: str, /, **params: object) -> list[Row]:
+        """Run one statement in a commit of its own, in one round trip."""
         with self.connection() as connection:
-            transaction = PostgresTransaction(connection)
+            transaction = PostgresTransaction(connection, SHORT)
+            try:
+                return transaction.query_only(name, **params)
+            finally:
+                transaction.roll_back()
+
+    def _commit(self, beginning: str, operation: Callable[[PostgresTransaction], T]) -> T:
+        with self.connection() as connection:
+            transaction = PostgresTransaction(connection, beginning)
             try:
                 result = operation(transaction)
-                transaction.commit()
+                commit_telling(transaction)
             finally:
                 transaction.roll_back()
             return result
@@ -105,6 +148,20 @@ class PostgresStore:
         with self.connection() as connection:
             return run(connection, name, params)
 
+    def select(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run a statement that writes nothing, in a transaction of its own, by indexes alone.
+
+        Where the planner knows little of a table it may rather read and sort all of it.
+        """
+        return self._commit(BY_INDEX, lambda transaction: transaction.execute(sql, params))
+
+    def connector(self) -> Callable[[], psycopg.Connection[Row]]:
+        """Return what opens a connection beside the pool, for somebody who keeps it for long.
+
+        It is in autocommit, and does not keep this store.
+        """
+        return partial(_connect, self._url, self._connect_seconds)
+
     def current(self) -> PostgresTransaction | None:
         """Return the user's transaction that is open in this context."""
         found = self._current.get()
@@ -112,22 +169,19 @@ class PostgresStore:
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this database has seen."""
-        return self.write_apart(_applied)
+        return self._commit(PATIENT, _applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
         """Run a migration and note it, in one transaction."""
-        with self.connection() as connection:
-            transaction = PostgresTransaction(connection)
-            try:
-                if number in _applied(transaction):
-                    return False
-                with translated(f"migration {number}"):
-                    connection.execute(sql.encode(), prepare=False)
-                transaction.query("note_migration", number=number, name=name)
-                transaction.commit()
-            finally:
-                transaction.roll_back()
+
+        def operation(transaction: PostgresTransaction) -> bool:
+            if number in _applied(transaction):
+                return False
+            transaction.control(f"migration {number}", sql)
+            transaction.query("note_migration", number=number, name=name)
             return True
+
+        return self._commit(PATIENT, operation)
 
     def problems(self) -> list[str]:
         """Return nothing: PostgreSQL checks its pages when it reads them."""
@@ -139,19 +193,47 @@ class PostgresStore:
         if pool is not None:
             pool.close()
 
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Take one of the places for users' transactions."""
+        places = self._places
+        if not places.acquire(timeout=self._connect_seconds):
+            seconds = f"{self._connect_seconds:g} s"
+            message = f"{TRANSACTIONS_MAX} transactions are open here, and none ended in {seconds}"
+            fix = "keep them short, or run fewer threads in one process"
+            raise StoreBusy(message, fix=fix)
+        try:
+            yield
+        finally:
+            if places is self._places:  # A forked child has taken none.
+                places.release()
+
     def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
         with self._opening:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._url,
                     min_size=0,
-                    max_size=CONNECTIONS_MAX,
+                    max_size=TRANSACTIONS_MAX + CONNECTIONS_SPARE,
                     open=True,
                     check=_check_silent,
                     kwargs={"autocommit": True, "prepare_threshold": 2},
                     name="onceward",
                 )
             return self._pool
+
+
+def _connect(url: str, seconds: float) -> psycopg.Connection[Row]:
+    with translated("connect"):
+        return psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=math.ceil(seconds),
+            # A server that is gone without a word is noticed within a minute.
+            keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
+        )
 
 
 def _check_silent(connection: psycopg.Connection[Row]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -13,19 +12,42 @@ from psycopg.pq import TransactionStatus
 from onceward.errors import SqlFailed
 from onceward.stores.base import Check, Params, Row, Rows
 from onceward.stores.placeholders import for_psycopg
-from onceward.stores.postgres.refusals import commit_refusal, translated
+from onceward.stores.postgres.refusals import commit_refusal, refusal, translated
 from onceward.stores.queries import query
+
+#: How long a short transaction of ours waits for a lock; less than heartbeats are apart.
+LOCK_SECONDS_MAX: Final = 2
+#: How long the server keeps one open whose client says nothing: it is frozen, and others wait.
+SILENT_SECONDS_MAX: Final = 10
+#: Begins a transaction that waits for others as long as the database's settings let it.
+PATIENT: Final = "begin"
+#: Begins a short one. All in one round trip, and for this transaction only: behind a pooler the
+#: session may be another client's the next moment. Not in a pipeline: the server would not count
+#: the time that a client is silent behind one.
+SHORT: Final = (
+    f"begin; set local lock_timeout = '{LOCK_SECONDS_MAX}s'; "
+    f"set local idle_in_transaction_session_timeout = '{SILENT_SECONDS_MAX}s'"
+)
+#: Begins one that is sent whole, commit and all.
+_WHOLE: Final = ("begin", f"set local lock_timeout = '{LOCK_SECONDS_MAX}s'")
+#: A statement, its parameters, and whether psycopg may prepare it: None when it finds it worth it.
+_Sent = tuple[str, Any, bool | None]
+_BEGIN: Final[_Sent] = (PATIENT, None, False)
+_COMMIT: Final[_Sent] = ("commit", None, False)
 
 
 class PostgresTransaction:
     """A connection with a transaction that begins at its first statement."""
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
-        """Use this connection, which is in autocommit."""
+    def __init__(self, connection: psycopg.Connection[Row], beginning: str = PATIENT) -> None:
+        """Use this connection, which is in autocommit, and begin in this way."""
         self._connection = connection
+        self._beginning = beginning
         self._is_open = False
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
+        self.unknown: list[Callable[[], None]] = []
+        self._first: list[_Sent] = []
         self._last: list[tuple[str, Check, dict[str, Any]]] = []
         self._process: int | None = os.getpid()
         self._is_doomed = False
@@ -44,8 +66,8 @@ class PostgresTransaction:
 
         A task or a thread that was started inside the block still knows of it.
         """
-        self.roll_back()
         self._process = None
+        self.roll_back()
 
     @property
     def is_writing(self) -> bool:
@@ -60,22 +82,95 @@ class PostgresTransaction:
         """Call this before each statement; what it raises stops the statement."""
         self._every_write.append(call)
 
+    def on_unknown(self, call: Callable[[], None]) -> None:
+        """Call this when nobody knows whether it was committed."""
+        self.unknown.append(call)
+
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement of the user's."""
+        check_sql(sql)
+        if self._first_write:
+            self.begin()
+        for call in self._every_write:
+            call()
+        bound = dict(params) if isinstance(params, Mapping) else tuple(params)
+        cursor = self._run("sql", for_psycopg(sql), bound)
+        return Rows(_rows(cursor), max(cursor.rowcount, 0))
+
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Run one statement of the user's for each row, all of them on their way at once."""
         check_sql(sql)
         self.begin()
         for call in self._every_write:
             call()
-        with translated("sql"):
-            bound = dict(params) if isinstance(params, Mapping) else tuple(params)
-            cursor = self._connection.execute(for_psycopg(sql), bound)
-            rows = cursor.fetchall() if cursor.description else []
-        return Rows(rows, max(cursor.rowcount, 0))
+        bound = [dict(each) if isinstance(each, Mapping) else tuple(each) for each in rows]
+        with translated("sql"), self._connection.cursor() as cursor:
+            cursor.executemany(for_psycopg(sql), bound)
 
     def query(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own statements."""
+        if self._first_write:
+            self.begin()
+        return _rows(self._run(name, for_psycopg(query("postgres", name)), params))
+
+    def query_first(self, name: str, /, **params: object) -> None:
+        """Run one of our own statements right behind the beginning, in one round trip with both.
+
+        It must not be refused, and nobody sees its rows.
+        """
+        self._first.append((for_psycopg(query("postgres", name)), params, None))
+
+    def query_only(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own statements as all there is, from begin to commit in one round trip."""
+        self._is_open = True
+        only = (for_psycopg(query("postgres", name)), params, None)
+        cursors, refused = self._commit([*((sql, None, False) for sql in _WHOLE), only])
+        if refused is not None:
+            raise commit_refusal(refused) from refused
+        self._is_open = False
+        return _rows(cursors[-2])
+
+    def control(self, what: str, sql: str) -> None:
+        """Run a script of ours."""
         self.begin()
-        return run(self._connection, name, params)
+        with translated(what):
+            self._connection.execute(sql.encode(), prepare=False)
+
+    def _run(self, what: str, sql: str, params: Any) -> psycopg.Cursor[Row]:  # noqa: ANN401 - psycopg's
+        """Run a statement, together with the beginning if somebody asked for that.
+
+        Not otherwise: behind a pipeline the server does not count how long a client is silent.
+        """
+        if self._is_open or not self._first or not self.is_joinable:
+            self.begin()  # Raises if it has ended.
+            with translated(what):
+                return self._connection.execute(sql, params)
+        self._is_open = True
+        cursors, refused = self._pipeline([_BEGIN, *self._first, (sql, params, None)])
+        if refused is not None:
+            raise refusal(refused, what) from refused
+        return cursors[-1]
+
+    def _pipeline(
+        self, statements: list[_Sent]
+    ) -> tuple[list[psycopg.Cursor[Row]], psycopg.Error | None]:
+        """Send several statements in one round trip; return what came, and the first refusal.
+
+        A refusal may arrive before all is sent. It is kept, not raised: a pipeline that is left by
+        an exception writes to the log.
+        """
+        cursors: list[psycopg.Cursor[Row]] = []
+        refused: list[psycopg.Error] = []
+        try:
+            with self._connection.pipeline():
+                try:
+                    for sql, params, prepare in statements:
+                        cursors.append(self._connection.execute(sql, params, prepare=prepare))
+                except psycopg.Error as exc:
+                    refused.append(exc)
+        except psycopg.Error as exc:
+            refused.append(exc)
+        return cursors, refused[0] if refused else None
 
     def query_last(self, name: str, check: Check, /, **params: object) -> None:
         """Run one of our own statements as the last one, sent together with the commit.
@@ -83,6 +178,17 @@ class PostgresTransaction:
         It must raise in the database when it may not be committed: `check` sees its rows too late.
         """
         self._last.append((name, check, params))
+
+    def mark(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest mark first."""
+        self.control("mark", "savepoint mark")
+        kept = len(self._last)
+
+        def undo() -> None:
+            self.control("mark", "rollback to mark")
+            del self._last[kept:]
+
+        return undo
 
     def begin(self) -> None:
         """Begin, unless it has."""
@@ -92,55 +198,55 @@ class PostgresTransaction:
         if self._is_open:
             return
         with translated("begin"):
-            self._connection.execute("begin")
-        self._is_open = True
+            self._connection.execute(self._beginning.encode(), prepare=False)
+            self._is_open = True
+            for sql, params, prepare in self._first:
+                self._connection.execute(sql, params, prepare=prepare)
         for call in self._first_write:
             call()
 
     def commit(self) -> None:
         """Make it durable; without an answer nobody knows whether it is."""
-        if self._last:
-            self.begin()
-        if not self._is_open:
+        if not self._is_open and not self._last:
             return
+        if self._first_write or self._beginning is not PATIENT:
+            self.begin()
         status = self._connection.info.transaction_status
         if self._is_doomed or status == TransactionStatus.INERROR:
             # The server would answer a COMMIT with a silent ROLLBACK.
             message = "commit: an earlier statement of this transaction failed"
             raise SqlFailed(message, fix="let the error leave the `with` block")
-        cursors: list[psycopg.Cursor[Row]] = []
-        refused: list[psycopg.Error] = []
-        try:
-            # One round trip. When a last statement raises, the server skips the commit.
-            with self._connection.pipeline() if self._last else nullcontext():
-                self._send_last(cursors, refused)
-        except psycopg.Error as exc:
-            refused.append(exc)
-        if refused:
-            raise commit_refusal(refused[0]) from refused[0]
+        beginnings = [] if self._is_open else [_BEGIN]
+        self._is_open = True
+        cursors, refused = self._commit([*beginnings, *self._lasts()])
+        if refused is not None:
+            raise commit_refusal(refused) from refused
         self._is_open = False
-        for (_, check, _), cursor in zip(self._last, cursors, strict=True):
+        del cursors[: len(beginnings)]
+        for (_, check, _), cursor in zip(self._last, cursors, strict=False):
             done = check(cursor.fetchall())
             if done is not None:
                 done()
 
-    def _send_last(self, cursors: list[psycopg.Cursor[Row]], refused: list[psycopg.Error]) -> None:
-        """Send what was kept for the end, and the commit.
-
-        A refusal may arrive before all is sent. It is kept, not raised: a pipeline that is left by
-        an exception writes to the log.
-        """
+    def _commit(
+        self, behind: list[_Sent]
+    ) -> tuple[list[psycopg.Cursor[Row]], psycopg.Error | None]:
+        """Commit behind these statements, in one round trip: if one raises, the server skips it."""
+        if behind:
+            return self._pipeline([*behind, _COMMIT])
         try:
-            # What the server skips behind a refusal, psycopg would believe to be prepared; so only
-            # the first may be.
-            prepare = None
-            for name, _, params in self._last:
-                sql = for_psycopg(query("postgres", name))
-                cursors.append(self._connection.execute(sql, params, prepare=prepare))
-                prepare = False
-            self._connection.execute("commit", prepare=prepare)
+            self._connection.execute("commit", prepare=False)
         except psycopg.Error as exc:
-            refused.append(exc)
+            return [], exc
+        return [], None
+
+    def _lasts(self) -> Iterator[_Sent]:
+        # What the server skips behind a refusal, psycopg would believe to be prepared; so only the
+        # first may be.
+        prepare: bool | None = None
+        for name, _, params in self._last:
+            yield for_psycopg(query("postgres", name)), params, prepare
+            prepare = False
 
     def roll_back(self) -> None:
         """Undo everything."""
@@ -157,7 +263,13 @@ def run(connection: psycopg.Connection[Row], name: str, params: Mapping[str, obj
     """Run one of our own statements on a connection."""
     with translated(name):
         cursor = connection.execute(for_psycopg(query("postgres", name)), params)
-        return cursor.fetchall() if cursor.description else []
+        return _rows(cursor)
+
+
+def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    """Return what a statement returned; asking for its `description` would make one."""
+    result = cursor.pgresult
+    return cursor.fetchall() if result is not None and result.nfields else []
 
 
 def check_sql(sql: str) -> None:

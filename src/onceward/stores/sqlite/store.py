@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
@@ -13,13 +13,14 @@ import apsw
 
 from onceward.errors import WriterHeld
 from onceward.seams import Clock, Files, SystemClock, SystemFiles
-from onceward.stores.base import Row, Transaction
+from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
 from onceward.stores.forks import reset_after_fork
+from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import Engine, query
 from onceward.stores.sqlite.connection import connect, refusal, translated
 from onceward.stores.sqlite.transaction import SqliteTransaction, timed
-from onceward.stores.sqlite.turns import Turns
+from onceward.stores.sqlite.turns import Turns, in_this_thread
 from onceward.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -63,11 +64,9 @@ class SqliteStore:
         if joined is not None:
             yield joined
             return
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = connect(self.path)
-        transaction = SqliteTransaction(connection, self.clock, self.turns)
+        # As `detached` and `joined` do, but in one piece: this is the way most writes take.
+        connection = self._lent()
+        transaction = SqliteTransaction(connection, self.clock, self.turns, in_this_thread())
         token = self._current.set(transaction)
         try:
             yield transaction
@@ -76,6 +75,39 @@ class SqliteStore:
             self._current.reset(token)
             transaction.end()
             self._idle.append(connection)
+
+    @contextmanager
+    def detached(
+        self, is_inside: Callable[[], bool] | None = None, /
+    ) -> Iterator[SqliteTransaction]:
+        """Open a transaction that no context is part of; it may be ended in any thread."""
+        connection = self._lent()
+        is_inside = is_inside or in_this_thread()
+        transaction = SqliteTransaction(connection, self.clock, self.turns, is_inside)
+        try:
+            yield transaction
+            commit(transaction)
+        finally:
+            transaction.end()
+            self._idle.append(connection)
+
+    @contextmanager
+    def joined(self, transaction: Transaction) -> Iterator[None]:
+        """Let what this context does be part of a transaction that was opened elsewhere."""
+        assert isinstance(transaction, SqliteTransaction)
+        outer = self._current.get()
+        self._current.set(transaction)
+        try:
+            yield
+        finally:
+            # Not by a token: a block may end in a copy of the context it began in.
+            self._current.set(outer)
+
+    def _lent(self) -> apsw.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return connect(self.path)
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit, together with those of other threads."""
@@ -93,19 +125,32 @@ class SqliteStore:
             raise WriterHeld
         return self._writer.run(operation)
 
+    def write_query(self, name: str, /, **params: object) -> list[Row]:
+        """Run one statement in a commit that is not the user's."""
+        return self.write_apart(lambda transaction: transaction.query(name, **params))
+
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run a query that writes nothing."""
         joined = self.current()
         if joined is not None:
             return joined.query(name, **params)
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = connect(self.path)
         sql = query("sqlite", name)
         try:
-            return connection.execute(sql, timed(self.clock, sql, params)).fetchall()
+            return self._reading().execute(sql, timed(self.clock, sql, params)).fetchall()
         except apsw.Error as exc:
             raise refusal(exc, name) from exc
+
+    def select(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run a statement that writes nothing, on a connection without a transaction."""
+        with translated("select"):
+            return self._reading().execute(for_sqlite(sql), params).fetchall()
+
+    def _reading(self) -> apsw.Connection:
+        """Return this thread's own connection for reads."""
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path)
+        return connection
 
     def current(self) -> SqliteTransaction | None:
         """Return the user's transaction that is open in this context."""
@@ -151,7 +196,9 @@ class SqliteStore:
             self._begin_anew()
         for connection in connections:
             if connection is not None:
-                connection.close()
+                # A heartbeat that waited for its turn may use it again: it ends with its last user.
+                with suppress(apsw.ThreadingViolationError):
+                    connection.close()
 
 
 def _applied(transaction: Transaction) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from onceward.stores.forks import life
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import query
 from onceward.stores.sqlite.connection import kind_of, refusal, translated
-from onceward.stores.sqlite.turns import Turns
+from onceward.stores.sqlite.turns import Turns, in_this_thread
 
 #: SQLite takes integers of 64 bits.
 INTEGER_BITS: Final = 64
@@ -25,14 +25,25 @@ INTEGER_BITS: Final = 64
 class SqliteTransaction:
     """A connection with a transaction that begins at its first write."""
 
-    def __init__(self, connection: apsw.Connection, clock: Clock, turns: Turns) -> None:
-        """Use `connection`, and write when `turns` says so."""
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Clock,
+        turns: Turns,
+        is_inside: Callable[[], bool] | None = None,
+    ) -> None:
+        """Use `connection`, and write when `turns` says so.
+
+        `is_inside` says who must not wait for its end; else it is the thread that begins to write.
+        """
         self._connection = connection
         self._clock = clock
         self._turns = turns
+        self._is_inside = is_inside
         self._writing = False
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
+        self.unknown: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, object]]] = []
         self._life: int | None = life()
         self._is_doomed = False
@@ -52,8 +63,8 @@ class SqliteTransaction:
 
         A task or a thread that was started inside the block still knows of it.
         """
-        self.roll_back()
         self._life = None
+        self.roll_back()
 
     @property
     def is_writing(self) -> bool:
@@ -67,6 +78,10 @@ class SqliteTransaction:
     def before_every_write(self, call: Callable[[], None]) -> None:
         """Call this before each write; what it raises stops the write."""
         self._every_write.append(call)
+
+    def on_unknown(self, call: Callable[[], None]) -> None:
+        """Call this when nobody knows whether it was committed."""
+        self.unknown.append(call)
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement of the user's."""
@@ -86,6 +101,11 @@ class SqliteTransaction:
             touched = self._connection.total_changes() - before
         return Rows(rows, len(rows) or touched)
 
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Run one statement of the user's for each row."""
+        for row in rows:
+            self.execute(sql, row)
+
     def query(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own statements; the time of now is among its parameters."""
         sql = query("sqlite", name)
@@ -97,6 +117,14 @@ class SqliteTransaction:
             return self._connection.execute(sql, timed(self._clock, sql, params)).fetchall()
         except apsw.Error as exc:
             raise refusal(exc, name) from exc
+
+    def query_first(self, name: str, /, **params: object) -> None:
+        """Run one of our own statements when the write lock is held."""
+
+        def run() -> None:
+            self.query(name, **params)
+
+        self.on_first_write(run)
 
     def query_last(self, name: str, check: Check, /, **params: object) -> None:
         """Run one of our own statements when everything else is done."""
@@ -112,7 +140,7 @@ class SqliteTransaction:
         if self._writing:
             return
         self._check_alive()
-        self._turns.take()
+        self._turns.take(self._is_inside or in_this_thread())
         try:
             self._connection.execute("begin immediate")
         except BaseException as exc:
@@ -127,6 +155,19 @@ class SqliteTransaction:
         except BaseException:
             self._is_doomed = True
             raise
+
+    def mark(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest mark first."""
+        self.begin()
+        self.control("savepoint mark")
+        kept = len(self._last)
+
+        def undo() -> None:
+            self._check_alive()
+            self.control("rollback to mark")
+            del self._last[kept:]
+
+        return undo
 
     def finish(self) -> None:
         """Run what was kept for the end."""
@@ -169,10 +210,19 @@ class SqliteTransaction:
         if not self._writing:
             return
         try:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
+            while not self._is_undone():
+                # A thread that was left behind is inside a statement: that ends now.
+                self._connection.interrupt()
         finally:
             self._end()
+
+    def _is_undone(self) -> bool:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+        except apsw.ThreadingViolationError:
+            return False
+        return True
 
     def _check_alive(self) -> None:
         """Refuse to go on in a transaction that is over: each statement would commit by itself."""

@@ -8,7 +8,7 @@ from the dead.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,36 +24,37 @@ class Turns:
         self._path = database.with_name(f"{database.name}-turns")
         self._files = files
         self._lock = threading.Lock()
-        self._holder: int | None = None
+        self._is_inside: Callable[[], bool] | None = None
         self._file: OpenFile | None = None
 
     @property
     def is_mine(self) -> bool:
-        """Say whether this thread is writing now, so that waiting would be for itself."""
-        return self._holder == threading.get_ident()
+        """Say whether who writes now waits for whoever asks, so that waiting would be for ever."""
+        is_inside = self._is_inside
+        return is_inside is not None and is_inside()
 
-    def take(self) -> None:
-        """Wait for our turn."""
+    def take(self, is_inside: Callable[[], bool]) -> None:
+        """Wait for our turn; while it lasts, `is_inside` tells others whether they may wait."""
         if self.is_mine:
             raise WriterHeld
         self._lock.acquire()
         try:
             self._opened().lock()
-            self._holder = threading.get_ident()
+            self._is_inside = is_inside
         except BaseException:
             self._lock.release()
             raise
 
     def give(self) -> None:
         """Let the next one write."""
-        self._holder = None
+        self._is_inside = None
         self._opened().unlock()
         self._lock.release()
 
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Hold the turn for a while."""
-        self.take()
+        self.take(in_this_thread())
         try:
             yield
         finally:
@@ -71,4 +72,10 @@ class Turns:
         """
         if self._file is not None:
             self._file.close()
-        self._lock, self._holder, self._file = threading.Lock(), None, None
+        self._lock, self._is_inside, self._file = threading.Lock(), None, None
+
+
+def in_this_thread() -> Callable[[], bool]:
+    """Return what tells this thread from all others."""
+    thread = threading.get_ident()
+    return lambda: threading.get_ident() == thread

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from onceward.crash import crash_point
 from onceward.errors import OutcomeUnknown
 from onceward.stores.base import Transaction
+from onceward.stores.commit import commit_telling
 from onceward.stores.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
@@ -125,11 +126,12 @@ class Writer:
                 for ticket in tickets:
                     self._run(transaction, ticket)
             crash_point("sqlite.group.before_commit")
-            transaction.commit()
+            commit_telling(transaction)
             crash_point("sqlite.group.after_commit")
         finally:
             transaction.roll_back()
             transaction.forget()
+            transaction.unknown.clear()
 
     def _run(self, transaction: SqliteTransaction, ticket: _Ticket[Any]) -> None:
         """Run one operation so that its failure undoes only what it did."""

@@ -1,0 +1,11 @@
+-- Return where those of the named cursors stand that nobody measured lately, and what was measured last.
+select cursor.cursor_name, cursor.last_position, cursor.processed_count,
+  case when measure.measured_at is not null
+    then greatest(0, extract(epoch from onceward_now() - measure.measured_at))::float8 end,
+  measure.position, measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute
+from json_array_elements_text(:names::json) as named (name)
+join cursor_positions as cursor on cursor.cursor_name = named.name
+left join onceward_measures as measure on measure.cursor_name = cursor.cursor_name
+where measure.measured_at is null
+  or measure.measured_at <= onceward_now() - make_interval(secs => :seconds::float8)
+order by cursor.cursor_name

@@ -1,0 +1,54 @@
+-- A worker that froze inside its transaction keeps the locks it took there, and the one that takes its
+-- cursor over would wait for them. Every such transaction is marked with a shared advisory lock, and
+-- whoever steals the lease ends those that are.
+create function onceward_cursor_end_marked(_name text) returns void
+  language plpgsql
+  as $$
+    begin
+      perform pg_terminate_backend(pid, 5000)
+        from pg_locks
+        where locktype = 'advisory' and objsubid = 1 and granted and pid <> pg_backend_pid()
+          and database = (select oid from pg_database where datname = current_database())
+          and (classid::bigint << 32 | objid::bigint) = onceward_cursor_key(_name);
+    end
+  $$;
+
+create or replace function onceward_cursor_acquire(
+  _name text, _worker text, _seconds double precision, _version integer
+) returns setof cursor_positions
+  language plpgsql
+  as $$
+    declare
+      old cursor_positions;
+      steals integer;
+    begin
+      select * into old from cursor_positions where cursor_name = _name;
+      if not found then
+        insert into cursor_positions (cursor_name, last_processed_at, rules_version)
+          values (_name, onceward_now(), _version)
+          on conflict do nothing;
+      elsif old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
+        return;
+      end if;
+      old := onceward_cursor_lock(_name);
+      if old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
+        return;
+      end if;
+      steals := (old.lease_owner is not null and old.lease_owner <> _worker)::integer;
+      return query update cursor_positions set
+          lease_owner = _worker,
+          lease_expires_at = onceward_now() + make_interval(secs => _seconds),
+          lease_epoch = lease_epoch + 1,
+          steal_count = steal_count + steals,
+          updated_at = onceward_now()
+        where cursor_name = _name
+        returning *;
+      if steals > 0 then
+        perform onceward_cursor_end_marked(_name);
+        insert into cursor_history
+          (cursor_name, kind, actor, reason, from_position, to_position, epoch)
+          values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' ran out',
+            old.last_position, old.last_position, old.lease_epoch + 1);
+      end if;
+    end
+  $$;

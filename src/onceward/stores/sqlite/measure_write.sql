@@ -1,0 +1,21 @@
+-- Keep what was measured of many cursors at once; the latest counts.
+insert into onceward_measures (
+  cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
+  rate_per_minute, measured_at, measured_seconds, measured_boot
+)
+select value ->> 'cursor', value ->> 'position', value ->> 'messages',
+  coalesce(max(0.0, (julianday(:wall) - julianday(value ->> 'oldest_at')) * 86400.0), value ->> 'seconds'),
+  value ->> 'oldest_at', value ->> 'held_back_by', value ->> 'processed', value ->> 'rate', :wall, :now, :boot
+from json_each(:rows)
+where true
+on conflict (cursor_name) do update set
+  position = excluded.position,
+  lag_messages = excluded.lag_messages,
+  lag_seconds = excluded.lag_seconds,
+  oldest_at = excluded.oldest_at,
+  held_back_by = excluded.held_back_by,
+  processed_count = excluded.processed_count,
+  rate_per_minute = excluded.rate_per_minute,
+  measured_at = excluded.measured_at,
+  measured_seconds = excluded.measured_seconds,
+  measured_boot = excluded.measured_boot
