@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from onceward import crash
-from tests.system import crash_matrix, lease_matrix, outcome_matrix, retries_matrix
+from tests.system import (
+    alert_matrix,
+    crash_matrix,
+    lease_matrix,
+    outcome_matrix,
+    retries_matrix,
+    worker_matrix,
+)
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "onceward"
@@ -195,7 +202,10 @@ def test_every_crash_point_is_registered_and_used() -> None:
 @pytest.mark.parametrize("point", crash.POINTS)
 def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
-    matrices = (crash_matrix, lease_matrix, outcome_matrix, retries_matrix)
+    matrices = (
+        *(alert_matrix, crash_matrix, lease_matrix),
+        *(outcome_matrix, retries_matrix, worker_matrix),
+    )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]
     assert any(point.startswith(prefix) for prefix in prefixes)
     assert " | " in crash.POINTS[point]

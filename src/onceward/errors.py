@@ -159,6 +159,44 @@ class SchemaMismatch(StoreError):
     default_fix = "run `onceward db status`"
 
 
+# --- a source refused ---------------------------------------------------------------------------
+
+
+class SourceError(OncewardError):
+    """A source could not be read."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        fix: str = "",
+        status: int | None = None,
+        retry_after: str | None = None,
+        **context: object,
+    ) -> None:
+        """Keep what a service answered, if one did."""
+        #: The HTTP status, if there was an answer.
+        self.status = status
+        #: What the service said about coming back.
+        self.retry_after = retry_after
+        super().__init__(message, fix=fix, **context)
+
+
+class SourceUnavailable(SourceError):
+    """The source cannot be read now; try again later."""
+
+    retryable = True
+    default_fix = "check that the service is running, then try again"
+
+
+class SourceRefused(SourceError):
+    """The source cannot be read as it is: messages would be lost, or it does not let us."""
+
+    code = "INVALID_ARGUMENT"
+
+
 # --- a cursor refused ---------------------------------------------------------------------------
 
 
@@ -169,11 +207,18 @@ class CursorError(OncewardError):
 
 
 class LeaseLost(CursorError):
-    """Another worker holds this cursor now, or somebody moved it; stop, do not retry."""
+    """Another worker has this cursor, somebody moved it, or its position is unknown; stop."""
 
     default_fix = "stop this work and acquire the cursor anew; nothing of the transaction stays"
 
-    def __init__(self, cursor: str, held_epoch: int, current_epoch: int | None) -> None:
+    def __init__(
+        self,
+        cursor: str,
+        held_epoch: int,
+        current_epoch: int | None,
+        *,
+        is_in_doubt: bool = False,
+    ) -> None:
         """Name the cursor, the epoch of the refused handle and the epoch that counts."""
         #: Name of the cursor.
         self.cursor = cursor
@@ -181,8 +226,12 @@ class LeaseLost(CursorError):
         self.held_epoch = held_epoch
         #: Which epoch it is now; the same one if the lease was given back; None without a cursor.
         self.current_epoch = current_epoch
+        #: Whether it is refused because its last checkpoint may or may not be stored.
+        self.is_in_doubt = is_in_doubt
         now = f"epoch {current_epoch} counts now"
-        if current_epoch is None:
+        if is_in_doubt:
+            now = "its last checkpoint may or may not be stored"
+        elif current_epoch is None:
             now = "there is no such cursor any more"
         elif current_epoch == held_epoch:
             now = "it was given back"

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
     "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
     "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
+    "work": ("onceward.cli.work:app", "Run an app's consumers, report what is half done."),
     "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
     "cursors": ("onceward.cli.cursors:app", "Look at cursors, pause them, move them, undo that."),
     "dead": ("onceward.cli.dead:app", "Look at dead letters, redrive or drop them."),

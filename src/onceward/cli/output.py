@@ -12,6 +12,12 @@ import typer
 from onceward.errors import FileMissing, InvalidArgument, OncewardError, StorageError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", help="Rules of alerts; else `onceward.toml` here, else in `$ONCEWARD_HOME`."
+    ),
+]
 
 
 def group(help_text: str) -> typer.Typer:

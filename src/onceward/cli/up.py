@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+from onceward.cli.db import StoreUrl
+from onceward.cli.output import ConfigFile
 from onceward.errors import Internal, InvalidArgument
 from onceward.seams import Ids
 from onceward.version import __version__
@@ -53,18 +55,24 @@ def up(
         typer.Option(help="One more name of this server, with --allow-external. Repeatable."),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    store: StoreUrl = None,
+    config: ConfigFile = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one line of JSON once the server answers.")
     ] = False,
 ) -> None:
-    """Serve the console on this machine until Ctrl-C.
+    """Serve the console on this machine until Ctrl-C, with metrics and alerts of a store.
 
     Example: `onceward up --port 0 --no-open`
     """
     names = _check(host, port, allow_host or [], external=allow_external)
     token = Ids().new("tok")
     with _on_stop(_interrupt):
-        with contextlib.suppress(KeyboardInterrupt), _listen(host, port) as listener:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            _watching(store, config) as metrics,
+            _listen(host, port) as listener,
+        ):
             url = f"http://{_bracketed(_WILDCARDS.get(host, host))}:{listener.getsockname()[1]}"
 
             def announce() -> None:
@@ -74,8 +82,18 @@ def up(
                 if not (no_open or json_output or allow_external):
                     _open_browser(url)
 
-            _serve(listener, token, names, url, announce, external=allow_external)
+            _serve(listener, token, names, url, announce, metrics, external=allow_external)
         print("stopped", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _watching(store: str | None, config: str | None) -> Iterator[Callable[[], bytes]]:
+    """Evaluate the alerts of a store while the server runs; gives what makes its metrics."""
+    from onceward.workers.alert_rules import read_rules
+    from onceward.workers.watching import watching
+
+    with watching(store, read_rules(config)) as metrics:
+        yield metrics
 
 
 def _check(host: str, port: int | None, allow_host: list[str], *, external: bool) -> list[str]:
@@ -149,6 +167,7 @@ def _serve(
     names: list[str],
     url: str,
     announce: Callable[[], None],
+    metrics: Callable[[], bytes],
     *,
     external: bool,
 ) -> None:
@@ -162,7 +181,7 @@ def _serve(
     port = listener.getsockname()[1]
     settings = GateSettings(port=port, token=token, external=external, allowed_hosts=names)
     config = uvicorn.Config(
-        Gate(build_app(), settings=settings),
+        Gate(build_app(metrics=metrics), settings=settings),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""App: builds the console's web application: the first page, its assets, health and OpenAPI.
+"""App: builds the console's web application: first page, assets, health, metrics and OpenAPI.
 
 Knows nothing of sockets, ports and tokens; the gate in front of it does.
 """
@@ -6,6 +6,7 @@ Knows nothing of sockets, ports and tokens; the gate in front of it does.
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from importlib import resources
 from typing import Final
 
@@ -15,6 +16,7 @@ from onceward.console.failures import wire_errors
 from onceward.console.models import GATE_ANSWERS, Health
 from onceward.errors import NotFound
 from onceward.version import __version__
+from onceward.workers.metrics import CONTENT_TYPE, Metrics
 
 #: Everything under /assets, by name; what is not listed does not exist.
 _ASSETS: Final = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -22,8 +24,8 @@ _ASSETS: Final = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
 _REVALIDATE: Final = {"cache-control": "no-cache"}
 
 
-def build_app(*, version: str = __version__) -> FastAPI:
-    """Return the console; serve it behind the gate."""
+def build_app(*, version: str = __version__, metrics: Callable[[], bytes] | None = None) -> FastAPI:
+    """Return the console, with what `metrics` makes for Prometheus; serve it behind the gate."""
     app = FastAPI(
         title="Onceward",
         version=version,
@@ -34,6 +36,7 @@ def build_app(*, version: str = __version__) -> FastAPI:
     )
     wire_errors(app)
     _add_health(app, version)
+    _add_metrics(app, metrics or Metrics(None).page)
     _add_pages(app, version)
     return app
 
@@ -43,6 +46,15 @@ def _add_health(app: FastAPI, version: str) -> None:
     @app.head("/healthz", include_in_schema=False)
     async def health() -> Health:
         return Health(version=version)
+
+
+def _add_metrics(app: FastAPI, page: Callable[[], bytes]) -> None:
+    headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store"}
+
+    @app.get("/metrics", include_in_schema=False)
+    @app.head("/metrics", include_in_schema=False)
+    def metrics() -> Response:  # In a thread: the store may let it wait.
+        return Response(page(), headers=headers)
 
 
 def _add_pages(app: FastAPI, version: str) -> None:

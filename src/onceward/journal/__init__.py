@@ -4,8 +4,9 @@ from onceward.journal import atomic as atomic
 from onceward.journal.journal import Journal as Journal
 from onceward.journal.models import Appended as Appended
 from onceward.journal.models import Damage as Damage
+from onceward.journal.models import Line as Line
 from onceward.journal.models import Page as Page
 from onceward.journal.models import Record as Record
 from onceward.journal.models import Verification as Verification
 
-__all__ = ["Appended", "Damage", "Journal", "Page", "Record", "Verification", "atomic"]
+__all__ = ["Appended", "Damage", "Journal", "Line", "Page", "Record", "Verification", "atomic"]

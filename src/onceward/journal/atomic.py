@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from os import PathLike
 from pathlib import Path
 
 from onceward.crash import crash_point
-from onceward.journal.locked import open_locked
+from onceward.journal.locked import give_back, open_locked
 from onceward.seams import Files, SystemFiles
 
 
@@ -20,8 +19,8 @@ def write(path: str | PathLike[str], data: bytes, *, files: Files | None = None)
     target, disk = Path(path), files or SystemFiles()
     temporary = target.with_name(f".{target.name}.tmp")
     # A link planted in its place must not lead us to write somewhere else.
-    opened, _ = open_locked(temporary, disk, follow_links=False)
-    with closing(opened) as file:
+    file, _ = open_locked(temporary, disk, follow_links=False)
+    try:
         crash_point("atomic.write.after_open")
         file.truncate(0)
         rest = memoryview(data)
@@ -37,3 +36,5 @@ def write(path: str | PathLike[str], data: bytes, *, files: Files | None = None)
         crash_point("atomic.write.after_rename")
         disk.sync_directory(target.parent)
         crash_point("atomic.write.before_return")
+    finally:
+        give_back(file)

@@ -43,12 +43,27 @@ def check_position(file: OpenFile, stat: FileStat, position: int, tag: str | Non
 
 def place_tag(file: OpenFile, stat: FileStat, position: int) -> str:
     """Return what identifies the file and the bytes just before `position`."""
-    if position == 0:
-        return START  # Nothing was read yet, so any file fits.
-    # A line ends before any position above 0, so the first line is complete and stays as it is.
-    head = file.read(0, HEAD_BYTES).partition(b"\n")[0]
-    before = file.read(max(0, position - BEFORE_BYTES), min(position, BEFORE_BYTES))
-    return f"{stat.device:x}-{stat.inode:x}-{_digest(head)}-{_digest(before)}"
+    return Places(file, stat).tag(position)
+
+
+class Places:
+    """The places of one open file, when many of them want a tag."""
+
+    def __init__(self, file: OpenFile, stat: FileStat) -> None:
+        """Tag places of this file."""
+        self._file = file
+        self._identity = f"{stat.device:x}-{stat.inode:x}"
+        self._head: str | None = None
+
+    def tag(self, position: int) -> str:
+        """Return what identifies the file and the bytes just before `position`."""
+        if position == 0:
+            return START  # Nothing was read yet, so any file fits.
+        if self._head is None:
+            # A line ends before any position above 0: the first one is complete and stays as it is.
+            self._head = _digest(self._file.read(0, HEAD_BYTES).partition(b"\n")[0])
+        before = self._file.read(max(0, position - BEFORE_BYTES), min(position, BEFORE_BYTES))
+        return f"{self._identity}-{self._head}-{_digest(before)}"
 
 
 def _digest(data: bytes) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from onceward.crash import crash_point
 from onceward.errors import (
@@ -21,16 +21,25 @@ from onceward.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from onceward.journal.cursor import START, check_position, parse_cursor, place_tag
-from onceward.journal.lines import last_line_end
+from onceward.journal.cursor import START, Places, check_position, parse_cursor, place_tag
+from onceward.journal.lines import count_lines, last_line_end
 from onceward.journal.locked import open_locked
-from onceward.journal.models import Appended, Page, Record, Verification
-from onceward.journal.scan import Filter, check_limit, check_match, check_wait, scan
+from onceward.journal.models import Appended, Line, Page, Record, Verification
+from onceward.journal.scan import (
+    EveryLine,
+    Filter,
+    Wanted,
+    check_limit,
+    check_match,
+    check_wait,
+    scan,
+)
 from onceward.journal.verify import verify_file
 from onceward.journal.watch import Watch
 from onceward.keys import compact_json
 from onceward.seams import Clock, Files, FileStat, OpenFile, SystemClock, SystemFiles
 
+T = TypeVar("T")
 #: One append is one write, and the kernel takes at most 2 GiB in one.
 APPEND_BYTES_MAX: Final = 1024**3
 
@@ -82,14 +91,17 @@ class Journal:
             raise InvalidArgument(message, fix=fix, field="records")
         file, before = open_locked(self.path, self._files)
         try:
-            is_torn = before.size > 0 and file.read(before.size - 1, 1) != b"\n"
-            start = before.size + is_torn
-            crash_point("journal.append.before_write")
-            # A newline of our own ends a line whose writer died: it is skipped, ours stays whole.
-            self._write(file, b"\n" + lines if is_torn else lines)
-            crash_point("journal.append.after_write")
-            # The kernel groups the syncs of those who wait for it, if the lock does not.
-            file.unlock()
+            try:
+                is_torn = before.size > 0 and file.read(before.size - 1, 1) != b"\n"
+                start = before.size + is_torn
+                crash_point("journal.append.before_write")
+                # Ends a line whose writer died: it is skipped, ours stays whole.
+                self._write(file, b"\n" + lines if is_torn else lines)
+                crash_point("journal.append.after_write")
+            finally:
+                # Now: the kernel groups the syncs of those who wait for it, if the lock does not.
+                # And always: to close is not enough when a forked child has a copy.
+                file.unlock()
             crash_point("journal.append.after_unlock")
             try:
                 self._make_durable(file, before)
@@ -124,23 +136,37 @@ class Journal:
         """
         start, entries = parse_cursor(since), check_limit(limit)
         wanted = Filter(match=check_match(match), valid=self._valid)
-        try:
-            opened = self._files.open_read(self.path)
-        except FileMissing:
-            if start:
-                message = f"cursor {start} is beyond the end: {self.path} does not exist"
-                raise InvalidCursor(message, since=since, size=0) from None
-            return Page(items=[], next_cursor=START, tag=START)
+        items, end, place = self._scan(start, tag, lambda _: wanted, entries)
+        return Page(items=items, next_cursor=str(end), tag=place)
+
+    def lines(self, since: str = START, limit: int = 500, tag: str | None = None) -> list[Line]:
+        """Return the lines behind a cursor as they stand: complete, not blank, records or not."""
+        start, place = parse_cursor(since), tag
+        assert limit > 0, limit
+        while True:
+            items, end, place = self._scan(start, place, EveryLine, limit)
+            if items or end == start:
+                return items
+            start = end  # So much of nothing that one scan gave way.
+
+    def count(
+        self,
+        since: str = START,
+        until: str | None = None,
+        *,
+        tag: str | None = None,
+        until_tag: str | None = None,
+    ) -> int:
+        """Return how many lines there are between two cursors, or up to the end."""
+        start, end = parse_cursor(since), None if until is None else parse_cursor(until)
+        opened = self._opened(max(start, end or 0))
+        if opened is None:
+            return 0
         with closing(opened) as file:
             stat = file.stat()
             check_position(file, stat, start, tag)
-            items, position = scan(file, start, stat.size, wanted, entries)
-            crash_point("journal.read.before_sync")
-            if position > start:
-                self._make_durable(file, stat)
-            crash_point("journal.read.before_return")
-            place = place_tag(file, stat, position)
-            return Page(items=items, next_cursor=str(position), tag=place)
+            check_position(file, stat, end or 0, until_tag)
+            return count_lines(file, start, stat.size if end is None else end)
 
     def tail(
         self,
@@ -179,6 +205,38 @@ class Journal:
         """Read every line and say which are not records; FileMissing when there is no file."""
         with closing(self._files.open_read(self.path)) as file:
             return verify_file(file, self._valid)
+
+    def _scan(
+        self,
+        start: int,
+        tag: str | None,
+        wanted: Callable[[Places], Wanted[T]],
+        limit: int | None,
+    ) -> tuple[list[T], int, str]:
+        """Return what is wanted behind a position, the position behind it, and its tag."""
+        opened = self._opened(start)
+        if opened is None:
+            return [], 0, START
+        with closing(opened) as file:
+            stat = file.stat()
+            check_position(file, stat, start, tag)
+            places = Places(file, stat)
+            items, position = scan(file, start, stat.size, wanted(places), limit)
+            crash_point("journal.read.before_sync")
+            if position > start:
+                self._make_durable(file, stat)
+            crash_point("journal.read.before_return")
+            return items, position, places.tag(position)
+
+    def _opened(self, position: int) -> OpenFile | None:
+        """Open it for reading; None when it is missing, and nobody has read from it."""
+        try:
+            return self._files.open_read(self.path)
+        except FileMissing:
+            if position:
+                message = f"cursor {position} is beyond the end: {self.path} does not exist"
+                raise InvalidCursor(message, since=str(position), size=0) from None
+            return None
 
     def _write(self, file: OpenFile, data: bytes) -> None:
         written = file.write(data)

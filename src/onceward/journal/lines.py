@@ -11,6 +11,7 @@ from typing import Final
 from onceward.seams import OpenFile
 
 BLOCK_BYTES: Final = 256 * 1024
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
@@ -49,6 +50,16 @@ def _line_end(file: OpenFile, start: int, end: int) -> int | None:
             return position + found + 1
         position += len(chunk)
     return None
+
+
+def count_lines(file: OpenFile, start: int, end: int) -> int:
+    """Return how many complete lines between `start` and `end` are not blank."""
+    count = 0
+    for offset, block, length in blocks(file, start, end):
+        first = len(BYTE_ORDER_MARK) if not offset and block.startswith(BYTE_ORDER_MARK) else 0
+        lines = block[first:length].split(b"\n")
+        count += sum(1 for line in lines if line and not line.isspace())
+    return count
 
 
 def last_line_end(file: OpenFile, end: int) -> int:

@@ -30,10 +30,18 @@ def open_locked(
             file.lock()
             found, current = file.stat(), files.stat(path)
         except BaseException:
-            file.close()
+            give_back(file)
             raise
         if current is not None and current.identity == found.identity:
             return file, found
-        file.close()
+        give_back(file)
     message = f"{path} is being replaced over and over"
     raise StorageError(message, fix="find out who else replaces it", path=str(path))
+
+
+def give_back(file: OpenFile) -> None:
+    """Unlock and close: to close is not enough when a forked child has a copy of the descriptor."""
+    try:
+        file.unlock()
+    finally:
+        file.close()

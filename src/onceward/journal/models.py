@@ -32,6 +32,18 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One complete line that is not blank, record or not."""
+
+    #: Its bytes without the newline.
+    raw: bytes
+    #: The cursor behind it.
+    end: str
+    #: The tag of that cursor.
+    tag: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Damage:
     """A complete line that is not a record; readers skip it."""
 

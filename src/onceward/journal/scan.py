@@ -1,4 +1,4 @@
-"""Scan: the records behind a position that match a filter, up to a page.
+"""Scan: what is wanted of the lines behind a position, up to a page.
 
 With a filter the raw bytes are searched first and only lines that can match are parsed.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import orjson
 
 from onceward.errors import InvalidArgument
-from onceward.journal.lines import blocks
-from onceward.journal.models import Record
+from onceward.journal.cursor import Places
+from onceward.journal.lines import BYTE_ORDER_MARK, blocks
+from onceward.journal.models import Line, Record
 from onceward.seams import OpenFile
 
 #: Entries a page holds at the most, and when no limit is asked for.
@@ -22,7 +23,34 @@ PAGE_ENTRIES_MAX: Final = 500
 PAGE_BYTES: Final = 1024 * 1024
 #: What one read looks through at the most, so that a filter that matches nothing gives way too.
 SCAN_BYTES_MAX: Final = 64 * 1024 * 1024
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Wanted(Protocol[T_co]):
+    """What a scan is for."""
+
+    @property
+    def needle(self) -> bytes | None:
+        """Return bytes that every wanted line holds, or None: each has to be looked at."""
+
+    def take(self, line: bytes, end: int) -> T_co | None:
+        """Return what to keep of a line that ends before `end`, or None."""
+
+
+class EveryLine:
+    """All lines that are not blank, as they stand."""
+
+    needle = None
+
+    def __init__(self, places: Places) -> None:
+        """Tag the end of each."""
+        self._places = places
+
+    def take(self, line: bytes, end: int) -> Line | None:
+        """Return the line, unless it is blank."""
+        if line.isspace():
+            return None
+        return Line(raw=line[:-1], end=str(end), tag=self._places.tag(end))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +71,7 @@ class Filter:
         needle = f'"{max(plain, key=len)}"'.encode() if plain else None
         object.__setattr__(self, "needle", needle)
 
-    def record(self, line: bytes) -> Record | None:
+    def take(self, line: bytes, end: int) -> Record | None:  # noqa: ARG002 - a record has no place
         """Return the line's record when it is valid and matches, else None."""
         try:
             found = orjson.loads(line)
@@ -94,21 +122,21 @@ def check_match(match: object) -> dict[str, str]:
 
 
 def scan(
-    file: OpenFile, start: int, end: int, wanted: Filter, limit: int | None
-) -> tuple[list[Record], int]:
-    """Return the page of records behind `start`, and the position behind the last line consumed."""
-    items: list[Record] = []
+    file: OpenFile, start: int, end: int, wanted: Wanted[T_co], limit: int | None
+) -> tuple[list[T_co], int]:
+    """Return the page of what is wanted, and the position behind the last line consumed."""
+    items: list[T_co] = []
     position = start
     entries_max = limit or PAGE_ENTRIES_MAX
     stop_at = start + SCAN_BYTES_MAX
     for offset, block, length in blocks(file, start, end):
         first = len(BYTE_ORDER_MARK) if not offset and block.startswith(BYTE_ORDER_MARK) else 0
         for line, line_end in _candidates(block, first, length, wanted.needle):
-            if (record := wanted.record(line)) is None:
+            if (item := wanted.take(line, offset + line_end)) is None:
                 continue
             if not items and limit is None:
                 stop_at = min(stop_at, offset + line_end + PAGE_BYTES)
-            items.append(record)
+            items.append(item)
             if len(items) == entries_max:
                 return items, offset + line_end
         position = offset + length

@@ -8,9 +8,8 @@ from typing import Final
 
 import orjson
 
-from onceward.journal.lines import blocks
+from onceward.journal.lines import BYTE_ORDER_MARK, blocks
 from onceward.journal.models import Damage, Record, Verification
-from onceward.journal.scan import BYTE_ORDER_MARK
 from onceward.seams import OpenFile
 
 #: How many damaged lines a verification describes.

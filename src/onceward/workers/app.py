@@ -1,0 +1,185 @@
+"""App: the consumers of one store, declared by decorators. `onceward work module:app` runs it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import orjson
+
+from onceward.cursors.models import (
+    HEARTBEATS_PER_LEASE,
+    LEASE_SECONDS,
+    PositionMigrations,
+    check_lease_seconds,
+    check_name,
+)
+from onceward.errors import InvalidArgument
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.retries import MESSAGES, Schedule
+from onceward.workers.models import (
+    BATCH_MESSAGES_MAX,
+    POLL_SECONDS,
+    Consumer,
+    Decode,
+    KeyOf,
+    Limits,
+    Order,
+)
+from onceward.workers.source import Partitions, Source
+from onceward.workers.sources.table import Table
+
+H = TypeVar("H", bound=Callable[..., Any])
+R = TypeVar("R")
+_FIELD: Final = re.compile(r"\{[A-Za-z_]\w*\}")
+
+
+class App:
+    """What one program consumes."""
+
+    def __init__(self, store: Onceward | str | None = None) -> None:
+        """Keep cursors in this store: an open one, a URL, or what `onceward.open()` takes."""
+        self._store = store
+        self._consumers: dict[str, Consumer] = {}
+
+    @property
+    def ow(self) -> Onceward:
+        """Return the open store; a URL is opened when somebody asks first."""
+        if not isinstance(self._store, Onceward):
+            self._store = open_handle(self._store)
+        return self._store
+
+    @property
+    def consumers(self) -> tuple[Consumer, ...]:
+        """Return everything that was declared, in that order."""
+        return tuple(self._consumers.values())
+
+    def once(self, **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]:  # noqa: ANN401 - those of `Onceward.once`
+        """Let each piece of work happen once, like `ow.once`, in a store that is opened later."""
+
+        def decorate(function: Callable[..., R]) -> Callable[..., R]:
+            @functools.cache
+            def made() -> Callable[..., R]:
+                return self.ow.once(**options)(function)
+
+            @functools.wraps(function)
+            def call(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - as the function
+                return made()(*args, **kwargs)
+
+            @functools.wraps(function)
+            async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
+                return await cast("Any", made()(*args, **kwargs))
+
+            is_async = inspect.iscoroutinefunction(function)
+            return cast("Callable[..., R]", call_async) if is_async else call
+
+        return decorate
+
+    def consumer(  # noqa: PLR0913 - all of it named, and most of it optional
+        self,
+        name: str,
+        *,
+        source: Source | Partitions | Table,
+        batch: int | None = None,
+        order: Order = "cursor",
+        key: KeyOf | None = None,
+        decode: Decode = orjson.loads,
+        retry: Schedule = MESSAGES,
+        lease_seconds: float = LEASE_SECONDS,
+        heartbeat_seconds: float | None = None,
+        version: int = 1,
+        migrations: PositionMigrations | None = None,
+        poll_seconds: float = POLL_SECONDS,
+        max_in_flight: int | None = None,
+        max_in_flight_per_group: int | Callable[[str], int] | None = None,
+        group: Callable[[str], str] | None = None,
+    ) -> Callable[[H], H]:
+        """Let a function handle the messages of a source, each one once, in order.
+
+        The handler gets one `Message`, or a list of up to `batch`. With a parameter `tx` it also
+        gets the transaction in which the cursor moves: its effects and the checkpoint are one
+        commit, and a worker that was replaced leaves neither. `name` has a field, such as
+        `distribution_niche_{id}`, when the source has partitions; each has a cursor of its own.
+
+        `order` says what a failing message stops: its whole `cursor`, those with the same `key` (a
+        function of the message's data), or `none`. `retry` is its schedule, after which it is a
+        dead letter; raise `Reject` to give it up at once. `max_in_flight` limits how many
+        partitions are worked at a time, over all processes, and `max_in_flight_per_group` how many
+        of one `group`, a function of the partition.
+        """
+        if isinstance(source, Table):
+            source = source.on(self)
+        is_partitioned = _is_partitioned(name, source)
+        if name in self._consumers:
+            message = f"name: there is a consumer {name!r} already"
+            raise InvalidArgument(message, fix="give each consumer a name", field="name")
+        _check_order(order, key)
+        _check_count("batch", batch, BATCH_MESSAGES_MAX)
+        _check_count("max_in_flight", max_in_flight, 10_000)
+        limits = Limits(total=max_in_flight, per_group=max_in_flight_per_group, group=group)
+        beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
+
+        def declare(handler: H) -> H:
+            self._consumers[name] = Consumer(
+                name=name,
+                handler=handler,
+                is_async=inspect.iscoroutinefunction(handler),
+                takes_tx="tx" in inspect.signature(handler).parameters,
+                source=source,
+                is_partitioned=is_partitioned,
+                batch=batch,
+                order=order,
+                key=key,
+                decode=decode,
+                retry=retry,
+                lease_seconds=lease_seconds,
+                heartbeat_seconds=beat,
+                version=version,
+                migrations=migrations or {},
+                poll_seconds=poll_seconds,
+                limits=limits,
+            )
+            return handler
+
+        return declare
+
+
+def _is_partitioned(name: str, source: object) -> bool:
+    check_name(name)
+    fields = _FIELD.findall(name)
+    has_partitions = hasattr(source, "active") and hasattr(source, "source")
+    if len(fields) > 1 or bool(fields) != has_partitions:
+        message = f"name: {name!r} has {len(fields)} fields, its source " + (
+            "has partitions" if has_partitions else "has no partitions"
+        )
+        fix = "name the cursors of partitions like orders_{region}, and any other without a field"
+        raise InvalidArgument(message, fix=fix, field="name")
+    return has_partitions
+
+
+def _check_order(order: object, key: KeyOf | None) -> None:
+    if order not in ("cursor", "key", "none"):
+        message = f"order: must be cursor, key or none, not {order!r}"
+        raise InvalidArgument(message, fix='leave it out for "cursor"', field="order")
+    if (order == "key") != (key is not None):
+        message = "key: order='key' needs a function of the data, and no other order takes one"
+        raise InvalidArgument(message, fix='pass key=lambda data: data["id"]', field="key")
+
+
+def _check_beat(seconds: float | None, lease_seconds: float) -> float:
+    if seconds is None:
+        return lease_seconds / HEARTBEATS_PER_LEASE
+    if not 0 < seconds < lease_seconds:
+        message = f"heartbeat_seconds: must be less than the lease's {lease_seconds:g}"
+        raise InvalidArgument(message, fix="leave it out", field="heartbeat_seconds")
+    return seconds
+
+
+def _check_count(field: str, count: int | None, most: int) -> None:
+    if count is not None and not 1 <= count <= most:
+        message = f"{field}: must be 1 to {most}, not {count}"
+        raise InvalidArgument(message, fix="leave it out", field=field)

@@ -1,0 +1,126 @@
+"""HTTP: serves the metrics of a worker, to this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Final
+
+from onceward.errors import InvalidArgument
+
+#: A client that says nothing for so long is left alone.
+SILENT_SECONDS_MAX: Final = 5.0
+#: Clients at a time; one more is closed at once.
+CLIENTS_MAX: Final = 16
+#: What a web page could not have made a name of its own point to.
+_OUR_HOST: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+_log: Final = logging.getLogger("onceward.workers")
+
+
+class _Server(ThreadingHTTPServer):
+    """A few threads, none of which keeps the process."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], collect: Callable[[], bytes]) -> None:
+        self.collect = collect
+        self._places = threading.Semaphore(CLIENTS_MAX)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, without asking anybody for the name of this host."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # a socket's
+
+    def process_request(self, request: object, client_address: object) -> None:
+        """Answer in a thread, if there is one left."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)  # type: ignore[arg-type]
+        else:
+            self.shutdown_request(request)  # type: ignore[arg-type]
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        """Answer, and give the place back."""
+        try:
+            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that went away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD of /metrics, and nothing else."""
+
+    server: _Server
+    timeout = SILENT_SECONDS_MAX
+    server_version = "onceward"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        if not _OUR_HOST.fullmatch(self.headers.get("Host", "")):
+            # Behind another name may be a page of another site, which read it all.
+            self._answer(421, b"use an address, or localhost\n")
+        elif self.path.partition("?")[0] != "/metrics":
+            self._answer(404, b"the metrics are at /metrics\n")
+        else:
+            self._answer(200, self.server.collect())
+
+    do_HEAD = do_GET  # noqa: N815 - its name
+
+    def _answer(self, status: int, body: bytes) -> None:
+        from onceward.workers.metrics import CONTENT_TYPE  # noqa: PLC0415 - slow to import
+
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE if status == 200 else "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing of every scrape."""
+
+
+@contextmanager
+def serve_metrics(
+    port: int, collect: Callable[[], bytes], *, host: str = "127.0.0.1"
+) -> Iterator[str]:
+    """Serve what `collect` returns at /metrics while the block runs; gives the address.
+
+    Port 0 is any free one. To other hosts than this one only when a `host` says so: there is no
+    token here.
+    """
+    try:
+        server = _Server((host, port), collect)
+    except (OSError, OverflowError) as exc:
+        is_taken = isinstance(exc, OSError) and exc.errno == errno.EADDRINUSE
+        message = f"port {port} on {host} is taken" if is_taken else f"cannot listen there: {exc}"
+        fix = "choose another port, or 0 for any free one"
+        raise InvalidArgument(message, fix=fix, field="port") from exc
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.1,), name="onceward-metrics-server", daemon=True
+    )
+    thread.start()
+    name = f"[{host}]" if ":" in host else host
+    url = f"http://{name}:{server.server_port}/metrics"
+    _log.info("metrics are at %s", url, extra={"event": "metrics served", "facts": {"url": url}})
+    try:
+        yield url
+    finally:
+        server.shutdown()
+        server.server_close()

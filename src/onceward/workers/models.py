@@ -1,0 +1,98 @@
+"""Models: what a consumer is declared to be, and what its handler gets. Knows no store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from onceward.cursors.models import PositionMigrations
+from onceward.retries import Schedule
+from onceward.workers.source import Partitions, Source
+
+#: `cursor`: a failing message holds its cursor. `key`: it is parked, and later messages of its key
+#: line up behind it. `none`: it is parked alone.
+Order = Literal["cursor", "key", "none"]
+#: Makes a message's data of its bytes; what it raises makes a dead letter.
+Decode = Callable[[bytes], Any]
+#: Tells which messages must keep their order, from the data.
+KeyOf = Callable[[Any], str]
+
+#: Read at a time, when messages are handled one by one.
+PAGE_MESSAGES: Final = 100
+BATCH_MESSAGES_MAX: Final = 10_000
+#: How often a cursor with nothing to do looks again, if nobody wakes it.
+POLL_SECONDS: Final = 1.0
+#: How long one cursor may keep a thread before another gets its turn.
+TURN_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message, as a handler gets it."""
+
+    #: The cursor that read it.
+    cursor: str
+    #: The partition it belongs to, where there are any.
+    partition: str | None
+    #: Where it stands in its source.
+    position: str
+    #: Its bytes as they came.
+    raw: bytes
+    #: What they say.
+    data: Any
+    #: What it keeps its order with, if it does.
+    key: str | None
+    #: 1 for the first attempt.
+    attempt: int
+
+    def __getitem__(self, name: Any) -> Any:  # noqa: ANN401 - as the data has it
+        """Return a part of the data: `lead["id"]`."""
+        return self.data[name]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How many cursors of a consumer may be worked at a time, over all processes."""
+
+    total: int | None = None
+    per_group: int | Callable[[str], int] | None = None
+    #: Names the group of a partition; every partition is one of its own without it.
+    group: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Consumer:
+    """A handler and what it was declared with."""
+
+    #: The cursor's name, or a pattern such as `distribution_niche_{id}` when it has partitions.
+    name: str
+    handler: Callable[..., Any]
+    is_async: bool
+    takes_tx: bool
+    source: Source | Partitions
+    is_partitioned: bool
+    #: How many messages the handler gets at once; None for one, not in a list.
+    batch: int | None
+    order: Order
+    key: KeyOf | None
+    decode: Decode
+    retry: Schedule
+    lease_seconds: float
+    heartbeat_seconds: float
+    version: int
+    migrations: PositionMigrations
+    poll_seconds: float
+    limits: Limits
+
+    @property
+    def page(self) -> int:
+        """Return how many messages are read at a time."""
+        return self.batch or PAGE_MESSAGES
+
+    def cursor(self, partition: str | None) -> str:
+        """Return the name of the cursor of a partition, or of the only one there is."""
+        if partition is None:
+            return self.name
+        before, _, rest = self.name.partition("{")
+        return f"{before}{partition}{rest.partition('}')[2]}"

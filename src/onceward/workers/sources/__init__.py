@@ -1,0 +1,15 @@
+"""Sources: where messages come from. Journal files, tables, HTTP endpoints, any iterator."""
+
+from onceward.workers.sources.http import HttpSource
+from onceward.workers.sources.iterator import IterableSource
+from onceward.workers.sources.journal import JournalSource
+from onceward.workers.sources.table import Table, TablePartitions, TableSource
+
+__all__ = [
+    "HttpSource",
+    "IterableSource",
+    "JournalSource",
+    "Table",
+    "TablePartitions",
+    "TableSource",
+]

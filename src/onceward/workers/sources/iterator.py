@@ -1,0 +1,41 @@
+"""IterableSource: any Python iterator whose items have positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from onceward.workers.source import Item
+from onceward.workers.sources.json import to_json
+
+#: Given a position, or None for the start, gives what lies behind it, oldest first: the position of
+#: each message, and its bytes or anything that JSON has a form for.
+Make = Callable[[str | None], Iterable[tuple[str, object]]]
+
+
+class IterableSource:
+    """What a function yields behind a position."""
+
+    def __init__(self, make: Make) -> None:
+        """Ask `make` at every read; generators are closed when the page is full."""
+        self._make = make
+
+    def read(self, after: str | None, limit: int) -> Sequence[Item]:
+        """Return the first `limit` of what `make` gives."""
+        with _closing(iter(self._make(after))) as found:
+            return [
+                Item(position=position, raw=raw if isinstance(raw, bytes) else to_json(raw))
+                for position, raw in islice(found, limit)
+            ]
+
+
+@contextmanager
+def _closing(found: Iterator[tuple[str, object]]) -> Iterator[Iterator[tuple[str, object]]]:
+    """Close it now, with whatever it holds open, if it can be: the collector may come late."""
+    try:
+        yield found
+    finally:
+        close = getattr(found, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,118 @@
+"""Pages: one GET of a page of JSON, with retries; what a service answers becomes one of our errors.
+
+Redirects are not followed: the token would go with them.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
+from typing import Any, Final
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+from onceward.errors import InvalidArgument, SourceError, SourceRefused, SourceUnavailable
+from onceward.retries import CLIENT, Schedule, retrying
+from onceward.seams import Clock, Randomness
+
+TIMEOUT_SECONDS: Final = 30.0
+#: No page is larger; one that is would have to be kept in memory whole.
+PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+#: A service that is busy, or slow, says so with these; they pass.
+_PASSING: Final = (408, 425, 429)
+
+
+class Pages:
+    """The pages behind one address."""
+
+    def __init__(  # noqa: PLR0913 - made in one place
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        timeout_seconds: float,
+        schedule: Schedule = CLIENT,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        """Ask at this address; 5xx and silence are retried by the schedule, 4xx never."""
+        parts = urlsplit(url)
+        if not _is_usable(parts):
+            message = "url: must be http:// or https://, with a host and without a user"
+            raise InvalidArgument(message, fix="pass https://host/path", field="url")
+        #: The address, without what may be secret in its query.
+        self.place: Final = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        self._parts = parts
+        self._headers = {"Accept": "application/json", **headers}
+        self._timeout_seconds = timeout_seconds
+        retry = retrying(schedule=schedule, clock=clock, randomness=randomness)
+        self._get = retry(self._get_once)
+
+    def get(self, params: Mapping[str, str]) -> dict[str, Any]:
+        """Return the object that the service answers."""
+        query = "&".join(filter(None, [self._parts.query, urlencode(params)]))
+        body = self._get(f"{self._parts.path or '/'}?{query}" if query else self._parts.path or "/")
+        try:
+            page = json.loads(body)
+        except (ValueError, RecursionError) as exc:
+            message = f"{self.place} did not answer with JSON: {exc}"
+            raise SourceRefused(message, fix="name the address of the cursor endpoint") from exc
+        if not isinstance(page, dict):
+            message = f"{self.place} did not answer with a JSON object"
+            raise SourceRefused(message, fix="name the address of the cursor endpoint")
+        return page
+
+    def _get_once(self, target: str) -> bytes:
+        connection = self._connection()
+        try:
+            connection.request("GET", target, headers=self._headers)
+            response = connection.getresponse()
+            body = response.read(PAGE_BYTES_MAX + 1)
+            # What was promised and did not come; asked for in parts, the library keeps silent.
+            if response.length and len(body) <= PAGE_BYTES_MAX:
+                raise IncompleteRead(body, response.length)
+        except (OSError, HTTPException) as exc:
+            message = f"{self.place} cannot be read: {str(exc) or type(exc).__name__}"
+            raise SourceUnavailable(message) from exc
+        finally:
+            connection.close()
+        self._check(response, len(body))
+        return body
+
+    def _connection(self) -> HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "http":
+            return HTTPConnection(host, port, timeout=self._timeout_seconds)
+        context = ssl.create_default_context()
+        return HTTPSConnection(host, port, timeout=self._timeout_seconds, context=context)
+
+    def _check(self, response: HTTPResponse, size: int) -> None:
+        status, said = response.status, f"{self.place} answered {response.status} {response.reason}"
+        if status == 200:
+            if size > PAGE_BYTES_MAX:
+                message = f"{self.place}: the page has more than {PAGE_BYTES_MAX} bytes"
+                raise SourceRefused(message, fix="ask for smaller pages, such as with a limit")
+            return
+        after = response.headers.get("Retry-After")
+        kind: type[SourceError] = SourceRefused
+        fix = "check the address and the token"
+        if status >= 500 or status in _PASSING:
+            kind, fix = SourceUnavailable, ""
+        elif 300 <= status < 400:
+            fix = f"use the address it moved to: {response.headers.get('Location', 'unknown')}"
+        raise kind(said, fix=fix, status=status, retry_after=after)
+
+
+def _is_usable(parts: SplitResult) -> bool:
+    try:
+        parts.port  # noqa: B018 - raises when it is no number
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username

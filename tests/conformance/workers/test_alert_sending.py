@@ -1,0 +1,100 @@
+"""Telling of alerts: at least once, under one key, in order, and never in the way."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.conformance.workers.troubles import Inbox, rule, set_errors, steps
+
+from onceward import crash
+from onceward.handle import Onceward
+from onceward.seams import ManualClock
+from onceward.testing.moving_time import MovingTime
+from onceward.workers.alert_sending import GIVE_UP_SECONDS, SEND_AGAIN_SECONDS, Sender
+from onceward.workers.alerts import LEASE_SECONDS, Alerts, Evaluator
+
+
+@pytest.fixture
+def inbox() -> Inbox:
+    return Inbox()
+
+
+@pytest.mark.parametrize("point", ["alerts.fire.after_commit", "alerts.send.after_send"])
+def test_a_crash_around_the_sending_tells_it_again_under_the_same_key(
+    ow: Onceward, ow_time: MovingTime, inbox: Inbox, point: str
+) -> None:
+    """At least once, and whoever is told can recognise the repeat."""
+    evaluator, sender = Evaluator(ow, [rule()]), Sender(ow, [rule()], send=inbox)
+    set_errors(ow, 9)
+    crash.arm(f"{point}:1:raise")
+    try:
+        with pytest.raises(crash.Crashed):
+            evaluator.tick()
+            sender.deliver()
+    finally:
+        crash.arm(None)
+    told = len(inbox.taken)
+    assert told == (0 if "fire" in point else 1)
+    ow_time.advance(seconds=LEASE_SECONDS + 10)
+    assert steps(Evaluator(ow, [rule()])) == []
+    Sender(ow, [rule()], send=inbox).deliver()
+    assert len(inbox.taken) == told + 1
+    assert len({key for _, _, key in inbox.taken}) == 1
+    (alert,) = Alerts(ow).list()
+    assert inbox.taken[0][1]["id"] == inbox.taken[0][2] == f"{alert.id}:fired"
+
+
+def test_a_webhook_that_fails_is_tried_again_later(
+    ow: Onceward, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Evaluation goes on, the log has it once, and the order of events is kept."""
+    clock = ManualClock()
+    sender = Sender(ow, [rule()], send=inbox, clock=clock)
+    evaluator = Evaluator(ow, [rule()])
+    inbox.refuses = True
+    set_errors(ow, 9)
+    evaluator.tick()
+    assert sender.deliver() == 1
+    set_errors(ow, 0)
+    assert steps(evaluator) == [("clear",)]
+    inbox.refuses = False
+    assert sender.deliver() == 1
+    clock.advance(seconds=SEND_AGAIN_SECONDS + 1)
+    assert sender.deliver() == 0
+    assert inbox.events == [("fired", "c"), ("cleared", "c")]
+    assert caplog.text.count("alert fired") == 1
+    assert "secret" not in caplog.text
+
+
+def test_what_nobody_took_for_a_day_is_left(
+    ow: Onceward, ow_time: MovingTime, inbox: Inbox
+) -> None:
+    """The outbox does not grow for ever."""
+    sender = Sender(ow, [rule()], send=inbox)
+    inbox.refuses = True
+    set_errors(ow, 9)
+    Evaluator(ow, [rule()]).tick()
+    assert sender.deliver() == 1
+    ow_time.advance(seconds=GIVE_UP_SECONDS + 10)
+    assert Sender(ow, [rule()], send=inbox).deliver() == 0
+    assert Alerts(ow).list()[0].unsent == ()
+
+
+def test_without_a_webhook_the_log_is_told(
+    ow: Onceward, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Fired is an error, cleared is news."""
+    rules = [rule(webhook=None)]
+    evaluator, sender = Evaluator(ow, rules), Sender(ow, rules, send=inbox)
+    caplog.set_level(logging.INFO, "onceward.alerts")
+    for count in (9, 0):
+        set_errors(ow, count)
+        evaluator.tick()
+        assert sender.deliver() == 0
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [
+        ("ERROR", "alert fired: errors rule: c has 9 failures in a row, more than 3"),
+        ("INFO", "alert cleared: errors rule: c is well again"),
+    ]
+    assert inbox.taken == []

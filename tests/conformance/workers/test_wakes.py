@@ -1,0 +1,207 @@
+"""Wake-ups: heard within a process and between processes; nobody is kept from ending by them."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+from tests.conformance.workers.ears import Ears
+from tests.conformance.workers.tables import add, make_leads
+
+from onceward.errors import InvalidArgument
+from onceward.handle import Onceward
+from onceward.stores import open_store
+from onceward.workers.sources import TableSource
+from onceward.workers.wakes import Wakes
+
+#: Sends, or on SQLite only commits, in another process.
+TELL = """
+import sys, onceward
+from onceward.workers.wakes import Wakes
+ow = onceward.open(sys.argv[1])
+with ow.transaction() as tx:
+    tx.execute("insert into leads (name) values ('from elsewhere')")
+wakes = Wakes(ow.store)
+wakes.send("leads")
+wakes.close()
+"""
+#: Listens and sends, and closes nothing.
+CARELESS = """
+import sys, threading, onceward
+from onceward.workers.wakes import Wakes
+wakes = Wakes(onceward.open(sys.argv[1]).store)
+heard = threading.Event()
+block = wakes.listening(lambda topic: heard.set())
+block.__enter__()
+assert heard.wait(20)
+wakes.send("leads")
+print("end")
+"""
+
+
+@pytest.fixture
+def leads(ow: Onceward) -> Onceward:
+    make_leads(ow)
+    return ow
+
+
+def test_a_hint_is_heard_at_once_in_the_same_process(ow: Onceward) -> None:
+    """Everybody who listens hears it, before `send` returns; afterwards nobody does."""
+    wakes = Wakes(ow.store)
+    first, second = Ears(), Ears()
+    with wakes.listening(first), wakes.listening(second):
+        wakes.send("leads")
+        assert first.heard.count("leads") == second.heard.count("leads") == 1
+    wakes.send("leads")
+    assert first.heard.count("leads") == 1
+    wakes.close()
+
+
+def test_a_hint_of_another_process_is_heard(leads: Onceward, ow_url: str) -> None:
+    """By name on PostgreSQL; on SQLite the commit itself is noticed."""
+    ears = Ears()
+    wakes = Wakes(leads.store)
+    with wakes.listening(ears):
+        assert ears.wait_for(None)
+        before = len(ears.heard)
+        subprocess.run([sys.executable, "-c", TELL, ow_url], check=True)
+        topic = None if leads.store.engine == "sqlite" else "leads"
+        assert ears.wait_for(topic, before + 1 if topic is None else 1)
+    wakes.close()
+
+
+def test_a_listener_that_fails_harms_nobody(ow: Onceward, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the sender nor the others notice; the log does."""
+    wakes = Wakes(ow.store)
+    ears = Ears()
+
+    def broken(_topic: str | None) -> None:
+        raise ZeroDivisionError
+
+    with wakes.listening(broken), wakes.listening(ears):
+        wakes.send("leads")
+    assert "leads" in ears.heard
+    assert "a listener failed" in caplog.text
+    wakes.close()
+
+
+@pytest.mark.parametrize("topic", ["", "x" * 201, "a\0b", 7])
+def test_a_topic_is_a_name(ow: Onceward, topic: str) -> None:
+    """What could not be sent is refused at once."""
+    with pytest.raises(InvalidArgument):
+        Wakes(ow.store).send(topic)
+
+
+def test_everybody_in_a_process_shares_the_hints_of_a_store(ow: Onceward) -> None:
+    """One connection and one thread serve them all, and are gone when nobody uses them."""
+    known = id(Wakes.of(ow.store))
+    assert id(Wakes.of(ow.store)) == known
+    ears = Ears()
+    with Wakes.of(ow.store).listening(ears), Wakes.of(ow.store).listening(ears):
+        assert ears.wait_for(None)
+        names = [each.name for each in threading.enumerate()]
+        assert names.count("onceward-wakes") == 1
+
+
+def test_hints_do_not_keep_a_store(ow_url: str) -> None:
+    """They are shared as long as their store is in use, and gone with it."""
+    store = open_store(ow_url)
+    seen = weakref.ref(store)
+    Wakes.of(store).send("leads")
+    Wakes.of(store).close()
+    store.close()
+    del store
+    gc.collect()
+    assert seen() is None
+
+
+def test_threads_end_when_nobody_listens_and_come_back(ow: Onceward) -> None:
+    """A second block hears as well as the first."""
+    wakes = Wakes(ow.store)
+    for _ in range(2):
+        ears = Ears()
+        with wakes.listening(ears):
+            assert ears.wait_for(None)
+            thread = wakes._thread
+            assert thread is not None
+        thread.join(20)
+        assert not thread.is_alive()
+    wakes.close()
+
+
+def test_a_forked_child_has_hints_of_its_own(leads: Onceward, ow_url: str) -> None:
+    """It hears and sends on its own; its parent goes on as if nothing had happened."""
+    wakes, ears = Wakes(leads.store), Ears()
+    with wakes.listening(ears):
+        assert ears.wait_for(None)
+        wakes.send("before")
+        assert ears.wait_for("before")
+        child = os.fork()
+        if child == 0:
+            _in_the_child(wakes, leads)
+        assert os.waitpid(child, 0)[1] == 0
+        topic = None
+        if leads.store.engine == "postgres":
+            assert ears.wait_for("from the child")
+            topic = "leads"
+        count = ears.heard.count(topic)
+        subprocess.run([sys.executable, "-c", TELL, ow_url], check=True)
+        assert ears.wait_for(topic, count + 1)
+    wakes.close()
+
+
+def _in_the_child(wakes: Wakes, ow: Onceward) -> None:
+    try:
+        own = Ears()
+        assert not wakes._listeners
+        with wakes.listening(own):
+            assert own.wait_for(None)
+            wakes.send("from the child")
+            assert own.wait_for("from the child")
+            add(ow, "also from the child")
+        wakes.close()
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def test_nobody_is_kept_from_ending(leads: Onceward, ow_url: str) -> None:
+    """A process that closes nothing ends when it is done, and says nothing about it."""
+    assert leads.store.engine
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CARELESS, ow_url],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("end\n", "", 0)
+
+
+def test_a_table_source_is_woken_by_its_rows(leads: Onceward, ow_url: str) -> None:
+    """From another process, within moments; not by what happens to other tables."""
+    with leads.transaction() as tx:
+        tx.execute("create table other (id integer)")
+    source, ears, others = TableSource(leads, "leads"), Ears(), Ears()
+    with source.watching(ears):
+        if leads.store.engine == "postgres":
+            assert ears.wait_for(None)  # The connection is there.
+        count = len(ears.heard)
+        with Wakes.of(leads.store).listening(others):
+            assert leads.store.engine == "postgres" or others.wait_for(None)
+            before = len(others.heard)
+            with leads.transaction() as tx:
+                tx.execute("insert into other values (1)")
+            Wakes.of(leads.store).send("other")
+            # Whoever began to listen later is told later: what is known here was known there.
+            assert others.wait_for("other")
+            assert leads.store.engine == "postgres" or others.wait_for(None, before + 1)
+        assert len(ears.heard) == count
+        subprocess.run([sys.executable, "-c", TELL, ow_url], check=True)
+        assert ears.wait_for(None, count + 1)
+        Wakes.of(leads.store).send("leads")
+        assert ears.wait_for(None, count + 2)
+    Wakes.of(leads.store).close()

@@ -1,0 +1,276 @@
+"""Workers: what consumers are promised, on both engines."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.conformance.workers.lists import ListPartitions, ListSource
+
+from onceward.handle import Onceward
+from onceward.retries import Steps
+from onceward.stores import Transaction
+from onceward.testing.moving_time import MovingTime
+from onceward.workers import App, Message, Reject, Worker
+
+
+def drain(app: App, threads: int = 2) -> Any:
+    return Worker(app, threads=threads).run(once=True)
+
+
+@pytest.fixture
+def done(ow: Onceward) -> Any:
+    """A table of effects, and how to read it."""
+    with ow.transaction() as tx:
+        tx.execute("create table done (n bigint)")
+
+    def read() -> list[int]:
+        with ow.transaction() as tx:
+            return [row[0] for row in tx.execute("select n from done order by 1")]
+
+    return read
+
+
+def add(message: Message, tx: Transaction) -> None:
+    tx.execute("insert into done values (?)", [message.data])
+
+
+def test_every_message_is_handled_once_and_in_order(ow: Onceward, done: Any) -> None:
+    """A drained cursor stands behind the last message, each effect is there once."""
+    app = App(ow)
+    app.consumer("numbers", source=ListSource(*range(250)))(add)
+    worked = drain(app)
+    assert worked.messages == 250
+    assert worked.is_clean
+    assert worked.left == ()
+    assert done() == list(range(250))
+    assert ow.cursors.show("numbers").position == "250"
+    assert drain(app).messages == 0
+    assert not ow.cursors.show("numbers").is_held
+
+
+def test_batches_are_one_commit(ow: Onceward, done: Any) -> None:
+    """A handler with `batch` gets lists, and the cursor moves once for each."""
+    app, sizes = App(ow), []
+
+    @app.consumer("numbers", source=ListSource(*range(25)), batch=10)
+    def handle(messages: list[Message], tx: Transaction) -> None:
+        sizes.append(len(messages))
+        for message in messages:
+            add(message, tx)
+
+    drain(app)
+    assert sizes == [10, 10, 5]
+    assert done() == list(range(25))
+    assert ow.cursors.show("numbers").processed_count == 25
+
+
+def test_async_handlers_are_awaited(ow: Onceward, done: Any) -> None:
+    """An `async def` handler works like any other, its transaction open around it."""
+    app = App(ow)
+
+    @app.consumer("numbers", source=ListSource(*range(30)))
+    async def handle(message: Message, tx: Transaction) -> None:
+        tx.execute("insert into done values (?)", [message.data])
+
+    drain(app)
+    assert done() == list(range(30))
+
+
+def test_a_handler_without_tx_moves_the_cursor_after_it(ow: Onceward) -> None:
+    """Effects elsewhere come first, then the checkpoint."""
+    app, seen = App(ow), []
+    app.consumer("numbers", source=ListSource(1, 2, 3))(lambda message: seen.append(message.data))
+    drain(app)
+    assert seen == [1, 2, 3]
+    assert ow.cursors.show("numbers").position == "3"
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_a_failing_message_holds_its_cursor(
+    ow: Onceward, ow_time: MovingTime, done: Any, batch: int | None
+) -> None:
+    """With order="cursor" nothing passes it until its last retry; then it is a dead letter."""
+    app, tries = App(ow), []
+
+    @app.consumer(
+        "numbers", source=ListSource(*range(6)), batch=batch, retry=Steps(seconds=(60.0, 120.0))
+    )
+    def handle(messages: Any, tx: Transaction) -> None:
+        for message in messages if isinstance(messages, list) else [messages]:
+            add(message, tx)
+            if message.data == 3:
+                tries.append(message.attempt)
+                raise ValueError(message.data)
+
+    assert drain(app).left == ("numbers",)
+    assert done() == [0, 1, 2]
+    assert ow.cursors.show("numbers").error_count == 1
+    before = len(tries)
+    drain(app)
+    assert len(tries) == before, "not before its time"
+    ow_time.advance(seconds=60.001)
+    drain(app)
+    ow_time.advance(seconds=119)
+    drain(app)
+    assert done() == [0, 1, 2]
+    ow_time.advance(seconds=1.001)
+    drain(app)
+    assert done() == [0, 1, 2, 4, 5]
+    assert tries[-3:] == [1, 2, 3] if batch is None else tries[-2:] == [2, 3]
+    (letter,) = ow.dead.list()
+    assert (letter.position, letter.attempts, letter.error_type) == ("4", 3, "ValueError")
+
+
+def test_a_failing_key_parks_what_comes_behind_it(ow: Onceward, ow_time: MovingTime) -> None:
+    """With order="key" other keys go on, and those of its key keep their order."""
+    app, seen, broken = App(ow), [], [True]
+    values = [{"k": "a", "n": 1}, {"k": "b", "n": 2}, {"k": "a", "n": 3}, {"k": "b", "n": 4}]
+    source = ListSource(*values)
+
+    @app.consumer("numbers", source=source, order="key", key=lambda data: data["k"])
+    def handle(message: Message) -> None:
+        if broken[0] and message.data["n"] == 1:
+            raise ValueError(message.data)
+        seen.append((message.data["n"], message.attempt))
+
+    drain(app)
+    assert seen == [(2, 1), (4, 1)]
+    broken[0] = False
+    source.values.append({"k": "a", "n": 5})
+    drain(app)
+    assert seen == [(2, 1), (4, 1)]
+    ow_time.advance(seconds=60.001)
+    drain(app)
+    assert seen[2:] == [(1, 2), (3, 1), (5, 1)]
+    assert ow.retries.parked.next_seconds("numbers") is None
+
+
+def test_order_none_parks_a_message_alone(ow: Onceward, ow_time: MovingTime) -> None:
+    """Nothing waits for it."""
+    app, seen = App(ow), []
+
+    @app.consumer("numbers", source=ListSource(1, 2, 3), order="none")
+    def handle(message: Message) -> None:
+        if message.data == 2 and message.attempt == 1:
+            raise ValueError(message.data)
+        seen.append(message.data)
+
+    drain(app)
+    assert seen == [1, 3]
+    ow_time.advance(seconds=60.001)
+    drain(app)
+    assert seen == [1, 3, 2]
+
+
+@pytest.mark.parametrize("batch", [None, 10])
+def test_h21_what_cannot_be_read_is_a_dead_letter_with_its_bytes(
+    ow: Onceward, done: Any, batch: int | None
+) -> None:
+    """Poison does not stop the cursor; its bytes are kept as they came."""
+    app = App(ow)
+
+    @app.consumer("numbers", source=ListSource(1, b"\xff{", 2), batch=batch)
+    def handle(messages: Any, tx: Transaction) -> None:
+        for message in messages if isinstance(messages, list) else [messages]:
+            add(message, tx)
+
+    drain(app)
+    assert done() == [1, 2]
+    (letter,) = ow.dead.list()
+    assert ow.dead.show(letter.id).raw == b"\xff{"
+
+
+def test_a_rejected_message_is_dead_at_once(ow: Onceward, done: Any) -> None:
+    """A handler that says Reject is not asked again, and leaves no effect."""
+    app = App(ow)
+
+    @app.consumer("numbers", source=ListSource(1, 2, 3))
+    def handle(message: Message, tx: Transaction) -> None:
+        add(message, tx)
+        if message.data == 2:
+            raise Reject(message.data)
+
+    drain(app)
+    assert done() == [1, 3]
+    assert [letter.error_message for letter in ow.dead.list()] == ["2"]
+
+
+def test_a_redriven_message_succeeds_once(ow: Onceward, done: Any) -> None:
+    """Redriving puts it back where the worker finds it."""
+    app, broken = App(ow), [True]
+
+    @app.consumer("numbers", source=ListSource(1, 2, 3), retry=Steps(seconds=()))
+    def handle(message: Message, tx: Transaction) -> None:
+        add(message, tx)
+        if broken[0] and message.data == 2:
+            raise ValueError(message.data)
+
+    drain(app)
+    assert done() == [1, 3]
+    broken[0] = False
+    (letter,) = ow.dead.list()
+    ow.dead.redrive(letter.id, actor="me")
+    drain(app)
+    drain(app)
+    assert done() == [1, 2, 3]
+
+
+def test_partitions_have_cursors_of_their_own(ow: Onceward, done: Any) -> None:
+    """Each is found, worked through, and let go."""
+    app = App(ow)
+    source = ListPartitions(a=[1, 2], b=[3], c=[])
+    app.consumer("niche_{id}", source=source)(add)
+    drain(app)
+    assert done() == [1, 2, 3]
+    source.lists["c"].append(4)
+    source.lists["d"] = [5]
+    drain(app)
+    assert done() == [1, 2, 3, 4, 5]
+    assert {each.name for each in ow.cursors.list("niche_*")} == {f"niche_{c}" for c in "abcd"}
+
+
+def test_limits_hold_over_all_threads(ow: Onceward) -> None:
+    """No more partitions of a consumer, or of one group, are at work than it allows."""
+    app = App(ow)
+    at_work: list[str] = []
+    most: dict[str, int] = {"all": 0, "odd": 0}
+    mutex = threading.Lock()
+    source = ListPartitions(**{f"p{n}": list[object]((1, 2, 3)) for n in range(6)})
+
+    @app.consumer(
+        "niche_{id}",
+        source=source,
+        max_in_flight=2,
+        max_in_flight_per_group=lambda group: 1 if group == "odd" else 2,
+        group=lambda key: "odd" if int(key[1:]) % 2 else "even",
+        poll_seconds=0.02,
+    )
+    def handle(message: Message) -> None:
+        assert message.partition is not None
+        with mutex:
+            at_work.append(message.partition)
+            most["all"] = max(most["all"], len(set(at_work)))
+            odd = {each for each in at_work if int(each[1:]) % 2}
+            most["odd"] = max(most["odd"], len(odd))
+        threading.Event().wait(0.01)
+        with mutex:
+            at_work.remove(message.partition)
+
+    worked = drain(app, threads=6)
+    assert worked.messages == 18
+    assert most == {"all": 2, "odd": 1}
+
+
+def test_a_paused_cursor_is_left_alone(ow: Onceward, done: Any) -> None:
+    """Until somebody resumes it."""
+    app = App(ow)
+    app.consumer("numbers", source=ListSource(1, 2))(add)
+    ow.cursors.acquire("numbers").release()  # type: ignore[union-attr]
+    ow.cursors.pause("numbers")
+    assert drain(app).left == ("numbers",)
+    assert done() == []
+    ow.cursors.resume("numbers")
+    drain(app)
+    assert done() == [1, 2]

@@ -1,0 +1,67 @@
+"""Trouble on demand, and somebody who is told of it, for tests of alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from onceward.handle import Onceward
+from onceward.workers.alert_models import Kind, Rule
+from onceward.workers.alerts import Evaluator
+
+HOOK = "https://hook.test/secret"
+
+
+def rule(kind: Kind = "errors", **changed: Any) -> Rule:
+    fields: dict[str, Any] = {
+        "name": f"{kind} rule",
+        "kind": kind,
+        "cursor": "*",
+        "threshold": 3.0,
+        "for_seconds": 0.0,
+        "clear": 1.0,
+        "window_seconds": 600.0 if kind in ("steals", "dead") else 0.0,
+        "webhook": HOOK,
+    }
+    return Rule(**{**fields, **changed})
+
+
+def set_errors(ow: Onceward, count: int, cursor: str = "c") -> None:
+    if not ow.cursors.list(cursor):
+        ow.cursors.acquire(cursor, "w")
+    with ow.transaction() as tx:
+        tx.execute(
+            "update cursor_positions set error_count = ? where cursor_name = ?", [count, cursor]
+        )
+
+
+def set_lag(ow: Onceward, messages: int | None, seconds: float | None, cursor: str = "c") -> None:
+    ow.cursors.acquire(cursor, "w")
+    row = {"cursor": cursor, "messages": messages, "seconds": seconds, "processed": 0}
+    rows = orjson.dumps([row]).decode()
+    ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
+
+
+class Inbox:
+    """Somebody's webhook."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, Mapping[str, object], str]] = []
+        self.refuses = False
+
+    def __call__(self, url: str, body: Mapping[str, object], key: str) -> None:
+        if self.refuses:
+            raise ConnectionError
+        self.taken.append((url, body, key))
+
+    @property
+    def events(self) -> list[tuple[object, object]]:
+        return [(body["event"], body["cursor"]) for _, body, _ in self.taken]
+
+
+def steps(evaluator: Evaluator) -> list[tuple[str, ...]]:
+    changes = evaluator.tick()
+    assert changes is not None
+    return [change.steps for change in changes]

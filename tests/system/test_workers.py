@@ -1,0 +1,237 @@
+"""Worker processes as people run them: frozen, slow, stopped, killed, and with wrong clocks."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.testing.zombie import zombie
+from tests.system.lease_worker import false_time
+
+PATIENCE_SECONDS = 30.0
+LEASE_SECONDS = 0.5
+
+
+@pytest.fixture
+def real(ow_url: str) -> Iterator[Onceward]:
+    """A store with the machine's own clock and a table for effects."""
+    with open_handle(ow_url) as handle:
+        with handle.transaction() as tx:
+            tx.execute("create table effects (n bigint, pid bigint)")
+            tx.execute("create table shared (n bigint)")
+            tx.execute("insert into shared values (0)")
+        yield handle
+
+
+class Started:
+    """A `work` command, and what it tells."""
+
+    def __init__(self, url: str, place: Path, *options: str, **environment: str) -> None:
+        command = [sys.executable, "-m", "onceward", "work", "tests.system.worker_app:app"]
+        self.place = place
+        self.process = subprocess.Popen(
+            [*command, *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "WORKER_APP_STORE": url,
+                "WORKER_APP_PLACE": str(place),
+                "WORKER_APP_LEASE": str(LEASE_SECONDS),
+                **environment,
+            },
+        )
+        self.pid = self.process.pid
+
+    def began(self, number: int) -> list[int]:
+        told = self.place / f"began-{number}"
+        return [int(line) for line in told.read_text().split()] if told.exists() else []
+
+    def go(self, *numbers: int) -> None:
+        for number in numbers:
+            (self.place / f"go-{number}").touch()
+
+
+@contextmanager
+def started(url: str, place: Path, *options: str, **environment: str) -> Iterator[Started]:
+    worker = Started(url, place, *options, **environment)
+    try:
+        yield worker
+    finally:
+        worker.process.kill()
+        worker.process.wait()
+        assert worker.process.stderr is not None
+        worker.process.stderr.close()
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def effects(ow: Onceward) -> list[tuple[int, int]]:
+    with ow.transaction() as tx:
+        return [(row[0], row[1]) for row in tx.execute("select n, pid from effects order by 1, 2")]
+
+
+def position(ow: Onceward) -> str | None:
+    found = ow.cursors.list("slow")
+    return found[0].position if found else None
+
+
+@pytest.mark.parametrize("writes_first", [False, True])
+def test_a_worker_frozen_for_three_leases_leaves_no_trace(
+    real: Onceward, ow_url: str, tmp_path: Path, writes_first: bool
+) -> None:
+    """Nothing that it did or does is ever seen, and nobody waits for the locks it took."""
+    if writes_first and real.store.engine == "sqlite":
+        # There it holds the file's only write lock: nobody can take over, and it just goes on.
+        _frozen_inside_sqlite(real, ow_url, tmp_path)
+        return
+    environment = {"WORKER_APP_WRITES_FIRST": "1"} if writes_first else {}
+    with started(ow_url, tmp_path, **environment) as frozen:
+        until(lambda: frozen.began(1))
+        with zombie(frozen):
+            time.sleep(3 * LEASE_SECONDS)
+            with started(ow_url, tmp_path, **environment) as heir:
+                until(lambda: len(heir.began(1)) == 2)
+                heir.go(1, 2, 3)
+                until(lambda: position(real) == "3")
+                assert [n for n, _ in effects(real)] == [1, 2, 3]
+        # Awake, it finishes its handler, is refused, and finds the cursor at the end.
+        time.sleep(2 * LEASE_SECONDS)
+        assert effects(real) == [(n, heir.pid) for n in (1, 2, 3)]
+        frozen.process.send_signal(signal.SIGTERM)
+        assert frozen.process.wait(PATIENCE_SECONDS) == 0
+    assert effects(real) == [(n, heir.pid) for n in (1, 2, 3)]
+
+
+def _frozen_inside_sqlite(real: Onceward, ow_url: str, tmp_path: Path) -> None:
+    with started(ow_url, tmp_path, WORKER_APP_WRITES_FIRST="1") as frozen:
+        until(lambda: frozen.began(1))
+        with zombie(frozen):
+            time.sleep(3 * LEASE_SECONDS)
+        frozen.go(1, 2, 3)
+        until(lambda: position(real) == "3")
+    assert [n for n, _ in effects(real)] == [1, 2, 3]
+
+
+def test_a_handler_longer_than_five_leases_is_not_run_twice(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """Its heartbeat keeps the lease while others ask for it."""
+    with started(ow_url, tmp_path) as one, started(ow_url, tmp_path):
+        until(lambda: one.began(1))
+        time.sleep(5 * LEASE_SECONDS)
+        assert len(one.began(1)) == 1
+        one.go(1, 2, 3)
+        until(lambda: position(real) == "3")
+        assert [len(one.began(n)) for n in (1, 2, 3)] == [1, 1, 1]
+    assert real.cursors.show("slow").steal_count == 0
+
+
+def test_a_stopped_worker_finishes_and_gives_its_lease_back(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """SIGTERM lets the running handler end; the next message is not begun; nobody has to wait."""
+    with started(ow_url, tmp_path) as worker:
+        until(lambda: worker.began(1))
+        worker.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        assert worker.process.poll() is None
+        worker.go(1, 2)
+        assert worker.process.wait(PATIENCE_SECONDS) == 0
+        assert position(real) == "1"
+        assert not worker.began(2)
+        assert real.cursors.show("slow").lease_owner is None
+
+
+def test_a_handler_that_does_not_end_is_left_behind(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """After --stop-seconds the lease is given back, the work undone, and the exit code tells."""
+    with started(ow_url, tmp_path, "--stop-seconds", "0.2") as worker:
+        until(lambda: worker.began(1))
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(PATIENCE_SECONDS) == 1
+    assert effects(real) == []
+    assert real.cursors.show("slow").lease_owner is None
+
+
+def test_h16_workers_whose_clocks_are_hours_apart_change_nothing(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """One process an hour ahead, one an hour behind: no lease is taken that still holds."""
+    ahead, behind = false_time(3600), false_time(-3600)
+    assert ahead, "libfaketime is not installed"
+    with (
+        started(ow_url, tmp_path, WORKER_APP_MESSAGES="40", **ahead) as one,
+        started(ow_url, tmp_path, WORKER_APP_MESSAGES="40", **behind),
+    ):
+        until(lambda: one.began(1))
+        time.sleep(3 * LEASE_SECONDS)
+        one.go(*range(1, 41))
+        until(lambda: position(real) == "40")
+        assert [len(one.began(n)) for n in range(1, 41)] == [1] * 40
+    assert [n for n, _ in effects(real)] == list(range(1, 41))
+    assert real.cursors.show("slow").steal_count == 0
+
+
+def test_processes_of_a_fleet_are_started_again(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """Whoever is killed is replaced; one signal to the parent ends all of them."""
+    with started(ow_url, tmp_path, "--processes", "2") as fleet:
+        until(lambda: fleet.began(1))
+        os.kill(fleet.began(1)[0], signal.SIGKILL)
+        until(lambda: len(fleet.began(1)) == 2)
+        os.kill(fleet.began(1)[1], signal.SIGKILL)
+        until(lambda: len(fleet.began(1)) == 3)
+        fleet.go(1, 2, 3)
+        until(lambda: position(real) == "3")
+        fleet.process.send_signal(signal.SIGTERM)
+        assert fleet.process.wait(PATIENCE_SECONDS) == 0
+    assert [n for n, _ in effects(real)] == [1, 2, 3]
+    assert real.cursors.show("slow").steal_count == 2
+
+
+@pytest.mark.parametrize("batch", ["0", "3"])
+def test_h21_a_message_that_kills_its_workers_ends_as_a_dead_letter(
+    real: Onceward, ow_url: str, tmp_path: Path, batch: str
+) -> None:
+    """Nobody is left to say that it failed; the cursor goes on after its last attempt."""
+    environment = {"WORKER_APP_DEADLY": "2", "WORKER_APP_BATCH": batch, "WORKER_APP_LEASE": "0.1"}
+    with started(ow_url, tmp_path, "--processes", "2", **environment):
+        until(lambda: real.dead.list(cursor="deadly"))
+        until(lambda: real.cursors.show("deadly").position == "3")
+    (letter,) = real.dead.list(cursor="deadly")
+    assert (letter.position, letter.attempts, letter.error_type) == ("2", 2, "WorkerDied")
+    assert [n for n, _ in effects(real)] == [1, 3]
+
+
+def test_orphans_end(real: Onceward, ow_url: str, tmp_path: Path) -> None:
+    """The children of a parent that was killed finish what they do, and stop."""
+    with started(ow_url, tmp_path, "--processes", "2") as fleet:
+        until(lambda: fleet.began(1))
+        fleet.process.kill()
+        fleet.process.wait()
+        fleet.go(1, 2, 3)
+        until(lambda: not _is_alive(fleet.began(1)[0]))
+    until(lambda: real.cursors.show("slow").lease_owner is None)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

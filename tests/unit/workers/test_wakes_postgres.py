@@ -1,0 +1,159 @@
+"""Wake-ups on PostgreSQL: few, cheap, outside of transactions, and back after the server was."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from tests.conformance.workers.ears import Ears
+
+from onceward.handle import Onceward
+from onceward.stores import open_store
+from onceward.testing.postgres import PostgresServer
+from onceward.workers import notify
+from onceward.workers.wakes import Wakes
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that may be killed."""
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.close()
+
+
+def backends(url: str) -> int:
+    """Return how many connections there are beside the one that asks."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid() and backend_type = 'client backend'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_many_hints_are_few_notifications(pg: Onceward, pg_url: str) -> None:
+    """Sent as fast as one can for a second: twenty or so arrive, the last one among them."""
+    wakes = Wakes(pg.store)
+    with psycopg.connect(pg_url, autocommit=True) as listener:
+        listener.execute(f"listen {notify.CHANNEL}")
+        sent, began = 0, time.monotonic()
+        while time.monotonic() - began < 1:
+            wakes.send("leads")
+            sent += 1
+        last = time.monotonic()
+        heard = [said.payload for said in listener.notifies(timeout=1)]
+        assert sent > 1000
+        assert 2 <= len(heard) <= 1.2 * (last - began) / notify.SEND_SECONDS_MIN
+        assert set(heard) == {"leads"}
+        wakes.send("leads")
+        (once,) = [said.payload for said in listener.notifies(timeout=5, stop_after=1)]
+        assert once == "leads"
+    wakes.close()
+
+
+def test_a_hint_is_not_part_of_the_transaction_that_sends_it(pg: Onceward, pg_url: str) -> None:
+    """It arrives while the transaction is open, and although it is rolled back."""
+    wakes = Wakes(pg.store)
+    with psycopg.connect(pg_url, autocommit=True) as listener:
+        listener.execute(f"listen {notify.CHANNEL}")
+        with pytest.raises(ZeroDivisionError), pg.transaction() as tx:
+            tx.execute("create table leads (id int)")
+            wakes.send("leads")
+            assert [said.payload for said in listener.notifies(timeout=5, stop_after=1)]
+            raise ZeroDivisionError
+    wakes.close()
+
+
+def test_a_process_does_not_hear_itself_twice(pg: Onceward) -> None:
+    """What was told within the process is not told again when it comes back from the server."""
+    wakes, other, ears, passing = Wakes(pg.store), Wakes(pg.store), Ears(), Ears()
+    with wakes.listening(ears), other.listening(passing):
+        assert ears.wait_for(None)
+        assert passing.wait_for(None)
+        wakes.send("own")
+        assert passing.wait_for("own")  # It has come back from the server by now.
+        other.send("other")
+        assert ears.wait_for("other")
+    assert (ears.heard.count("own"), ears.heard.count("other")) == (1, 1)
+    wakes.close()
+    other.close()
+
+
+def test_what_waits_has_a_limit(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics beyond it are dropped; nobody is made to wait, and nothing grows."""
+    monkeypatch.setattr(notify, "TOPICS_MAX", 10)
+    wakes = Wakes(pg.store)
+    mouth = wakes._mouth
+    assert isinstance(mouth, notify.Notifier)
+    with mouth._changed:  # The thread that sends cannot take any.
+        for number in range(100):
+            wakes.send(f"topic {number}")
+        assert len(mouth._waiting) == 10
+    wakes.close()
+
+
+def test_connections_are_given_back(
+    pg: Onceward, pg_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When nobody listens, and when nothing was sent for a while."""
+    monkeypatch.setattr(notify, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(notify, "WAIT_SECONDS", 0.05)
+    before = backends(pg_url)
+    wakes, ears = Wakes(pg.store), Ears()
+    mouth = wakes._mouth
+    assert isinstance(mouth, notify.Notifier)
+    with wakes.listening(ears):
+        assert ears.wait_for(None)
+        wakes.send("leads")
+        assert backends(pg_url) > before
+        threads = [wakes._thread, mouth._thread]
+    for thread in threads:
+        assert thread is not None
+        thread.join(20)
+        assert not thread.is_alive()
+    deadline = time.monotonic() + 20
+    while backends(pg_url) > before:
+        assert time.monotonic() < deadline
+    wakes.send("leads")  # And it begins again.
+    wakes.close()
+
+
+def test_listening_survives_a_server_that_is_killed(own_server: PostgresServer) -> None:
+    """After every return of the server everything may have changed, and what is sent is heard."""
+    store = open_store(own_server.new_database("work"))
+    other = open_store(own_server.database("work"))
+    wakes, sender, ears = Wakes(store), Wakes(other), Ears()
+    with wakes.listening(ears):
+        assert ears.wait_for(None)
+        for number in (1, 2, 3):
+            sender.send(f"before {number}")
+            assert ears.wait_for(f"before {number}")
+            own_server.kill()
+            sender.send(f"while away {number}")  # Nobody waits for a server that is away.
+            own_server.start()
+            assert ears.wait_for(None, number + 1)
+            sender.send(f"after {number}")
+            assert ears.wait_for(f"after {number}")
+        wakes.send("own")
+        assert ears.wait_for("own")
+    for each in (wakes, sender):
+        each.close()
+    store.close()
+    other.close()
+
+
+def test_listening_begins_before_the_server_does(own_server: PostgresServer) -> None:
+    """A worker that was started first hears as soon as there is something to hear."""
+    store = open_store(own_server.new_database("work"))
+    own_server.kill()
+    wakes, ears = Wakes(store), Ears()
+    with wakes.listening(ears):
+        time.sleep(0.3)
+        assert ears.heard == []
+        own_server.start()
+        assert ears.wait_for(None)
+    wakes.close()
+    store.close()
