@@ -67,7 +67,7 @@ def test_a_worker_that_names_itself_by_default_is_host_process_and_chance(ow: On
     assert lease is not None
     host, pid, chance = lease.worker.rsplit("/", 2)
     assert (host, int(pid), len(chance)) == (socket.gethostname(), os.getpid(), 8)
-    assert Cursors(ow.store).worker != lease.worker
+    assert Cursors(ow.store, follow=ow.retries.follow).worker != lease.worker
 
 
 def test_a_lease_lasts_up_to_its_limit_and_no_longer(ow: Onceward, ow_time: MovingTime) -> None:

@@ -64,10 +64,11 @@ def test_a_replay_writes_nothing(ow: Onceward, monkeypatch: pytest.MonkeyPatch) 
     ow.outcomes.doubt(granted(ow, "doubt"), ValueError("who knows"))
     granted(ow, "running")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_named: object) -> None:
         pytest.fail("this writes")
 
     monkeypatch.setattr(ow.store, "write_apart", refuse)
+    monkeypatch.setattr(ow.store, "write_query", refuse)
     monkeypatch.setattr(ow.store, "write", refuse)
     answers = [claim(ow, key, owner="w2") for key in ("done", "failed", "doubt", "running")]
     assert [type(answer) for answer in answers] == [Replay, Failed, Ambiguous, InFlight]

@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import KeyAmbiguous, RecordedFailure, Retryable, WriterHeld
+from onceward.errors import (
+    KeyAmbiguous,
+    RecordedFailure,
+    Retryable,
+    StoreUnavailable,
+    WriterHeld,
+)
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
+from onceward.outcomes.claims import Claims
 from onceward.testing.moving_time import MovingTime
 
 
@@ -143,12 +150,12 @@ def test_a_task_cancelled_while_it_claims_frees_the_key(
 ) -> None:
     """The function has not begun, so nothing is in doubt, and the next caller runs it."""
     asking, go_on = threading.Event(), threading.Event()
-    write_apart = ow.store.write_apart
+    write_query = ow.store.write_query
 
-    def slow(operation: Any) -> Any:
+    def slow(name: str, /, **params: Any) -> Any:
         asking.set()
         assert go_on.wait(20)
-        return write_apart(operation)
+        return write_query(name, **params)
 
     @ow.once()
     async def charge(order: int) -> object:
@@ -156,14 +163,72 @@ def test_a_task_cancelled_while_it_claims_frees_the_key(
 
     async def main() -> None:
         task = asyncio.create_task(charge(1))
-        await asyncio.to_thread(asking.wait)
+        assert await asyncio.to_thread(asking.wait, 20)
         task.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    monkeypatch.setattr(ow.store, "write_apart", slow)
+    monkeypatch.setattr(ow.store, "write_query", slow)
     asyncio.run(main())
     assert shop.charged == []
     assert only(ow) is OutcomeState.FREE
     assert asyncio.run(charge(1)) == {"order": 1, "amount": 10, "number": 1}
+
+
+def test_a_loop_that_ends_while_it_claims_frees_the_key(
+    ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then every task is cancelled, whatever it waits for; the claim is undone all the same."""
+    asking, go_on = threading.Event(), threading.Event()
+    grant = Claims.grant
+
+    def slow(*args: Any) -> Any:
+        asking.set()
+        assert go_on.wait(20)
+        return grant(*args)
+
+    @ow.once()
+    async def charge(order: int) -> object:
+        return shop.charge(order)
+
+    async def main() -> asyncio.Task[object]:
+        task = asyncio.create_task(charge(1))
+        await asyncio.to_thread(asking.wait)
+        # When the loop has cancelled everything, and not before.
+        task.get_loop().call_soon(task.get_loop().call_soon, go_on.set)
+        return task
+
+    monkeypatch.setattr(Claims, "grant", slow)
+    assert asyncio.run(main()).cancelled()
+    assert shop.charged == []
+    assert only(ow) is OutcomeState.FREE
+    assert asyncio.run(charge(1)) == {"order": 1, "amount": 10, "number": 1}
+
+
+def test_a_task_cancelled_while_the_store_is_down_is_cancelled(
+    ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went wrong meanwhile is nobody's any more."""
+
+    @ow.once()
+    async def charge(order: int) -> object:
+        return shop.charge(order)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(charge(1))
+
+        def down(*_: Any) -> None:
+            asyncio.run_coroutine_threadsafe(cancel(), loop).result()
+            raise StoreUnavailable
+
+        async def cancel() -> None:
+            task.cancel()
+
+        monkeypatch.setattr(Claims, "grant", down)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert shop.charged == []

@@ -1,6 +1,5 @@
 """@once and its store: inside other transactions, and while the store is away."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,19 +84,19 @@ def test_a_result_is_recorded_when_the_store_is_back(
 ) -> None:
     """The work is over and its result is known: that is worth insisting on for a while."""
     charge = ow.once()(shop.charge)
-    write_apart = ow.store.write_apart
+    write_query = ow.store.write_query
     answers: list[object] = []
 
-    def unreliable(operation: Callable[[Any], Any]) -> Any:
-        answers.append(operation)
+    def unreliable(name: str, /, **params: Any) -> Any:
+        answers.append(name)
         if len(answers) == 2:
             raise StoreUnavailable
-        result = write_apart(operation)
+        result = write_query(name, **params)
         if len(answers) == 3:
             raise OutcomeUnknown  # Committed, and the answer was lost.
         return result
 
-    monkeypatch.setattr(ow.store, "write_apart", unreliable)
+    monkeypatch.setattr(ow.store, "write_query", unreliable)
     assert charge(1) == charge(1)
     assert (len(answers), shop.charged) == (4, [1])
 
@@ -107,16 +106,16 @@ def test_a_result_that_cannot_be_recorded_is_unknown(
 ) -> None:
     """It happened, and nobody but the caller knows; so it says."""
     charge = ow.once(lease_seconds=0.1)(shop.charge)
-    write_apart = ow.store.write_apart
+    write_query = ow.store.write_query
     answers: list[object] = []
 
-    def broken(operation: Callable[[Any], Any]) -> Any:
-        answers.append(operation)
+    def broken(name: str, /, **params: Any) -> Any:
+        answers.append(name)
         if len(answers) > 1:
             raise StoreUnavailable
-        return write_apart(operation)
+        return write_query(name, **params)
 
-    monkeypatch.setattr(ow.store, "write_apart", broken)
+    monkeypatch.setattr(ow.store, "write_query", broken)
     with pytest.raises(OutcomeUnknown, match="ran, and could not be recorded"):
         charge(1)
     assert shop.charged == [1]
@@ -127,17 +126,17 @@ def test_a_claim_whose_answer_was_lost_is_asked_for_again(
 ) -> None:
     """The same owner is granted it again, so nothing is left behind that nobody runs."""
     charge = ow.once()(shop.charge)
-    write_apart = ow.store.write_apart
+    write_query = ow.store.write_query
     answers: list[object] = []
 
-    def unreliable(operation: Callable[[Any], Any]) -> Any:
-        result = write_apart(operation)
+    def unreliable(name: str, /, **params: Any) -> Any:
+        result = write_query(name, **params)
         answers.append(result)
         if len(answers) == 1:
             raise OutcomeUnknown
         return result
 
-    monkeypatch.setattr(ow.store, "write_apart", unreliable)
+    monkeypatch.setattr(ow.store, "write_query", unreliable)
     charge(1)
     (found,) = ow.outcomes.list()
     assert (found.state, found.fence) == (OutcomeState.DONE, 2)

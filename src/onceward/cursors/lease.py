@@ -1,7 +1,8 @@
 """Lease: the right of one worker to move one cursor, until it runs out or somebody takes it.
 
 Every statement names owner and epoch, so that a handle that is no longer the holder's changes
-nothing, whatever its process believes. Knows neither sources nor handlers.
+nothing, whatever its process believes. A handle that does not know its position stops by itself.
+Knows neither sources nor handlers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from onceward.cursors.models import (
 )
 from onceward.errors import InvalidArgument, LeaseLost
 from onceward.stores import Row, Store, Transaction
+from onceward.stores.commit import is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,11 +57,13 @@ class Lease:
         self.position = position
         #: How long it lasts from each renewal or checkpoint on.
         self.lease_seconds = lease_seconds
-        #: Set once it is known that somebody else holds the cursor, or moved it.
+        #: Set once it is known that somebody else holds the cursor, or moved it, or that nobody
+        #: knows whether our own last checkpoint did.
         self.lost = threading.Event()
         #: Set by `release`, whatever became of it.
         self.is_released = False
         self._current_epoch: int | None = None
+        self._is_in_doubt = False
         self._on_lost: list[Callable[[], None]] = []
         self._mutex = threading.Lock()
 
@@ -73,6 +77,7 @@ class Lease:
 
     def renew(self) -> Renewal:
         """Extend it, in a commit of its own; LeaseLost when it is not ours any more."""
+        self._check_doubt()
         rows = self._write("cursor_renew", seconds=self.lease_seconds)
         crash_point("cursor.renew.after_commit")
         return Renewal.PAUSED if rows[0][0] else Renewal.RENEWED
@@ -82,6 +87,9 @@ class Lease:
 
         Inside `tx` it is the last statement: when the lease is lost, leaving the block raises
         LeaseLost and nothing of the transaction stays. `count` messages are counted as processed.
+
+        OutcomeUnknown means that nobody knows where the cursor is. This handle is of no use then:
+        acquire the cursor again, and look.
         """
         if count < 0:
             message = f"count: must not be negative, was {count}"
@@ -92,10 +100,9 @@ class Lease:
             "seconds": self.lease_seconds,
         }
         if tx is None:
-            self._write("cursor_checkpoint", **params)
-            self.position = position
-            crash_point("cursor.checkpoint.after_commit")
+            self._checkpoint_alone(position, params)
             return
+        self._check_doubt(tx)
 
         def moved() -> None:
             self.position = position
@@ -106,6 +113,18 @@ class Lease:
             return moved  # Only once it is durable: a handle that is ahead would skip a message.
 
         tx.query_last("cursor_checkpoint", check, **self.fence, **params)
+        tx.on_unknown(self._doubt)
+
+    def _checkpoint_alone(self, position: str, params: dict[str, object]) -> None:
+        self._check_doubt()
+        try:
+            self._write("cursor_checkpoint", **params)
+            self.position = position
+        except BaseException as exc:
+            if is_unknown(exc):
+                self._doubt()
+            raise
+        crash_point("cursor.checkpoint.after_commit")
 
     def guard(self, tx: Transaction) -> None:
         """Let a transaction happen only while the lease is ours; nobody takes it before the end.
@@ -113,6 +132,7 @@ class Lease:
         On PostgreSQL from now on. On SQLite from the transaction's first write on, which takes
         the write lock: slow work before it blocks nobody.
         """
+        self._check_doubt(tx)
         self.watch(tx)
 
         def check() -> None:
@@ -128,6 +148,16 @@ class Lease:
             tx.on_first_write(check)
         check()
 
+    def mark(self, tx: Transaction) -> None:
+        """Watch a transaction, and let whoever takes the lease over end it in the database.
+
+        On PostgreSQL a client that is frozen in it would keep its locks for ever. On SQLite nobody
+        can take over before it ends.
+        """
+        self.watch(tx)
+        if not tx.is_writing:
+            tx.query_first("cursor_mark", name=self.name)
+
     def watch(self, tx: Transaction) -> None:
         """Let the next write of a transaction raise LeaseLost once a heartbeat found it lost."""
         tx.before_every_write(self.check)
@@ -135,7 +165,8 @@ class Lease:
     def check(self) -> None:
         """Raise LeaseLost if the lease is known to be lost; asks nobody."""
         if self.lost.is_set():
-            raise LeaseLost(self.name, self.epoch, self._current_epoch)
+            is_in_doubt = self._is_in_doubt
+            raise LeaseLost(self.name, self.epoch, self._current_epoch, is_in_doubt=is_in_doubt)
 
     def hold(self, heartbeat_seconds: float | None = None) -> AbstractContextManager[None]:
         """Renew it in the background while the block runs, a third of the lease apart.
@@ -146,6 +177,7 @@ class Lease:
 
     def fail(self) -> int:
         """Count a failure, once the transaction is rolled back; return how many in a row."""
+        self._check_doubt()
         return int(self._write("cursor_fail")[0][0])
 
     def release(self) -> None:
@@ -174,6 +206,14 @@ class Lease:
         """Return what every statement of the holder names."""
         return {"name": self.name, "worker": self.worker, "epoch": self.epoch}
 
+    def _check_doubt(self, tx: Transaction | None = None) -> None:
+        """Raise LeaseLost if nobody knows the position; of any other loss the store knows best."""
+        if not self._is_in_doubt:
+            return
+        if tx is not None:
+            tx.doom()  # A handler that swallows this must not commit what it did.
+        self.check()
+
     def _write(self, query: str, **params: object) -> list[Row]:
         """Run a statement in a commit of its own; one that finds no row is an error."""
 
@@ -200,6 +240,11 @@ class Lease:
         """Return the error for a statement that found no row; `shown` is the cursor as it is."""
         self._note_loss(state_of(shown[0]).epoch if shown else None)
         return LeaseLost(self.name, self.epoch, self._current_epoch)
+
+    def _doubt(self) -> None:
+        """Stop: the last checkpoint may or may not be stored, so `position` may be behind."""
+        self._is_in_doubt = True
+        self._note_loss(self.epoch)
 
     def _note_loss(self, current_epoch: int | None) -> None:
         self._current_epoch = current_epoch

@@ -98,18 +98,16 @@ class Claims:
     def grant(self, wanted: Wanted, lease_seconds: float, on_crash: OnCrash) -> Fresh | None:
         """Let the insert decide; None when somebody was quicker."""
         _check_positive("lease_seconds", lease_seconds)
-
-        def operation(tx: Transaction) -> list[Row]:
-            granted = tx.query(
-                "outcome_claim",
-                **wanted._asdict(),
-                on_crash=on_crash,
-                lease_seconds=lease_seconds,
-            )
-            crash_point("outcome.claim.before_commit")
-            return granted
-
-        granted = self.store.write_apart(operation)
+        crash_point("outcome.claim.before_commit")
+        granted = self.store.write_query(
+            "outcome_claim",
+            scope=wanted.scope,
+            key=wanted.key,
+            fingerprint=wanted.fingerprint,
+            owner=wanted.owner,
+            on_crash=on_crash,
+            lease_seconds=lease_seconds,
+        )
         if not granted:
             return None
         crash_point("outcome.claim.after_commit")
@@ -118,11 +116,7 @@ class Claims:
 
     def renew(self, fence: Fence, *, lease_seconds: float = LEASE_SECONDS) -> None:
         """Keep a claim alive; FenceLost when it is somebody else's, or settled."""
-
-        def operation(tx: Transaction) -> list[Row]:
-            return tx.query("outcome_renew", lease_seconds=lease_seconds, **named(fence))
-
-        if not self.store.write_apart(operation):
+        if not self.store.write_query("outcome_renew", lease_seconds=lease_seconds, **named(fence)):
             raise fence_lost(fence)
         crash_point("outcome.renew.after_commit")
 
@@ -168,16 +162,14 @@ class Claims:
         ttl_seconds: float | None = None,
     ) -> None:
         _check_positive("ttl_seconds", ttl_seconds, or_zero=state == "free")
-        params = {"result": result, "failure": failure, "ttl_seconds": ttl_seconds}
-        holder = named(fence)
-
-        def operation(tx: Transaction) -> list[Row]:
-            return tx.query("outcome_settle", state=state, **params, **holder)
-
+        params = {"result": result, "failure": failure, "ttl_seconds": ttl_seconds, **named(fence)}
         # Where a function has begun to write in its caller's transaction there is no other writer:
         # its end is committed with it, and if that is rolled back, nobody knows.
-        write = self.store.write if self.is_writer() else self.store.write_apart
-        if not write(operation):
+        if self.is_writer():
+            settled = self.store.write(lambda tx: tx.query("outcome_settle", state=state, **params))
+        else:
+            settled = self.store.write_query("outcome_settle", state=state, **params)
+        if not settled:
             self._check_settled(fence, state, result, failure)
 
     def is_writer(self) -> bool:

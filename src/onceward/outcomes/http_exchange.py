@@ -22,9 +22,10 @@ from onceward.errors import (
 )
 from onceward.outcomes.http_request import AsgiApp, AsgiScope, Message, Send
 from onceward.outcomes.http_response import Response, problem, unavailable
-from onceward.outcomes.http_transaction import RequestClaim, in_ending_thread
+from onceward.outcomes.http_transaction import RequestClaim
 from onceward.outcomes.models import OnCrash
 from onceward.outcomes.outcomes import Outcomes
+from onceward.outcomes.threads import Cancellation
 
 _log: Final = logging.getLogger("onceward.outcomes")
 #: From here on an answer says that something broke, not what was decided.
@@ -65,7 +66,9 @@ class Exchange:
         self._start: Message | None = None
         self._body = bytearray()
         self._is_too_large = self._is_complete = self._is_given = False
+        self._unsent: Response | None = None
         self._over = asyncio.Event()
+        self._cancellation = Cancellation()
 
     async def run(self, app: AsgiApp, scope: AsgiScope) -> None:
         """Let the application answer, whatever becomes of the client."""
@@ -73,17 +76,26 @@ class Exchange:
         # Ways to answer that leave no bytes to record.
         kept = {name: each for name, each in extensions.items() if "http.response" not in name}
         seen = {**scope, "extensions": kept, "onceward": self._claim}
+        self._claim.enter_request()
         try:
             await app(seen, self.receive, self.send)
         except Exception as exc:
-            if self._is_given or not await self._fail(exc):
+            if self._is_given:
+                await self._deliver()
                 raise
+            if not await self._fail(exc):
+                raise
+        except asyncio.CancelledError as exc:
+            # With the whole loop, or from within: how far the application came, nobody knows.
+            if not self._is_given:
+                await self._settle_failure(exc)
+            raise
         else:
             await self._end()
         finally:
-            # Only what ends the process or the loop comes here with a transaction open.
-            self._claim.roll_back()
+            # Only what ends the process comes here with a transaction open.
             self._claim.close()
+            self._claim.roll_back()
             self._over.set()
 
     async def receive(self) -> Message:
@@ -120,15 +132,16 @@ class Exchange:
     async def _end(self) -> None:
         """Settle what the application left when it returned."""
         if self._is_given:
-            return
-        if self._is_complete:
+            await self._deliver()
+        elif self._is_complete:
             await self._give()
         else:
             # The server says the rest: the application returned without an answer.
             await self._settle_failure(RuntimeError("the application gave no answer"))
+            self._cancellation.go_on()
 
     async def _give(self) -> None:
-        """Record the answer, then give it."""
+        """Record the answer, then give it; a cancellation has to wait for the record."""
         answer = self._answer()
         try:
             await self._record(answer)
@@ -137,10 +150,17 @@ class Exchange:
         except (StoreError, StorageError) as exc:
             _log.warning("an answer was not recorded", exc_info=exc)
             answer = problem(self._unrecorded(exc))
-        self._is_given = True
+        self._is_given, self._unsent = True, answer
         self._claim.close()
         self._over.set()
-        await answer.send(self._send)
+        self._cancellation.go_on()
+        await self._deliver()
+
+    async def _deliver(self) -> None:
+        """Send what was recorded, unless it has been sent."""
+        answer, self._unsent = self._unsent, None
+        if answer is not None:
+            await answer.send(self._send)
 
     async def _record(self, answer: Response) -> None:
         claim, ttl = self._claim, self._rules.ttl_seconds
@@ -148,14 +168,15 @@ class Exchange:
             await self._undo(RuntimeError(f"answered {answer.status}"))
         elif claim.is_open:
             try:
-                await in_ending_thread(claim.commit, answer.to_result(), ttl)
+                await self._cancellation.after(claim.commit, answer.to_result(), ttl, kind="ending")
             except (StoreError, StorageError) as exc:
                 # If it was committed after all, the fence is void and this changes nothing.
                 await self._undo(exc)
                 raise
         else:
-            finish = partial(self._outcomes.finish, claim.fence, answer.to_result())
-            await asyncio.to_thread(finish, ttl_seconds=ttl)
+            result = answer.to_result()
+            finish = partial(self._outcomes.finish, claim.fence, result, ttl_seconds=ttl)
+            await self._cancellation.after(finish)
 
     def _unrecorded(self, exc: OncewardError) -> OncewardError:
         if self._claim.is_transactional and not isinstance(exc, OutcomeUnknown):
@@ -168,6 +189,7 @@ class Exchange:
     async def _fail(self, exc: Exception) -> bool:
         """Settle what an exception left open; say whether an answer was given in its place."""
         await self._settle_failure(exc)
+        self._cancellation.go_on()
         is_down = isinstance(exc, (StoreError, StorageError)) and exc.code == "UNAVAILABLE"
         if self._is_complete:
             await self._answer().send(self._send)  # The application's own words for it.
@@ -176,27 +198,30 @@ class Exchange:
             return True
         return False
 
-    async def _settle_failure(self, exc: Exception) -> None:
+    async def _settle_failure(self, exc: BaseException) -> None:
         claim = self._claim
         is_harmless = isinstance(exc, Retryable) or self._rules.on_crash == "rerun"
         if claim.is_transactional or is_harmless:
             await self._undo(exc)
         else:
-            await self._try(partial(self._outcomes.doubt, claim.fence, exc))
+            doubt = partial(self._outcomes.doubt, claim.fence, exc)
+            await self._cancellation.after(tried, doubt)
 
-    async def _undo(self, exc: Exception) -> None:
+    async def _undo(self, exc: BaseException) -> None:
         """Roll back, and free the key: nothing has happened."""
-        await in_ending_thread(self._claim.roll_back)
-        await self._try(partial(self._outcomes.fail, self._claim.fence, exc, retryable=True))
+        await self._cancellation.after(self._claim.roll_back, kind="ending")
+        free = partial(self._outcomes.fail, self._claim.fence, exc, retryable=True)
+        await self._cancellation.after(tried, free)
 
-    async def _try(self, record: Callable[[], Any]) -> None:
-        """Record without fail; when that fails, the claim runs out and says the same."""
-        try:
-            await asyncio.to_thread(record)
-        except FenceLost:
-            pass  # Somebody has decided already.
-        except OncewardError as exc:
-            _log.warning("the end of a request was not recorded", exc_info=exc)
+
+def tried(record: Callable[[], Any]) -> None:
+    """Record without fail; when that fails, the claim runs out and says the same."""
+    try:
+        record()
+    except FenceLost:
+        pass  # Somebody has decided already.
+    except OncewardError as exc:
+        _log.warning("the end of a request was not recorded", exc_info=exc)
 
 
 def _overtaken() -> FenceLost:

@@ -6,56 +6,47 @@ writer, requests take turns at it.
 
 from __future__ import annotations
 
-import asyncio
-import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, suppress
-from contextvars import Context, ContextVar
-from functools import lru_cache
+from contextlib import AbstractContextManager, ExitStack
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from onceward.errors import InvalidArgument, StoreBusy
+from onceward.errors import InvalidArgument, StoreBusy, StoreError
 from onceward.outcomes.claims import check_json, fence_lost, named
 from onceward.outcomes.heartbeat import HEARTBEAT
 from onceward.outcomes.http_turns import Turn
 from onceward.outcomes.models import Fence, Fresh, InFlight, OnCrash
 from onceward.outcomes.outcomes import Outcomes
+from onceward.outcomes.threads import to_the_end
 from onceward.stores import Store, Transaction
 
-T = TypeVar("T")
 #: How often to ask for one's own key again while twins are in the way.
 ROUNDS_MAX: Final = 50
-#: Threads that end transactions.
-ENDING_THREADS: Final = 8
-
-
-async def in_ending_thread(call: Callable[..., T], *args: object) -> T:
-    """End a transaction in a thread apart: those who wait for its end may fill all others."""
-    return await asyncio.get_running_loop().run_in_executor(_ending(os.getpid()), call, *args)
-
-
-@lru_cache(maxsize=1)
-def _ending(_pid: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(ENDING_THREADS, "onceward-http")
+#: The requests that this context works for, in all threads and tasks that they began.
+_REQUESTS: Final[ContextVar[tuple[RequestClaim, ...]]] = ContextVar("requests", default=())
 
 
 class RequestClaim:
     """The claim of the request at hand, which its handler finds in `scope["onceward"]`."""
 
     def __init__(self, outcomes: Outcomes, fence: Fence, on_crash: OnCrash, lease: float) -> None:
-        """Keep the claim alive until `close`."""
+        """Keep the claim alive until `close`; made in the thread of the event loop."""
         #: With `key`, the name of the work.
         self.scope = fence.scope
         self.key = fence.key
         #: Whether the handler has its effects in the transaction.
         self.is_transactional = False
         self.fence = fence
+        self.store = outcomes.store
         self._outcomes = outcomes
         self._on_crash = on_crash
         self._lease_seconds = lease
+        self._loop_thread = threading.get_ident()
+        self._mutex, self._opening = threading.Lock(), threading.Lock()
         self._open: _Open | None = None
+        self._blocks: list[Block] = []
         self._is_closed = False
         self._keeping = ExitStack()
         self._keep(fence)
@@ -63,9 +54,10 @@ class RequestClaim:
     def transaction(self) -> Block:
         """Open the transaction in which the answer is recorded, with `with` or `async with`.
 
-        It is committed after the block, once the answer is known, and rolled back when an exception
-        leaves the block or the answer is a 5xx. After a crash nothing of it has happened and the
-        request may run again: do everything that counts in it, and open it first.
+        It is committed after the block, once the answer is known, and rolled back when the answer
+        is a 5xx; an exception that leaves a block undoes what that block did. After a crash nothing
+        of it has happened and the request may run again: do everything that counts in it, and open
+        it first.
         """
         return Block(self)
 
@@ -74,44 +66,86 @@ class RequestClaim:
         """Say whether there is something to commit."""
         return self._open is not None
 
-    def begin(self) -> Transaction:
-        """Open it in a thread that may wait."""
-        turn = self._enter()
+    def enter_request(self) -> None:
+        """Let this context, and all that come from it, work for the request."""
+        _REQUESTS.set((*_REQUESTS.get(), self))
+
+    # --- blocks: how the handler uses it ----------------------------------------------------------
+
+    def begin(self) -> Begun:
+        """Open it, or go on with it, in a thread that may wait."""
+        turn = self._turn()
         if turn is not None:
             turn.wait()
-        return self._opened(turn)
+        return self._begun(turn)
 
-    async def begin_async(self) -> Transaction:
-        """Open it without blocking the event loop."""
-        turn = self._enter()
+    async def begin_async(self) -> Begun:
+        """Open it, or go on with it, without blocking the event loop."""
+        turn = self._turn()
         if turn is not None:
             await turn.wait_async()
-        opening = asyncio.ensure_future(asyncio.to_thread(self._opened, turn))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            with suppress(Exception):
-                await opening  # What a thread has begun must be known before it can be undone.
-            raise
+        return await to_the_end(self._begun, turn)
 
-    def _enter(self) -> Turn | None:
+    def enter(self, block: Block) -> None:
+        """Note that a block has begun."""
+        block.is_outermost = not self._blocks
+        self._blocks.append(block)
+
+    def leave(self, block: Block, undo: Callable[[], None] | None) -> None:
+        """Note that a block has ended, and with `undo`, that nothing it did may stay."""
+        self._blocks.remove(block)
+        if undo is None:
+            return
+        if block.is_outermost and not self._blocks:
+            try:
+                undo()
+            except StoreError:
+                self._doom()  # What cannot be undone in part is undone as a whole.
+        elif block.is_outermost or not any(each.is_outermost for each in self._blocks):
+            self._doom()  # Others worked beside it: nobody can tell apart what they did.
+
+    def _doom(self) -> None:
+        if self._open is not None:
+            self._open.tx.doom()
+
+    def _turn(self) -> Turn | None:
+        self._check_open()
+        self.is_transactional = True
+        is_alone = self._open is None and self.store.engine == "sqlite"
+        return Turn(self.store) if is_alone else None
+
+    def _begun(self, turn: Turn | None) -> Begun:
+        """Return the transaction, and what undoes a block that begins now."""
+        with self._opening:
+            found = self._open
+            if found is None:
+                return self._opened(turn).tx, self.roll_back
+            if turn is not None:
+                turn.leave()
+            return found.tx, _nothing if self._blocks else found.tx.mark()
+
+    def _opened(self, turn: Turn | None) -> _Open:
+        try:
+            self._declare()
+            opened = self._open = _Open(self.store, turn, self._is_inside)
+        except BaseException:
+            if turn is not None:
+                turn.leave()
+            raise
+        if self._is_closed:  # Whoever did that meanwhile saw nothing to end.
+            self.roll_back()
+            self.close()
+            self._check_open()
+        return opened
+
+    def _check_open(self) -> None:
         if self._is_closed:
             message = "transaction: the answer has been given, so nothing can be added to it"
             raise InvalidArgument(message, fix="open one of your own", field="transaction")
-        self.is_transactional = True
-        is_alone = self._open is None and self._outcomes.store.engine == "sqlite"
-        return Turn(self._outcomes.store) if is_alone else None
 
-    def _opened(self, turn: Turn | None) -> Transaction:
-        if self._open is None:
-            try:
-                self._declare()
-                self._open = _Open(self._outcomes.store, turn)
-            except BaseException:
-                if turn is not None:
-                    turn.leave()
-                raise
-        return self._open.tx
+    def _is_inside(self) -> bool:
+        """Say whether the request cannot end while whoever asks waits."""
+        return threading.get_ident() == self._loop_thread or self in _REQUESTS.get()
 
     def _declare(self) -> None:
         """Make durable that a crash from now on means: nothing happened."""
@@ -142,7 +176,6 @@ class RequestClaim:
 
     def commit(self, result: bytes, ttl_seconds: float | None) -> None:
         """Record the answer and make everything durable; rolled back when that is refused."""
-        assert self._open is not None
         text = check_json(result)
 
         def settle(tx: Transaction) -> None:
@@ -150,14 +183,21 @@ class RequestClaim:
             if not tx.query("outcome_settle", state="done", **params, **named(self.fence)):
                 raise fence_lost(self.fence)
 
-        ended, self._open = self._open, None
+        ended = self._taken()
+        assert ended is not None
         ended.commit(settle)
 
     def roll_back(self) -> None:
         """Undo everything."""
-        ended, self._open = self._open, None
+        ended = self._taken()
         if ended is not None:
             ended.roll_back()
+
+    def _taken(self) -> _Open | None:
+        """Return the transaction to whoever ends it; only one does."""
+        with self._mutex:
+            ended, self._open = self._open, None
+        return ended
 
     def close(self) -> None:
         """Keep the claim alive no longer."""
@@ -165,17 +205,30 @@ class RequestClaim:
         self._keeping.close()
 
 
+#: The transaction as a block finds it, and what undoes that block.
+Begun = tuple[Transaction, Callable[[], None]]
+
+
+def _nothing() -> None:
+    """Undo nothing: the block around it will."""
+
+
 class Block:
-    """One block of a handler's; the outermost one decides."""
+    """One block of a handler's: what it does stays as a whole or not at all.
+
+    Inside another one it is part of that one.
+    """
 
     def __init__(self, claim: RequestClaim) -> None:
-        """Open the claim's transaction, or join it."""
+        """Open the claim's transaction, or go on with it."""
         self._claim = claim
-        self._current = _current(claim._outcomes.store)  # noqa: SLF001 - two halves of one thing
-        self._outer: Any = None
+        self._undo = _nothing
+        self._joined: AbstractContextManager[None] | None = None
+        #: Whether it was the first one to begin of those that are open.
+        self.is_outermost = False
 
     def __enter__(self) -> Transaction:
-        return self._join(self._claim.begin())
+        return self._enter(self._claim.begin())
 
     def __exit__(
         self,
@@ -183,11 +236,11 @@ class Block:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._leave() and kind is not None:
-            self._claim.roll_back()
+        self._part()
+        self._claim.leave(self, None if kind is None else self._undo)
 
     async def __aenter__(self) -> Transaction:
-        return self._join(await self._claim.begin_async())
+        return self._enter(await self._claim.begin_async())
 
     async def __aexit__(
         self,
@@ -195,63 +248,51 @@ class Block:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._leave() and kind is not None:
-            await in_ending_thread(self._claim.roll_back)
+        self._part()
+        if kind is None:
+            self._claim.leave(self, None)
+            return
+        await to_the_end(self._claim.leave, self, self._undo, kind="ending")
 
-    def _join(self, tx: Transaction) -> Transaction:
+    def _enter(self, begun: Begun) -> Transaction:
         """Let `ow.transaction()` inside the block join it."""
-        self._outer = self._current.get()
-        self._current.set(tx)
+        tx, self._undo = begun
+        self._claim.enter(self)
+        self._joined = self._claim.store.joined(tx)
+        self._joined.__enter__()
         return tx
 
-    def _leave(self) -> bool:
-        # Not by a token: a dependency's block may end in a copy of the context it began in.
-        self._current.set(self._outer)
-        return self._outer is None
+    def _part(self) -> None:
+        assert self._joined is not None, "a block ends that never began"
+        self._joined.__exit__(None, None, None)
 
 
 class _Open:
-    """An open transaction, in a context of its own: it is ended elsewhere than it was begun."""
+    """An open transaction, which is ended elsewhere than it was begun."""
 
-    def __init__(self, store: Store, turn: Turn | None) -> None:
+    def __init__(self, store: Store, turn: Turn | None, is_inside: Callable[[], bool]) -> None:
         self._turn = turn
-        self._context = Context()
-        self._manager: AbstractContextManager[Transaction] = store.transaction()
-        self.tx = self._context.run(self._manager.__enter__)
+        self._manager = store.detached(is_inside)
+        self.tx = self._manager.__enter__()
 
     def commit(self, settle: Callable[[Transaction], None]) -> None:
         try:
-            self._context.run(self._end, settle)
-        finally:
-            self._leave()
+            settle(self.tx)
+        except BaseException:
+            self.roll_back()
+            raise
+        self._end(None)
 
     def roll_back(self) -> None:
+        self._end(_Undone())
+
+    def _end(self, exc: BaseException | None) -> None:
         try:
-            self._context.run(self._undo, _Undone())
+            self._manager.__exit__(type(exc) if exc else None, exc, None)
         finally:
-            self._leave()
-
-    def _end(self, settle: Callable[[Transaction], None]) -> None:
-        try:
-            settle(self.tx)
-        except BaseException as exc:
-            self._undo(exc)
-            raise
-        self._manager.__exit__(None, None, None)
-
-    def _undo(self, exc: BaseException) -> None:
-        self._manager.__exit__(type(exc), exc, exc.__traceback__)
-
-    def _leave(self) -> None:
-        if self._turn is not None:
-            self._turn.leave()
+            if self._turn is not None:
+                self._turn.leave()
 
 
 class _Undone(Exception):
     """Rolls a transaction back, and goes no further."""
-
-
-def _current(store: Store) -> ContextVar[Transaction | None]:
-    """Return where a store keeps the transaction that is open in a context."""
-    found: ContextVar[Transaction | None] = getattr(store, "_current")  # noqa: B009 - both have it
-    return found

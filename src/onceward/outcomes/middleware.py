@@ -11,9 +11,16 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, Protocol, cast
 
-from onceward.errors import InvalidArgument, OncewardError, StorageError, StoreError
+from onceward.errors import (
+    InvalidArgument,
+    OncewardError,
+    OutcomeUnknown,
+    Retryable,
+    StorageError,
+    StoreError,
+)
 from onceward.outcomes.claims import LEASE_SECONDS, Wanted
-from onceward.outcomes.http_exchange import Exchange, Rules
+from onceward.outcomes.http_exchange import Exchange, Rules, tried
 from onceward.outcomes.http_request import (
     AsgiApp,
     AsgiScope,
@@ -29,6 +36,7 @@ from onceward.outcomes.http_transaction import RequestClaim
 from onceward.outcomes.models import Claim, Fresh, OnCrash, Replay
 from onceward.outcomes.once import new_owner
 from onceward.outcomes.outcomes import Outcomes
+from onceward.outcomes.threads import Cancellation
 from onceward.stores import Store
 
 HEADER: Final = "Idempotency-Key"
@@ -135,17 +143,39 @@ class IdempotencyMiddleware:
             await known(claim, wanted).send(send)
 
     async def _claim(self, wanted: Wanted) -> Claim:
-        """Ask for the key; on SQLite a look is quicker than a thread, and waits for nobody."""
-        outcomes, rules = self._outcomes, self._rules
-        if outcomes.store.engine == "sqlite":
+        """Ask for the key, and hand it back if nobody wants the answer any more."""
+        outcomes = self._outcomes
+        if outcomes.store.engine == "sqlite":  # Quicker than a thread, and waits for nobody.
             found = outcomes.look(wanted)
             if found is not None:
                 return found
+        cancellation = Cancellation()
+        try:
+            claim = await cancellation.after(self._ask, wanted)
+            if cancellation.was_asked and isinstance(claim, Fresh):
+                # Nobody will run it now, so somebody else may.
+                hand_back = partial(outcomes.fail, claim.fence, _gone(), retryable=True)
+                await cancellation.after(tried, hand_back)
+        finally:
+            cancellation.go_on()
+        return claim
+
+    def _ask(self, wanted: Wanted) -> Claim:
         scope, key, fingerprint, owner = wanted
-        asked = partial(outcomes.claim, scope, key, fingerprint=fingerprint, owner=owner)
-        return await asyncio.to_thread(
-            asked, lease_seconds=rules.lease_seconds, on_crash=rules.on_crash
+        rules = self._rules
+        asked = partial(
+            self._outcomes.claim,
+            scope,
+            key,
+            fingerprint=fingerprint,
+            owner=owner,
+            lease_seconds=rules.lease_seconds,
+            on_crash=rules.on_crash,
         )
+        try:
+            return asked()
+        except OutcomeUnknown:  # Granted or not, the same owner may ask again.
+            return asked()
 
     async def _refuse(self, exc: OncewardError, send: Send) -> None:
         if not isinstance(exc, (StoreError, StorageError)):
@@ -169,6 +199,10 @@ class IdempotencyMiddleware:
         except asyncio.CancelledError:
             task.add_done_callback(_note_orphan)
             raise
+
+
+def _gone() -> Retryable:
+    return Retryable("the request was cancelled before it began")
 
 
 def _note_orphan(task: asyncio.Task[None]) -> None:

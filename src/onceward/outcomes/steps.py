@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from onceward.errors import Retryable
+from onceward.outcomes.threads import Cancellation
 from onceward.seams import Clock
 
 
@@ -98,7 +99,7 @@ async def drive_async(steps: Steps, turns: Turns | None) -> Ended:
     known then. A function that has not begun does not begin any more.
     """
     held: asyncio.Lock | None = None
-    cancelled: asyncio.CancelledError | None = None
+    cancellation = Cancellation()
     answer: Any = None
     try:
         step = next(steps)
@@ -108,43 +109,28 @@ async def drive_async(steps: Steps, turns: Turns | None) -> Ended:
                     held = await _turn(step, turns, held)
                     answer = None
                 elif isinstance(step, Ask):
-                    answer, cancelled = await _committed(step, cancelled)
+                    answer = await cancellation.after(step.call)
                 else:
-                    answer = await _await(step, cancelled)
+                    answer = await _await(step, cancellation)
             except BaseException as exc:  # noqa: BLE001 - the generator decides
                 step = steps.throw(exc)
             else:
                 step = steps.send(answer)
     except StopIteration as stop:
-        if cancelled is not None:
-            raise cancelled from None
         ended: Ended = stop.value
         return ended
     finally:
         if held is not None:
             held.release()
+        cancellation.go_on()
 
 
-async def _committed(
-    step: Ask, cancelled: asyncio.CancelledError | None
-) -> tuple[object, asyncio.CancelledError | None]:
-    """Wait for the end of something short, and only then think of being cancelled."""
-    task = asyncio.ensure_future(asyncio.to_thread(step.call))
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as exc:
-            cancelled = exc
-    return task.result(), cancelled
-
-
-async def _await(step: Call | Sleep, cancelled: asyncio.CancelledError | None) -> object:
+async def _await(step: Call | Sleep, cancellation: Cancellation) -> object:
     if isinstance(step, Sleep):
-        if cancelled is not None:
-            raise cancelled
+        cancellation.go_on()
         await asyncio.sleep(step.seconds)
         return None
-    if cancelled is not None:
+    if cancellation.was_asked:
         return Ended(error=Retryable("cancelled before it began"))
     try:
         made = step.call()

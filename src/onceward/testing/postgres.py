@@ -85,6 +85,8 @@ class PostgresServer:
     def kill(self) -> None:
         """End it as a crash does: kill -9 for the server and all its children."""
         assert self._process is not None
+        # Stopped first: it must not make children that we have not seen.
+        os.kill(self._process.pid, signal.SIGSTOP)
         # The children have sessions of their own, so a kill of the group would miss them.
         children = _children(self._process.pid)
         for pid in (self._process.pid, *children):
@@ -92,6 +94,9 @@ class PostgresServer:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
+        # As long as one of them has its memory, no new server starts.
+        while any(map(_is_running, children)):
+            self._clock.sleep(0.001)
 
     def close(self) -> None:
         """Stop it and remove its data."""
@@ -139,3 +144,12 @@ def _children(pid: int) -> list[int]:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
         return [int(child) for child in text.split()]
     return []
+
+
+def _is_running(pid: int) -> bool:
+    """Say whether a process is more than the memory of one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")

@@ -1,5 +1,7 @@
 """`onceward cursors`: what operators see and do."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from tests.unit.cli.conftest import Run
 
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
+from onceward.retries import Message
 
 
 @pytest.fixture
@@ -28,9 +31,34 @@ def test_cursors_are_listed(run: Run, ow: Onceward) -> None:
     assert shown.code == 0
     assert all(len(line) <= 80 for line in shown.out.splitlines())
     (row,) = (line for line in shown.out.splitlines() if "lead_intake_v1" in line)
-    assert row.split() == ["lead_intake_v1", "1200", "held", "w1", "1", "0", "0"]
+    assert row.split() == ["lead_intake_v1", "1200", "held", "w1", "-", "-", "0", "0"]
     (cursor,) = run("cursors", "list", "lead*", "--json").json["cursors"]
     assert (cursor["name"], cursor["position"], cursor["epoch"]) == ("lead_intake_v1", "1200", 1)
+
+
+def test_lag_and_rate_are_shown_as_they_were_measured(run: Run, ow: Onceward) -> None:
+    """Messages and seconds, and messages a minute; nothing where nobody knows."""
+    (cursor,) = run("cursors", "list", "--json").json["cursors"]
+    assert cursor["measure"] is None
+    row = {"cursor": "lead_intake_v1", "messages": 30, "seconds": 500, "processed": 1, "rate": 12.0}
+    rows = json.dumps([row])
+    ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
+    (shown,) = (line for line in run("cursors", "list").out.splitlines() if "lead_intake" in line)
+    assert re.fullmatch(r"30/50\ds", shown.split()[4])
+    assert shown.split()[5] == "12"
+    measure = run("cursors", "show", "lead_intake_v1", "--json").json["measure"]
+    assert (measure["lag_messages"], measure["rate_per_minute"]) == (30, 12.0)
+    assert measure["drain_seconds"] == 150
+    assert "lag_messages       30" in run("cursors", "show", "lead_intake_v1").out
+
+
+def test_our_own_cursors_are_listed_when_asked_for(run: Run, ow: Onceward) -> None:
+    """Slots and the like are nobody's business until somebody asks."""
+    ow.cursors.acquire("~alerts", "w")
+    listed = run("cursors", "list", "--json").json["cursors"]
+    assert [each["name"] for each in listed] == ["lead_intake_v1"]
+    (own,) = run("cursors", "list", "~*", "--json").json["cursors"]
+    assert own["name"] == "~alerts"
 
 
 def test_another_store_can_be_named(run: Run, ow: Onceward, tmp_path: Path) -> None:
@@ -74,6 +102,22 @@ def test_a_seek_is_undone_in_the_same_way(run: Run, ow: Onceward) -> None:
     ran = run("cursors", "undo", "lead_intake_v1", "--yes")
     assert ran.code == 1
     assert "error: " in ran.err
+
+
+def test_a_move_says_what_becomes_of_parked_messages(run: Run, ow: Onceward) -> None:
+    """Only a source can tell which will be read again; at the start it is all of them."""
+    with ow.transaction() as tx:
+        ow.retries.parked.park(
+            tx, Message(cursor="lead_intake_v1", position="7", raw=b"7", key="k")
+        )
+    seek = ("cursors", "seek", "lead_intake_v1", "--reason", "again")
+    assert "forgotten   unknown" in run(*seek, "10").out
+    assert run(*seek, "10", "--json").json["forgotten"] is None
+    assert "forgotten   1\nrestored    0\n" in run(*seek, "--start", "--yes").out
+    assert ow.retries.parked.waiting("lead_intake_v1").messages == 0
+    undone = run("cursors", "undo", "lead_intake_v1", "--yes", "--json").json
+    assert (undone["forgotten"], undone["restored"]) == (0, 1)
+    assert ow.retries.parked.waiting("lead_intake_v1").messages == 1
 
 
 def test_history_is_told_with_who_and_why(run: Run, ow: Onceward) -> None:

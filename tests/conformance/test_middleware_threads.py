@@ -1,0 +1,116 @@
+"""Threads behind the middleware: none waits for one that waits for it, none is left with a lock."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.conformance.middleware_calls import Answer, Shop, answering, ask
+
+from onceward.errors import StoreError
+from onceward.handle import Onceward
+from onceward.outcomes import IdempotencyMiddleware, OutcomeState
+from onceward.outcomes.http_request import AsgiScope
+
+
+@pytest.fixture
+def shop(ow: Onceward) -> Shop:
+    return Shop(ow)
+
+
+def test_claims_leave_the_loops_own_threads_to_the_application(shop: Shop) -> None:
+    """Requests that wait for a transaction's end do not take the threads which that end needs."""
+
+    async def scenario() -> list[int]:
+        wrote, asked = asyncio.Event(), threading.Event()
+
+        async def handler(scope: AsgiScope, body: bytes) -> Answer:
+            async with scope["onceward"].transaction() as tx:
+                tx.execute("insert into effects values (?)", [body.decode()])
+                wrote.set()
+                if body == b"first":
+                    await asyncio.to_thread(asked.wait, 60)
+                    await asyncio.gather(*[asyncio.to_thread(int) for _ in range(40)])
+                return 201, [], b""
+
+        app = shop.once(handler)
+        claim: Callable[..., Any] = app._outcomes.claim
+
+        def noted(*args: Any, **options: Any) -> Any:
+            if wrote.is_set():
+                asked.set()
+            return claim(*args, **options)
+
+        app._outcomes.claim = noted  # type: ignore[method-assign]
+        first = asyncio.create_task(ask(app, key="first", body=b"first"))
+        await wrote.wait()
+        others = [asyncio.create_task(ask(app, key=f"k{number}")) for number in range(40)]
+        return [answer.status_code for answer in await asyncio.gather(first, *others)]
+
+    assert set(asyncio.run(scenario())) == {201}
+    assert shop.effects() == 41
+
+
+def test_a_thread_that_was_left_behind_does_not_keep_the_transaction(shop: Shop) -> None:
+    """A timeout gives up a handler inside a statement: it is undone all the same, and at once."""
+    long = {
+        "sqlite": "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n",
+        "postgres": "select pg_sleep(1)",
+    }[shop.ow.store.engine]
+
+    async def scenario() -> None:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def work(scope: AsgiScope) -> None:
+            with scope["onceward"].transaction() as tx:
+                tx.execute("insert into effects values ('undone')")
+                loop.call_soon_threadsafe(begun.set)
+                tx.execute(long)
+                tx.execute("insert into effects values ('too late')")
+
+        async def handler(scope: AsgiScope, _body: bytes) -> Answer:
+            left_behind.append(loop.run_in_executor(None, work, scope))
+            await begun.wait()
+            return 504, [], b"it takes too long"
+
+        left_behind: list[asyncio.Future[None]] = []
+        assert (await ask(shop.once(handler))).status_code == 504
+        (left,) = shop.ow.outcomes.list()
+        assert left.state is OutcomeState.FREE
+        assert (await ask(shop.once(shop.charge_in_tx))).status_code == 201
+        with pytest.raises(StoreError):
+            await left_behind[0]
+
+    asyncio.run(scenario())
+    assert shop.effects() == 1
+
+
+def test_nothing_is_opened_for_a_request_that_is_over(shop: Shop) -> None:
+    """A block that waited for its turn until the answer was given is refused, and holds nothing."""
+
+    async def scenario() -> None:
+        late: list[asyncio.Task[object]] = []
+        holding, release = asyncio.Event(), asyncio.Event()
+
+        async def holder(scope: AsgiScope, _body: bytes) -> Answer:
+            async with scope["onceward"].transaction():
+                holding.set()
+                await release.wait()
+            return 201, [], b""
+
+        async def handler(scope: AsgiScope, _body: bytes) -> Answer:
+            late.append(asyncio.create_task(scope["onceward"].transaction().__aenter__()))
+            await asyncio.sleep(0)
+            return 201, [], b""
+
+        app = IdempotencyMiddleware(answering(handler), store=shop.ow, on_crash="rerun")
+        first = asyncio.create_task(ask(shop.once(holder), key="first"))
+        await holding.wait()
+        await ask(app, key="second")
+        release.set()
+        await first
+        await asyncio.gather(*late, return_exceptions=True)
+        assert (await ask(shop.once(shop.charge_in_tx), key="third")).status_code == 201
+
+    asyncio.run(scenario())
