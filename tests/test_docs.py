@@ -17,6 +17,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROSE = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 REFERENCE = ROOT / "docs" / "reference"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: A block that the reader saves under this name before going on.
+FILE = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -60,7 +62,9 @@ def test_python_in_the_docs_runs(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", with_blocks("console"), ids=name)
 def test_commands_in_the_docs_print_what_they_say(page: Path, tmp_path: Path) -> None:
-    """Every shown command, in order, prints the shown lines."""
+    """Every shown command, in order, prints the shown lines; files are there as shown."""
+    for file, text in FILE.findall(page.read_text()):
+        (tmp_path / file).write_text(text)
     for command, expected in shell_steps(page):
         ran = subprocess.run(
             ["bash", "-c", command],

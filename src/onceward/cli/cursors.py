@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onceward.cli.apps import load_app
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, group, print_json
 from onceward.errors import InvalidArgument
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from onceward.cursors import CursorState, Move
+    from onceward.cursors.models import CountBetween
     from onceward.handle import Onceward
+    from onceward.workers import App
     from onceward.workers.measures import Measure
 
 app = group("Look at cursors, pause them, move them, and see what was done to them.")
@@ -23,6 +26,10 @@ app = group("Look at cursors, pause them, move them, and see what was done to th
 _Name = Annotated[str, typer.Argument(help="The cursor's name.")]
 _Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
 _Actor = Annotated[str | None, typer.Option(help="Who does it; you on this host if left out.")]
+_App = Annotated[
+    str | None,
+    typer.Option("--app", help="Count with the source of this app: `module:name`."),
+]
 _Yes = Annotated[
     bool, typer.Option("--yes", help="Do it; without this it is only thought through.")
 ]
@@ -127,6 +134,7 @@ def seek(
     ] = None,
     start: Annotated[bool, typer.Option("--start", help="Move before the first message.")] = False,
     actor: _Actor = None,
+    target: _App = None,
     yes: _Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
@@ -138,8 +146,12 @@ def seek(
     if start == (position is not None):
         message = "position: name one, or say --start, and not both"
         raise InvalidArgument(message, fix="pass POSITION or --start", field="position")
-    with _opened(store) as ow:
-        move = ow.cursors.seek(name, position, reason, actor or _who(), dry_run=not yes)
+    found = load_app(target) if target else None
+    with _opened_with(found, store) as ow:
+        count = _count(found, name)
+        move = ow.cursors.seek(
+            name, position, reason, actor or _who(), dry_run=not yes, count=count
+        )
     _print_move(move, json_output=json_output)
 
 
@@ -148,6 +160,7 @@ def undo(
     name: _Name,
     reason: _Reason = "",
     actor: _Actor = None,
+    target: _App = None,
     yes: _Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
@@ -156,8 +169,10 @@ def undo(
 
     Example: `onceward cursors undo lead_intake_v1 --yes`
     """
-    with _opened(store) as ow:
-        move = ow.cursors.undo(name, actor or _who(), reason, dry_run=not yes)
+    found = load_app(target) if target else None
+    with _opened_with(found, store) as ow:
+        count = _count(found, name)
+        move = ow.cursors.undo(name, actor or _who(), reason, dry_run=not yes, count=count)
     _print_move(move, json_output=json_output)
 
 
@@ -198,6 +213,24 @@ def _opened(store: str | None) -> Onceward:
     from onceward.handle import open as open_handle
 
     return open_handle(store)
+
+
+def _opened_with(found: App | None, store: str | None) -> Onceward:
+    """Return the store that is named, else the app's own."""
+    return found.ow if found is not None and store is None else _opened(store)
+
+
+def _count(found: App | None, cursor: str) -> CountBetween | None:
+    """Return how the source of a cursor counts, if somebody said which app has it."""
+    if found is None:
+        return None
+    from onceward.workers.source import Countable
+
+    source = found.source_of(cursor)
+    if source is None:
+        message = f"no consumer of the app has a cursor {cursor!r}"
+        raise InvalidArgument(message, fix="name the app that reads it, or none", field="app")
+    return source.count if isinstance(source, Countable) else None
 
 
 def _who() -> str:

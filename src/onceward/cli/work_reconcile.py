@@ -57,7 +57,7 @@ def _opened(target: str | None, store: str | None) -> tuple[Onceward, App | None
 
     if target is None:
         return open_handle(store), None
-    from onceward.cli.work import load_app
+    from onceward.cli.apps import load_app
 
     app = load_app(target)
     return (app.ow if store is None else open_handle(store)), app

@@ -139,14 +139,14 @@ def following(ask: Ask, shift: Shift) -> Following:
     # What comes back and will be read again at once leaves with the others, not so attempts: they
     # are for that reading.
     comes, passes = _parted(shift, [each for each in back if each.is_parked])
-    _, fresh = _parted(shift, held)
-    is_known = shift.to_position is None or shift.count is not None or not (parked or held)
+    is_known = shift.to_position is None or shift.count is not None or not parked
     return Following(
         cursor=shift.cursor,
-        forgotten=len(leaves) + len(fresh) if is_known else None,
+        # What holds the cursor stands right behind it: it is read again, or passed over for good.
+        forgotten=len(leaves) + len(held) if is_known else None,
         restored=len(back) - len(passes),
         parked=[each.position for each in [*leaves, *passes]],
-        held=[each.position for each in fresh],
+        held=[each.position for each in held],
         settled=[each.id for each in settled if each.id is not None],
         back=[each.id for each in back if each.id is not None],
         late=_late(shift, stays, comes),

@@ -58,6 +58,11 @@ class App:
         """Return everything that was declared, in that order."""
         return tuple(self._consumers.values())
 
+    def source_of(self, cursor: str) -> Source | None:
+        """Return where the messages of a cursor come from, if a consumer here reads them."""
+        found = (each.source_of(cursor) for each in self.consumers)
+        return next((source for source in found if source is not None), None)
+
     def once(self, **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]:  # noqa: ANN401 - those of `Onceward.once`
         """Let each piece of work happen once, like `ow.once`, in a store that is opened later."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from onceward.cursors.models import PositionMigrations
 from onceward.retries import Schedule
@@ -89,6 +90,23 @@ class Consumer:
     def page(self) -> int:
         """Return how many messages are read at a time."""
         return self.batch or PAGE_MESSAGES
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Return what the names of its cursors look like, the partition in a group."""
+        if not self.is_partitioned:
+            return re.compile(re.escape(self.name))
+        before, _, rest = self.name.partition("{")
+        return re.compile(f"{re.escape(before)}(.+){re.escape(rest.partition('}')[2])}", re.DOTALL)
+
+    def source_of(self, cursor: str) -> Source | None:
+        """Return where the messages of a cursor come from; None if it is not one of these."""
+        found = self.pattern.fullmatch(cursor)
+        if found is None:
+            return None
+        if self.is_partitioned:
+            return cast("Partitions", self.source).source(found[1])
+        return cast("Source", self.source)
 
     def cursor(self, partition: str | None) -> str:
         """Return the name of the cursor of a partition, or of the only one there is."""

@@ -5,7 +5,6 @@ Looks and changes nothing. What a person must find out first, it does not guess.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -244,7 +243,7 @@ def _behind(name: str, messages: int | None, since: str | None, work: str) -> Fi
 
 def _mismatches(cursors: dict[str, CursorState], app: App) -> Iterator[Finding]:
     for consumer in app.consumers:
-        pattern = _pattern(consumer)
+        pattern = consumer.pattern
         for state in cursors.values():
             if not pattern.fullmatch(state.name):
                 continue
@@ -260,15 +259,6 @@ def _mismatches(cursors: dict[str, CursorState], app: App) -> Iterator[Finding]:
                     since=state.updated_at,
                     settle=(f"onceward cursors show {_word(state.name)}",),
                 )
-
-
-def _pattern(consumer: Consumer) -> re.Pattern[str]:
-    """Return what the names of a consumer's cursors look like."""
-    if not consumer.is_partitioned:
-        return re.compile(re.escape(consumer.name))
-    before, _, rest = consumer.name.partition("{")
-    after = rest.partition("}")[2]
-    return re.compile(f"{re.escape(before)}.*{re.escape(after)}", re.DOTALL)
 
 
 def _word(text: str) -> str:

@@ -1,0 +1,41 @@
+"""Apps: how a command finds the app that a `module:name` means."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from onceward.workers import App
+
+
+def load_app(target: str) -> App:
+    """Return the app that a `module:name` means."""
+    from onceward.workers import App
+
+    module_name, _, name = target.partition(":")
+    fix = "name it like shop:app, where shop.py holds `app = App()`"
+    if not module_name or not name:
+        message = f"{target!r} does not name an app"
+        raise InvalidArgument(message, fix=fix, field="target")
+    # As `python -m` would find it.
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds text
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{module_name}.".startswith(f"{exc.name}."):
+            raise
+        message = f"there is no module {module_name!r} here or among what is installed"
+        raise InvalidArgument(message, fix=fix, field="target") from exc
+    found = getattr(module, name, None)
+    if not isinstance(found, App):
+        message = f"{name!r} in {module_name!r} is not an App"
+        raise InvalidArgument(message, fix=fix, field="target")
+    if not found.consumers:
+        message = f"{target} has no consumers"
+        raise InvalidArgument(message, fix="declare one with @app.consumer(…)", field="target")
+    return found
