@@ -1,6 +1,7 @@
 """Several blocks of one handler: each is done or undone, and what is done is one commit."""
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -204,6 +205,43 @@ def test_when_the_database_undid_everything_nothing_is_recorded(shop: Shop) -> N
     assert call(shop.once(handler)).status_code == 503
     assert notes(shop) == []
     assert shop.ow.outcomes.list()[0].state is OutcomeState.FREE
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_a_block_whose_thread_was_left_behind_takes_the_others_with_it(shop: Shop) -> None:
+    """It cannot be undone alone while a statement of its runs, so nothing of the request stays."""
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n"
+
+    async def handler(scope: AsgiScope, _body: bytes) -> Answer:
+        begun = threading.Event()
+
+        def work(tx: Transaction) -> None:
+            tx.execute(INSERT, ["b"])
+            begun.set()
+            tx.execute(endless)
+
+        await block(scope, "a")
+        with suppress(ZeroDivisionError):
+            async with scope["onceward"].transaction() as tx:
+                left_behind = asyncio.get_running_loop().run_in_executor(None, work, tx)
+                await asyncio.to_thread(wait_until_busy, tx, begun)
+                raise ZeroDivisionError
+        tx._connection.interrupt()
+        await asyncio.gather(left_behind, return_exceptions=True)
+        return 200, [], b""
+
+    answer = call(shop.once(handler))
+    assert (answer.status_code, answer.json()["code"]) == (503, "UNAVAILABLE")
+    assert notes(shop) == []
+    assert shop.ow.outcomes.list()[0].state is OutcomeState.FREE
+
+
+def wait_until_busy(tx: Transaction, begun: threading.Event) -> None:
+    """Return when another thread is inside a statement."""
+    begun.wait()
+    with suppress(SqlFailed):
+        while True:
+            tx.execute("select 1")
 
 
 def test_what_a_block_kept_for_the_end_goes_with_it(shop: Shop) -> None:

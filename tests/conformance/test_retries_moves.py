@@ -38,6 +38,13 @@ def hold(ow: Onceward, *positions: str) -> None:
             ow.retries.attempts.fail(tx, message(position), BROKEN)
 
 
+def move(ow: Onceward, position: str) -> None:
+    lease = ow.cursors.acquire("leads", "w")
+    assert lease is not None
+    lease.checkpoint(position)
+    lease.release()
+
+
 def bury(ow: Onceward, position: str, key: str = "k") -> int:
     """A dead letter that had a place in its key's line."""
     with ow.transaction() as tx:
@@ -116,6 +123,7 @@ def test_forgetting_a_head_frees_the_next_of_its_key(ow: Onceward) -> None:
 
 def test_a_move_past_a_message_that_holds_its_cursor_forgets_its_attempts(ow: Onceward) -> None:
     """Nobody will try it, so nobody may be told that it waits; even where nobody can count."""
+    move(ow, "4")
     hold(ow, "5")
     assert counted(ow.cursors.seek("leads", "5", "skip it", "ana")) == (1, 0)
     assert ow.retries.attempts.positions("leads") == frozenset()

@@ -320,17 +320,17 @@ def test_a_detached_transaction_is_part_of_no_context_until_one_joins(table: Onc
     assert count(table) == 1
 
 
-def test_what_follows_a_mark_can_be_undone_alone(table: Onceward) -> None:
+def test_what_follows_a_savepoint_can_be_undone_alone(table: Onceward) -> None:
     """What was written before it stays, even when the database refused a statement behind it."""
     with table.transaction() as tx:
         tx.execute("insert into effects values (1, 'before')")
-        undo = tx.mark()
+        undo = tx.savepoint()
         tx.execute("insert into effects values (2, 'behind')")
         with pytest.raises(SqlFailed):
             tx.execute("insert into effects values (2, 'twice')")
         undo()
-        tx.mark()
-        tx.execute("insert into effects values (3, 'behind a mark that nobody went back to')")
+        tx.savepoint()
+        tx.execute("insert into effects values (3, 'behind one that nobody went back to')")
     with table.transaction() as tx:
         assert tx.execute("select id from effects order by id") == [(1,), (3,)]
     with pytest.raises(SqlFailed, match="has ended"):

@@ -122,7 +122,7 @@ class RequestClaim:
                 return self._opened(turn).tx, self.roll_back
             if turn is not None:
                 turn.leave()
-            return found.tx, _nothing if self._blocks else found.tx.mark()
+            return found.tx, _nothing if self._blocks else found.tx.savepoint()
 
     def _opened(self, turn: Turn | None) -> _Open:
         try:

@@ -59,8 +59,8 @@ class Transaction(Protocol):
         `check` sees its rows, and may raise: then nothing of the transaction stays.
         """
 
-    def mark(self) -> Callable[[], None]:
-        """Return what undoes everything from here on, and nothing before; the latest mark first."""
+    def savepoint(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest first."""
 
     def doom(self) -> None:
         """Let nothing of it be committed, whoever swallows the error that said so."""

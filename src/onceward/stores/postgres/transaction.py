@@ -179,13 +179,13 @@ class PostgresTransaction:
         """
         self._last.append((name, check, params))
 
-    def mark(self) -> Callable[[], None]:
-        """Return what undoes everything from here on, and nothing before; the latest mark first."""
-        self.control("mark", "savepoint mark")
+    def savepoint(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest first."""
+        self.control("savepoint", "savepoint block")
         kept = len(self._last)
 
         def undo() -> None:
-            self.control("mark", "rollback to mark")
+            self.control("savepoint", "rollback to block")
             del self._last[kept:]
 
         return undo

@@ -156,15 +156,15 @@ class SqliteTransaction:
             self._is_doomed = True
             raise
 
-    def mark(self) -> Callable[[], None]:
-        """Return what undoes everything from here on, and nothing before; the latest mark first."""
+    def savepoint(self) -> Callable[[], None]:
+        """Return what undoes everything from here on, and nothing before; the latest first."""
         self.begin()
-        self.control("savepoint mark")
+        self.control("savepoint block")
         kept = len(self._last)
 
         def undo() -> None:
             self._check_alive()
-            self.control("rollback to mark")
+            self.control("rollback to block")
             del self._last[kept:]
 
         return undo
@@ -229,7 +229,11 @@ class SqliteTransaction:
         if self._life != life():
             message = "this transaction has ended"
             raise SqlFailed(message, fix="open one of your own")
-        if self._is_doomed or (self._writing and not self._connection.in_transaction):
+        try:
+            is_undone = self._writing and not self._connection.in_transaction
+        except apsw.Error as exc:  # Another thread is inside a statement.
+            raise refusal(exc, "sql") from exc
+        if self._is_doomed or is_undone:
             message = "an earlier error has undone this transaction"
             raise SqlFailed(message, fix="let the error leave the `with` block")
 
