@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import append, canonical, help_page, once, poll, scan
+from bench import append, canonical, help_page, once, poll, scan, workers
 from bench.table import Row, print_table
 
 BENCHMARKS = {
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "scan": scan.rows,
     "help": help_page.rows,
     "once": once.rows,
+    "workers": workers.rows,
 }
 
 
