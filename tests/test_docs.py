@@ -130,3 +130,14 @@ def test_every_crash_point_is_documented(point: str) -> None:
 def test_the_changelog_knows_this_version() -> None:
     """What is released, or will be, has an entry."""
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+
+
+ACTION = re.compile(r'(?:action="|"action": "|trouble\(\s*"|\.note\(\s*")([a-z_]+)"')
+
+
+def test_every_event_is_documented() -> None:
+    """An action that a worker logs is listed, and nothing else is."""
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    logged = {*ACTION.findall(source), "message_failed", "alert_fired", "alert_cleared"}
+    text = (REFERENCE / "events.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE)) == logged

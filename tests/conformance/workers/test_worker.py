@@ -12,7 +12,7 @@ from onceward.handle import Onceward
 from onceward.retries import Steps
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
-from onceward.workers import App, Message, Reject, Worker
+from onceward.workers import App, Item, Message, Reject, Worker
 
 
 def drain(app: App, threads: int = 2) -> Any:
@@ -274,3 +274,87 @@ def test_a_paused_cursor_is_left_alone(ow: Onceward, done: Any) -> None:
     ow.cursors.resume("numbers")
     drain(app)
     assert done() == [1, 2]
+
+
+@pytest.mark.parametrize("order", ["cursor", "none"])
+def test_a_message_that_fails_six_times_is_a_dead_letter_at_the_right_times(
+    ow: Onceward, ow_time: MovingTime, done: Any, order: Any
+) -> None:
+    """Tried at once and after 1, 2, 5, 15 and 60 minutes, not a second before; redriven, once."""
+    app, tries, broken = App(ow), [], [True]
+
+    @app.consumer("numbers", source=ListSource(1), order=order)
+    def handle(message: Message, tx: Transaction) -> None:
+        tries.append(message.attempt)
+        add(message, tx)
+        if broken[0]:
+            raise ValueError(message.data)
+
+    drain(app)
+    for number, minutes in enumerate((1, 2, 5, 15, 60), 1):
+        assert tries == list(range(1, number + 1))
+        assert ow.dead.list() == []
+        ow_time.advance(seconds=minutes * 60 - 5)
+        drain(app)
+        assert len(tries) == number
+        ow_time.advance(seconds=5.001)
+        drain(app)
+    (letter,) = ow.dead.list()
+    assert (letter.attempts, tries, done()) == (6, [1, 2, 3, 4, 5, 6], [])
+    broken[0] = False
+    ow.dead.redrive(letter.id, actor="me")
+    drain(app)
+    drain(app)
+    assert (done(), ow.dead.list()) == ([1], [])
+
+
+def test_h22_a_new_message_does_not_hurry_a_failing_one(ow: Onceward, ow_time: MovingTime) -> None:
+    """Restarts and arrivals leave the schedule of what failed as it was."""
+    tries: list[int] = []
+    source = ListSource({"k": "a"})
+
+    def fresh() -> App:
+        app = App(ow)
+
+        @app.consumer("numbers", source=source, order="key", key=lambda data: data["k"])
+        def handle(message: Message) -> None:
+            if message.data["k"] == "a":
+                tries.append(message.attempt)
+                raise ValueError(message.attempt)
+
+        return app
+
+    for number in range(5):
+        drain(fresh())
+        source.values.append({"k": "a"})
+        source.values.append({"k": f"b{number}"})
+        ow_time.advance(seconds=10)
+    assert tries == [1]
+    ow_time.advance(seconds=10.001)
+    drain(fresh())
+    assert tries == [1, 2]
+
+
+def test_an_old_worker_and_a_new_one_never_share_a_cursor(ow: Onceward, done: Any) -> None:
+    """The new version migrates the position under its lease; the old one is refused afterwards."""
+    old, new, source = App(ow), App(ow), ListSource(1, 2)
+    old.consumer("numbers", source=source)(add)
+    drain(old)
+
+    class Tens:
+        def read(self, after: str | None, limit: int) -> Any:
+            before = None if after is None else str(int(after) // 10)
+            items = source.read(before, limit)
+            return [Item(position=f"{item.position}0", raw=item.raw) for item in items]
+
+    migrations = {1: lambda position: f"{position}0"}
+    new.consumer("numbers", source=Tens(), version=2, migrations=migrations)(add)
+    source.values.append(3)
+    drain(new)
+    assert (done(), ow.cursors.show("numbers").position) == ([1, 2, 3], "30")
+    source.values.append(4)
+    assert drain(old).left == ("numbers",)
+    assert done() == [1, 2, 3]
+    drain(new)
+    assert done() == [1, 2, 3, 4]
+    assert [entry.kind for entry in ow.cursors.history("numbers")] == ["migration"]

@@ -52,3 +52,30 @@ create or replace function onceward_cursor_acquire(
       end if;
     end
   $$;
+
+-- Move the position and renew the lease, or raise. A lease that was renewed a moment ago is left as it
+-- is: its column has an index, and an update that changes none of those is cheaper by far.
+create or replace function onceward_cursor_checkpoint(
+  _name text, _worker text, _epoch bigint, _position text, _count bigint, _seconds double precision
+) returns void
+  language plpgsql
+  as $$
+    declare
+      _now timestamptz := onceward_now();
+    begin
+      update cursor_positions set
+          last_position = _position,
+          last_processed_at = _now,
+          error_count = 0,
+          processed_count = processed_count + _count,
+          lease_expires_at = case
+            when paused or lease_expires_at > _now + make_interval(secs => 0.95 * _seconds)
+              then lease_expires_at
+            else _now + make_interval(secs => _seconds) end,
+          updated_at = _now
+        where cursor_name = _name and lease_owner = _worker and lease_epoch = _epoch;
+      if not found then
+        perform onceward_lease_lost(_name, _epoch);
+      end if;
+    end
+  $$;
