@@ -40,6 +40,7 @@ CREATE FUNCTION public.onceward_cursor_acquire(_name text, _worker text, _second
       if old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
         return;
       end if;
+      perform onceward_cursor_end_marked(_name);
       steals := (old.lease_owner is not null and old.lease_owner <> _worker)::integer;
       return query update cursor_positions set
           lease_owner = _worker,
@@ -50,7 +51,6 @@ CREATE FUNCTION public.onceward_cursor_acquire(_name text, _worker text, _second
         where cursor_name = _name
         returning *;
       if steals > 0 then
-        perform onceward_cursor_end_marked(_name);
         insert into cursor_history
           (cursor_name, kind, actor, reason, from_position, to_position, epoch)
           values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' ran out',
@@ -85,12 +85,26 @@ CREATE FUNCTION public.onceward_cursor_checkpoint(_name text, _worker text, _epo
 CREATE FUNCTION public.onceward_cursor_end_marked(_name text) RETURNS void
     LANGUAGE plpgsql
     AS $$
+    declare
+      _pid integer;
     begin
-      perform pg_terminate_backend(pid, 5000)
-        from pg_locks
-        where locktype = 'advisory' and objsubid = 1 and granted and pid <> pg_backend_pid()
-          and database = (select oid from pg_database where datname = current_database())
-          and (classid::bigint << 32 | objid::bigint) = onceward_cursor_key(_name);
+      for _attempt in 1..10 loop
+        if pg_try_advisory_xact_lock(onceward_cursor_key(_name)) then
+          return;
+        end if;
+        for _pid in
+          select pid from pg_locks
+            where locktype = 'advisory' and objsubid = 1 and granted and pid <> pg_backend_pid()
+              and database = (select oid from pg_database where datname = current_database())
+              and (classid::bigint << 32 | objid::bigint) = onceward_cursor_key(_name)
+        loop
+          begin
+            perform pg_terminate_backend(_pid, 1000);
+          exception when insufficient_privilege then
+            return;
+          end;
+        end loop;
+      end loop;
     end
   $$;
 
@@ -138,6 +152,19 @@ CREATE FUNCTION public.onceward_cursor_lock(_name text) RETURNS public.cursor_po
         select * into locked from cursor_positions where cursor_name = _name for update;
       end;
       return locked;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_cursor_mark(_name text, _worker text, _epoch bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));
+      perform 1 from cursor_positions
+        where cursor_name = _name and lease_owner = _worker and lease_epoch = _epoch;
+      if not found then
+        perform onceward_lease_lost(_name, _epoch);
+      end if;
     end
   $$;
 
@@ -507,6 +534,8 @@ CREATE INDEX onceward_alerts_unsent ON public.onceward_alerts USING btree (fired
 CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
 
 CREATE INDEX onceward_dead_lately ON public.onceward_dead USING btree (dead_at) WHERE (state = 'dead'::text);
+
+CREATE INDEX onceward_forgotten_by_cursor ON public.onceward_forgotten USING btree (cursor_name, id);
 
 CREATE INDEX onceward_forgotten_by_move ON public.onceward_forgotten USING btree (history_id, id);
 

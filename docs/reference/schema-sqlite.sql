@@ -266,3 +266,5 @@ CREATE INDEX onceward_alerts_unsent on onceward_alerts (fired_at)
 CREATE INDEX idx_cursor_history_steals on cursor_history (happened_at) where kind = 'steal';
 
 CREATE INDEX onceward_dead_lately on onceward_dead (dead_at) where state = 'dead';
+
+CREATE INDEX onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);

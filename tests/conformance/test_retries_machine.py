@@ -63,6 +63,8 @@ class ParkedKeys(RuleBasedStateMachine):
         self.lease: Lease | None = None
         #: How far the cursor has come; every number is a message.
         self.at = 0
+        #: Where the last move has put it.
+        self.moved_to = 0
         #: Key and order of each message that was ever read.
         self.known: dict[str, tuple[str, str]] = {}
         self.done: set[int] = set()
@@ -236,9 +238,7 @@ class ParkedKeys(RuleBasedStateMachine):
         assert (move.forgotten, move.restored) == (forgotten, 0)
         if dry:
             return
-        if self.seeks:
-            kept = self.seeks[-1].kept
-            self.seeks[-1].kept = [row for row in kept if not self.has_passed(row, counts)]
+        self.settle(counts)
         self.seeks.append(Seek(self.at, gone, set(range(self.at + 1, target + 1))))
         self.moved(target, gone, counts)
         self.counts["forgotten"] += len(gone)
@@ -258,6 +258,7 @@ class ParkedKeys(RuleBasedStateMachine):
         if dry:
             return
         self.seeks.pop()
+        self.settle(counts)
         # Copies: whoever read one of them before the seek has a stale handle.
         restored = [replace(row) for row in back]
         self.rows |= {row.position: row for row in restored}
@@ -284,26 +285,28 @@ class ParkedKeys(RuleBasedStateMachine):
 
     def unread(self, kept: list[Row], counts: bool) -> list[Row]:
         """What was forgotten and has had no outcome since, as far as anybody knows."""
-        last = {
-            row.key: max(
-                each.sequence
-                for each in kept
-                if (each.key, each.order) == (row.key, "key") and each.position in self.rows
-            )
-            for row in kept
-            if row.order == "key" and row.position in self.rows and not counts
-        }
         found: dict[str, Row] = {}
         for row in kept:
-            is_before = row.order == "key" and row.sequence <= last.get(row.key, 0)
-            if not (row.position in self.rows or self.has_passed(row, counts) or is_before):
+            if not (row.position in self.rows or self.has_passed(row, counts)):
                 found.setdefault(row.position, row)
         return list(found.values())
+
+    def settle(self, counts: bool) -> None:
+        """What was read since has an outcome of its own, whichever seek had forgotten it."""
+
+        def has_read(row: Row) -> bool:
+            place = int(row.position)
+            if self.at == self.moved_to:
+                return False
+            return self.moved_to < place <= self.at if counts else self.has_passed(row, counts)
+
+        for seek in self.seeks:
+            seek.kept = [row for row in seek.kept if not has_read(row)]
 
     def moved(self, target: int, gone: list[Row], counts: bool) -> None:
         for row in gone:
             del self.rows[row.position]
-        self.at, self.lease = target, None
+        self.at, self.moved_to, self.lease = target, target, None
         self.is_counted = self.is_counted and counts
 
     def line_up(self, at: int, restored: list[Row], counts: bool) -> None:

@@ -277,8 +277,8 @@ def test_what_comes_back_before_its_time_is_kept_for_the_undo_after_it(ow: Oncew
     assert (line(ow), kept(ow)) == (["8"], 0)
 
 
-def test_what_was_read_between_two_moves_that_are_undone_is_as_it_was(ow: Onceward) -> None:
-    """It may have been done once more; it is neither lost nor doubled in the line."""
+def test_what_was_read_between_two_moves_that_are_undone_is_as_it_was_last(ow: Onceward) -> None:
+    """What the latest reading came to counts; it is neither lost nor doubled in the line."""
     park(ow, "22", "24", failed=True)
     read(ow, "30")
     seek(ow, "5")
@@ -287,7 +287,19 @@ def test_what_was_read_between_two_moves_that_are_undone_is_as_it_was(ow: Oncewa
     assert counted(undo(ow)) == (2, 0)
     assert counted(undo(ow)) == (0, 2)
     assert (line(ow), kept(ow)) == (["22", "24"], 0)
-    assert ow.retries.parked.due_heads("leads") == []  # It had failed once, and waits.
+    assert [each.message.position for each in ow.retries.parked.due_heads("leads")] == ["22"]
+
+
+def test_what_was_done_between_two_moves_that_are_undone_stays_done(ow: Onceward) -> None:
+    """The first undo passes over it, so the second does not bring it back."""
+    park(ow, "8", failed=True)
+    read(ow, "10")
+    seek(ow, "5")
+    seek(ow, "2")
+    read(ow, "9")
+    assert counted(undo(ow)) == (0, 0)
+    assert counted(undo(ow)) == (0, 0)
+    assert (waiting(ow), kept(ow)) == (set(), 0)
 
 
 def test_a_message_that_the_source_no_longer_has_comes_back(ow: Onceward) -> None:

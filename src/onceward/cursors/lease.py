@@ -60,6 +60,8 @@ class Lease:
         #: Set once it is known that somebody else holds the cursor, or moved it, or that nobody
         #: knows whether our own last checkpoint did.
         self.lost = threading.Event()
+        #: Whether the last renewal found the cursor paused: what runs may finish, no more.
+        self.is_paused = False
         #: Set by `release`, whatever became of it.
         self.is_released = False
         self._current_epoch: int | None = None
@@ -80,7 +82,8 @@ class Lease:
         self._check_doubt()
         rows = self._write("cursor_renew", seconds=self.lease_seconds)
         crash_point("cursor.renew.after_commit")
-        return Renewal.PAUSED if rows[0][0] else Renewal.RENEWED
+        self.is_paused = bool(rows[0][0])
+        return Renewal.PAUSED if self.is_paused else Renewal.RENEWED
 
     def checkpoint(self, position: str, tx: Transaction | None = None, *, count: int = 1) -> None:
         """Move the cursor, with everything else in `tx` or on its own; renews the lease.
@@ -156,7 +159,7 @@ class Lease:
         """
         self.watch(tx)
         if not tx.is_writing:
-            tx.query_first("cursor_mark", name=self.name)
+            tx.query_first("cursor_mark", **self.fence)
 
     def watch(self, tx: Transaction) -> None:
         """Let the next write of a transaction raise LeaseLost once a heartbeat found it lost."""

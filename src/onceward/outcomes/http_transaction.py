@@ -84,7 +84,7 @@ class RequestClaim:
         turn = self._turn()
         if turn is not None:
             await turn.wait_async()
-        return await to_the_end(self._begun, turn)
+        return await to_the_end(self._begun, turn, kind="going_on" if turn is None else "waiting")
 
     def enter(self, block: Block) -> None:
         """Note that a block has begun."""

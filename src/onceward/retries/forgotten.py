@@ -61,10 +61,18 @@ class Shift:
             return True
         return self.count is not None and self.count(waits.position, self.from_position) > 0
 
-    def has_surely_passed(self, waits: Waits) -> bool:
-        """Say the same for what only takes room: not when it would have to be counted first."""
+    def has_read(self, waits: Waits, since: str | None) -> bool:
+        """Say whether the cursor has read it since the last move, which put it at `since`.
+
+        Not when nobody can tell, or when it would have to be counted first: it only takes room.
+        """
+        if self.from_position == since:
+            return False
         try:
-            return self.has_passed(waits)
+            is_behind = since is None or waits.position == self.from_position
+            if not is_behind and self.count is not None:
+                is_behind = self.count(since, waits.position) > 0
+            return is_behind and self.has_passed(waits)
         except LookupError:
             return False
 
@@ -134,7 +142,7 @@ def following(ask: Ask, shift: Shift) -> Following:
     held = [Waits(*row) for row in ask("attempt_list", cursor=shift.cursor)]
     kept = [Waits(*row) for row in ask("forgotten_list", history=shift.seek)] if shift.seek else []
     back = _unread(shift, kept, parked, held) if shift.is_undo else []
-    settled = kept if shift.is_undo else [each for each in kept if shift.has_surely_passed(each)]
+    settled = _settled(ask, shift, kept)
     stays, leaves = _parted(shift, parked)
     # What comes back and will be read again at once leaves with the others, not so attempts: they
     # are for that reading.
@@ -154,6 +162,20 @@ def following(ask: Ask, shift: Shift) -> Following:
     )
 
 
+def _settled(ask: Ask, shift: Shift, kept: list[Waits]) -> list[Waits]:
+    """Return what need not be kept: what a seek that is undone had forgotten, and what was read.
+
+    Whichever seek had forgotten it: what was read since has an outcome of its own.
+    """
+    others = [
+        Waits(*row) for row in ask("forgotten_others", cursor=shift.cursor, history=shift.seek or 0)
+    ]
+    ((since,),) = ask("cursor_last_move", name=shift.cursor) or [(None,)]
+    open_ = others if shift.is_undo else [*kept, *others]
+    read = [each for each in open_ if shift.has_read(each, since)]
+    return [*kept, *read] if shift.is_undo else read
+
+
 def _parted(shift: Shift, rows: list[Waits]) -> tuple[list[Waits], list[Waits]]:
     """Return what stays where it is, and what the cursor will read again."""
     will_read = [shift.will_read(each) for each in rows]
@@ -166,18 +188,12 @@ def _parted(shift: Shift, rows: list[Waits]) -> tuple[list[Waits], list[Waits]]:
 def _unread(shift: Shift, kept: list[Waits], parked: list[Waits], held: list[Waits]) -> list[Waits]:
     """Return what a seek has forgotten and has had no outcome of its own since.
 
-    What waits anew has one. Without a count that is all we know, and one thing more: of a key, what
-    stood before something that waits anew was read before it. The rest may be repeated, in order.
+    What waits anew has one. Without a count that is all we know: the rest may be repeated.
     """
     anew = {(each.position, True) for each in parked} | {(each.position, False) for each in held}
-    passed: dict[str | None, int] = {}
-    for each in kept:
-        if shift.count is None and not each.is_alone and (each.position, True) in anew:
-            passed[each.key] = max(each.sequence, passed.get(each.key, 0))
     found: dict[tuple[str, bool], Waits] = {}
     for each in kept:
-        is_behind = each.is_alone or each.sequence > passed.get(each.key, 0)
-        if (each.position, each.is_parked) not in anew and is_behind and not shift.has_passed(each):
+        if (each.position, each.is_parked) not in anew and not shift.has_passed(each):
             # First forgotten, first: as it was at the seek, whatever later moves did to it.
             found.setdefault((each.position, each.is_parked), each)
     return list(found.values())

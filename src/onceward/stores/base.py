@@ -50,7 +50,7 @@ class Transaction(Protocol):
     def query_first(self, name: str, /, **params: object) -> None:
         """Run one of our own statements when the transaction begins, together with its first one.
 
-        It must not be refused, and nobody sees its rows.
+        Nobody sees its rows. When it raises, the first one is not run.
         """
 
     def query_last(self, name: str, check: Check, /, **params: object) -> None:

@@ -1,2 +1,3 @@
--- Let whoever takes a cursor over find this transaction, and end it.
-select pg_advisory_xact_lock_shared(onceward_cursor_key(:name::text))
+-- Let whoever takes a cursor over find this transaction, and end it; raises OW001 if it is lost already.
+select :epoch::bigint
+from onceward_cursor_mark(:name::text, :worker::text, :epoch::bigint)

@@ -58,6 +58,8 @@ def refusal(exc: psycopg.Error, what: str) -> OncewardError:
 def commit_refusal(exc: psycopg.Error) -> OncewardError:
     """Return our error for a COMMIT that failed: without an answer nobody knows what happened."""
     state = exc.sqlstate
+    if state == "57014":
+        return refusal(exc, "commit")  # A statement before it was cancelled.
     # A pooler in front of the server answers for it when it dies: connection errors are class 08.
     if state is None or state[:2] in ("08", "57") or state == "40003":
         message = f"commit: {str(exc).strip().partition(chr(10))[0]}"

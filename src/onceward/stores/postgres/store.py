@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from onceward.errors import StoreBusy, StoreUnavailable
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_telling
-from onceward.stores.forks import reset_after_fork
+from onceward.stores.forks import life, reset_after_fork
 from onceward.stores.postgres.refusals import translated
 from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
 from onceward.stores.queries import Engine
@@ -67,12 +67,19 @@ class PostgresStore:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Row]]:
         """Lend a connection in autocommit."""
+        pool, born = self._opened(), life()
         try:
-            with self._opened().connection(self._connect_seconds) as connection:
-                yield connection
+            connection = pool.getconn(self._connect_seconds)
         except PoolTimeout as exc:
             message = f"no connection to {self.url} within {self._connect_seconds:g} s"
             raise StoreUnavailable(message) from exc
+        try:
+            yield connection
+        finally:
+            if born == life():
+                pool.putconn(connection)
+            else:  # The parent's, which a forked child must neither use nor end.
+                self._abandoned.append(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:

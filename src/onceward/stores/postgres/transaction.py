@@ -9,7 +9,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from onceward.errors import SqlFailed
+from onceward.errors import SqlFailed, StoreUnavailable
 from onceward.stores.base import Check, Params, Row, Rows
 from onceward.stores.placeholders import for_psycopg
 from onceward.stores.postgres.refusals import commit_refusal, refusal, translated
@@ -32,6 +32,8 @@ SHORT: Final = (
 _WHOLE: Final = ("begin", f"set local lock_timeout = '{LOCK_SECONDS_MAX}s'")
 #: A statement, its parameters, and whether psycopg may prepare it: None when it finds it worth it.
 _Sent = tuple[str, Any, bool | None]
+#: Classes of refusals that come when a statement is run: it was parsed, and nothing was skipped.
+_HARMLESS: Final = ("22", "23")
 _BEGIN: Final[_Sent] = (PATIENT, None, False)
 _COMMIT: Final[_Sent] = ("commit", None, False)
 
@@ -49,8 +51,10 @@ class PostgresTransaction:
         self.unknown: list[Callable[[], None]] = []
         self._first: list[_Sent] = []
         self._last: list[tuple[str, Check, dict[str, Any]]] = []
-        self._process: int | None = os.getpid()
+        self._born = os.getpid()
+        self._process: int | None = self._born
         self._is_doomed = False
+        self._is_spoilt = False
 
     def doom(self) -> None:
         """Let nothing of it be committed, whoever swallows the error that said so."""
@@ -116,7 +120,7 @@ class PostgresTransaction:
     def query_first(self, name: str, /, **params: object) -> None:
         """Run one of our own statements right behind the beginning, in one round trip with both.
 
-        It must not be refused, and nobody sees its rows.
+        Nobody sees its rows. When it raises, the first statement is not run.
         """
         self._first.append((for_psycopg(query("postgres", name)), params, None))
 
@@ -170,6 +174,9 @@ class PostgresTransaction:
                     refused.append(exc)
         except psycopg.Error as exc:
             refused.append(exc)
+        if refused and (refused[0].sqlstate or "")[:2] not in _HARMLESS:
+            # What the server skipped or could not parse, psycopg may believe to be prepared.
+            self._is_spoilt = True
         return cursors, refused[0] if refused else None
 
     def query_last(self, name: str, check: Check, /, **params: object) -> None:
@@ -193,8 +200,7 @@ class PostgresTransaction:
     def begin(self) -> None:
         """Begin, unless it has."""
         if not self.is_joinable:
-            message = "this transaction has ended"
-            raise SqlFailed(message, fix="open one of your own")
+            raise _ended()
         if self._is_open:
             return
         with translated("begin"):
@@ -207,6 +213,8 @@ class PostgresTransaction:
 
     def commit(self) -> None:
         """Make it durable; without an answer nobody knows whether it is."""
+        if not self.is_joinable:
+            raise _ended()
         if not self._is_open and not self._last:
             return
         if self._first_write or self._beginning is not PATIENT:
@@ -216,6 +224,9 @@ class PostgresTransaction:
             # The server would answer a COMMIT with a silent ROLLBACK.
             message = "commit: an earlier statement of this transaction failed"
             raise SqlFailed(message, fix="let the error leave the `with` block")
+        if self._connection.closed:
+            message = "commit: the connection was lost before; nothing was committed"
+            raise StoreUnavailable(message)
         beginnings = [] if self._is_open else [_BEGIN]
         self._is_open = True
         cursors, refused = self._commit([*beginnings, *self._lasts()])
@@ -249,14 +260,22 @@ class PostgresTransaction:
             prepare = False
 
     def roll_back(self) -> None:
-        """Undo everything."""
-        if not self._is_open:
+        """Undo everything, unless it is the parent's: a forked child has no part in its session."""
+        if not self._is_open or os.getpid() != self._born:
             return
         self._is_open = False
+        if self._is_spoilt:
+            self._connection.close()
+            return
         try:
             self._connection.execute("rollback")
         except psycopg.Error:
             self._connection.close()  # The server undoes what a lost connection began.
+
+
+def _ended() -> SqlFailed:
+    message = "this transaction has ended"
+    return SqlFailed(message, fix="open one of your own")
 
 
 def run(connection: psycopg.Connection[Row], name: str, params: Mapping[str, object]) -> list[Row]:

@@ -67,14 +67,15 @@ class SqliteStore:
         # As `detached` and `joined` do, but in one piece: this is the way most writes take.
         connection = self._lent()
         transaction = SqliteTransaction(connection, self.clock, self.turns, in_this_thread())
-        token = self._current.set(transaction)
+        outer = self._current.get()
+        self._current.set(transaction)
         try:
             yield transaction
             commit(transaction)
         finally:
-            self._current.reset(token)
-            transaction.end()
-            self._idle.append(connection)
+            # Not by a token: a block may end in a copy of the context it began in.
+            self._current.set(outer)
+            self._end(transaction, connection)
 
     @contextmanager
     def detached(
@@ -88,8 +89,7 @@ class SqliteStore:
             yield transaction
             commit(transaction)
         finally:
-            transaction.end()
-            self._idle.append(connection)
+            self._end(transaction, connection)
 
     @contextmanager
     def joined(self, transaction: Transaction) -> Iterator[None]:
@@ -102,6 +102,14 @@ class SqliteStore:
         finally:
             # Not by a token: a block may end in a copy of the context it began in.
             self._current.set(outer)
+
+    def _end(self, transaction: SqliteTransaction, connection: apsw.Connection) -> None:
+        """End a transaction; its connection is free then, unless this is a forked child."""
+        if transaction.is_of_this_process:
+            transaction.end()
+            self._idle.append(connection)
+        else:
+            self._abandoned.append(connection)
 
     def _lent(self) -> apsw.Connection:
         try:

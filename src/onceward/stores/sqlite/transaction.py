@@ -45,7 +45,8 @@ class SqliteTransaction:
         self._every_write: list[Callable[[], None]] = []
         self.unknown: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, object]]] = []
-        self._life: int | None = life()
+        self._born = life()
+        self._life: int | None = self._born
         self._is_doomed = False
         self._done: list[Callable[[], None]] = []
 
@@ -57,6 +58,11 @@ class SqliteTransaction:
     def is_joinable(self) -> bool:
         """Say whether it is still open, in the process that opened it."""
         return self._life == life()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Say whether it was begun here, and not by the parent of a forked child."""
+        return self._born == life()
 
     def end(self) -> None:
         """Undo what was not committed, and be of no use from now on.
@@ -140,15 +146,20 @@ class SqliteTransaction:
         if self._writing:
             return
         self._check_alive()
-        self._turns.take(self._is_inside or in_this_thread())
+        turn = self._is_inside or in_this_thread()
         try:
+            self._turns.take(turn)
             self._connection.execute("begin immediate")
+            self._writing = True
         except BaseException as exc:
-            self._turns.give()
+            # An interrupt may come at any line.
+            self._writing = False
+            if self._turns.is_of(turn):
+                self._is_undone()
+                self._turns.give()
             if isinstance(exc, apsw.Error):
                 raise refusal(exc, "begin") from exc
             raise
-        self._writing = True
         try:
             for call in self._first_write:
                 call()
@@ -170,7 +181,8 @@ class SqliteTransaction:
         return undo
 
     def finish(self) -> None:
-        """Run what was kept for the end."""
+        """Run what was kept for the end; raises if nothing of it may stay."""
+        self._check_alive()
         if not self._last:
             return
         last, self._last = self._last, []
@@ -179,8 +191,18 @@ class SqliteTransaction:
             if done is not None:
                 self._done.append(done)
 
-    def forget(self) -> None:
-        """Drop what an operation kept for the end, or wanted to be told."""
+    def place(self) -> tuple[int, int]:
+        """Return how many want to be told so far, for `forget`."""
+        return len(self._done), len(self.unknown)
+
+    def forget(self, place: tuple[int, int] = (0, 0)) -> None:
+        """Drop what an operation kept for the end, and whom it wanted to be told since `place`."""
+        del self._done[place[0] :]
+        del self.unknown[place[1] :]
+        self.settle()
+
+    def settle(self) -> None:
+        """Begin anew for the next operation; whoever is to be told of this one still is."""
         self._is_doomed = False
         self._last.clear()
         self._first_write.clear()
@@ -205,9 +227,9 @@ class SqliteTransaction:
             call()
 
     def roll_back(self) -> None:
-        """Undo everything."""
+        """Undo everything, unless it is the parent's: a child has its memory, not its locks."""
         self._done.clear()
-        if not self._writing:
+        if not self._writing or not self.is_of_this_process:
             return
         try:
             while not self._is_undone():

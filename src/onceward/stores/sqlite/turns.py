@@ -33,6 +33,10 @@ class Turns:
         is_inside = self._is_inside
         return is_inside is not None and is_inside()
 
+    def is_of(self, is_inside: Callable[[], bool]) -> bool:
+        """Say whether the turn was taken with this."""
+        return self._is_inside is is_inside
+
     def take(self, is_inside: Callable[[], bool]) -> None:
         """Wait for our turn; while it lasts, `is_inside` tells others whether they may wait."""
         if self.is_mine:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from onceward.crash import crash_point
-from onceward.errors import OutcomeUnknown
+from onceward.errors import OutcomeUnknown, StoreBusy
 from onceward.stores.base import Transaction
 from onceward.stores.commit import commit_telling
 from onceward.stores.sqlite.transaction import SqliteTransaction
@@ -65,25 +65,39 @@ class Writer:
         self._transaction: SqliteTransaction | None = None
         self._queue: deque[_Queued[Any]] = deque()
         self._mutex = threading.Lock()
-        self._is_led = False
+        #: The operation whose caller commits for all.
+        self._leader: _Ticket[Any] | None = None
 
     def run(self, operation: Callable[[Transaction], T]) -> T:
         """Return what the operation returned, once it is durable."""
-        with self._mutex:
-            if self._is_led:
-                queued = _Queued(operation)
-                self._queue.append(queued)
-            else:
-                queued = None
-                self._is_led = True
-        if queued is None:
-            return self._lead(operation)
+        own = _Ticket(operation)
+        queued: _Queued[T] | None = None
+        try:
+            with self._mutex:
+                if self._leader is None:
+                    self._leader = own
+                else:
+                    queued = _Queued(operation)
+                    self._queue.append(queued)
+            if queued is None:
+                return self._lead(own)
+        finally:
+            if self._leader is own:
+                self._abdicate()
         queued.wait()
         return queued.outcome()
 
-    def _lead(self, operation: Callable[[Transaction], T]) -> T:
+    def _abdicate(self) -> None:
+        """Let others lead: an interrupt came where nothing of the group was begun."""
+        with self._mutex:
+            left, self._leader = list(self._queue), None
+            self._queue.clear()
+        for ticket in left:
+            ticket.error = StoreBusy("the thread that would have written this was interrupted")
+            ticket.settle()
+
+    def _lead(self, own: _Ticket[T]) -> T:
         """Commit one's own operation with what has queued, then what has queued since."""
-        own = _Ticket(operation)
         interrupt: BaseException | None = None
         tickets: list[_Ticket[Any]] = [own]
         while True:
@@ -92,7 +106,7 @@ class Writer:
                 self._queue.clear()
                 # Whoever comes after this sees that nobody leads, and does it.
                 if not tickets:
-                    self._is_led = False
+                    self._leader = None
                     break
             try:
                 self._commit(tickets)
@@ -131,16 +145,18 @@ class Writer:
         finally:
             transaction.roll_back()
             transaction.forget()
-            transaction.unknown.clear()
 
     def _run(self, transaction: SqliteTransaction, ticket: _Ticket[Any]) -> None:
         """Run one operation so that its failure undoes only what it did."""
         transaction.control("savepoint ticket")
+        place = transaction.place()
         try:
             ticket.result = ticket.operation(transaction)
             transaction.finish()
         except Exception as exc:  # noqa: BLE001 - the caller raises it as its own
             ticket.error = exc
             transaction.control("rollback to ticket")
-        transaction.forget()
+            transaction.forget(place)
+        else:
+            transaction.settle()
         transaction.control("release ticket")
