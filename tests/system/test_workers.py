@@ -1,5 +1,6 @@
 """Worker processes as people run them: frozen, slow, stopped, killed, and with wrong clocks."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.testing.zombie import zombie
+from onceward.testing.zombie import freeze, wake, zombie
 from tests.system.lease_worker import false_time
 
 PATIENCE_SECONDS = 30.0
@@ -72,6 +73,29 @@ def started(url: str, place: Path, *options: str, **environment: str) -> Iterato
         worker.process.stderr.close()
 
 
+@contextmanager
+def frozen_between_writes(worker: Started, url: str) -> Iterator[None]:
+    """Freeze a worker whose heartbeat is not just writing: on SQLite all would wait for it."""
+    freeze(worker)
+    while url.startswith("sqlite") and not _may_write(Path(url.removeprefix("sqlite:///"))):
+        wake(worker)
+        time.sleep(0.01)
+        freeze(worker)
+    try:
+        yield
+    finally:
+        wake(worker)
+
+
+def _may_write(database: Path) -> bool:
+    with database.with_name(f"{database.name}-turns").open("ab") as turns:
+        try:
+            fcntl.flock(turns, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 def until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not happened():
@@ -101,7 +125,7 @@ def test_a_worker_frozen_for_three_leases_leaves_no_trace(
     environment = {"WORKER_APP_WRITES_FIRST": "1"} if writes_first else {}
     with started(ow_url, tmp_path, **environment) as frozen:
         until(lambda: frozen.began(1))
-        with zombie(frozen):
+        with frozen_between_writes(frozen, ow_url):
             time.sleep(3 * LEASE_SECONDS)
             with started(ow_url, tmp_path, **environment) as heir:
                 until(lambda: len(heir.began(1)) == 2)
@@ -206,17 +230,61 @@ def test_processes_of_a_fleet_are_started_again(
 
 
 @pytest.mark.parametrize("batch", ["0", "3"])
+@pytest.mark.parametrize("way", ["handler", "retry", "decoder"])
 def test_h21_a_message_that_kills_its_workers_ends_as_a_dead_letter(
-    real: Onceward, ow_url: str, tmp_path: Path, batch: str
+    real: Onceward, ow_url: str, tmp_path: Path, batch: str, way: str
 ) -> None:
-    """Nobody is left to say that it failed; the cursor goes on after its last attempt."""
-    environment = {"WORKER_APP_DEADLY": "2", "WORKER_APP_BATCH": batch, "WORKER_APP_LEASE": "0.1"}
+    """Nobody is left to say that it failed; the cursor goes on after its last attempt.
+
+    Whether its handler kills, or that only when it was parked, or its decoder does: bytes that
+    cannot be decoded have no second attempt.
+    """
+    environment = {
+        "WORKER_APP_DEADLY": "2",
+        "WORKER_APP_DEADLY_WAY": way,
+        "WORKER_APP_BATCH": batch,
+        "WORKER_APP_LEASE": "0.1",
+    }
     with started(ow_url, tmp_path, "--processes", "2", **environment):
         until(lambda: real.dead.list(cursor="deadly"))
         until(lambda: real.cursors.show("deadly").position == "3")
+        until(lambda: len(effects(real)) == 2)
     (letter,) = real.dead.list(cursor="deadly")
-    assert (letter.position, letter.attempts, letter.error_type) == ("2", 2, "WorkerDied")
+    attempts = 1 if way == "decoder" else 2
+    assert (letter.position, letter.attempts, letter.error_type) == ("2", attempts, "WorkerDied")
     assert [n for n, _ in effects(real)] == [1, 3]
+
+
+def test_a_fleet_that_is_to_end_says_whether_all_is_done(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
+    """One process found the cursor held by the other: that is no reason for a bad exit code."""
+    for number in range(1, 101):
+        (tmp_path / f"go-{number}").touch()
+    options = ("--processes", "2", "--once")
+    with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="100") as fleet:
+        assert fleet.process.wait(PATIENCE_SECONDS) == 0
+    assert position(real) == "100"
+    real.cursors.pause("slow")
+    with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="101") as fleet:
+        assert fleet.process.wait(PATIENCE_SECONDS) == 1
+
+
+@pytest.mark.parametrize("after", [1, 4, 8])
+def test_a_fleet_that_is_stopped_while_it_starts_ends(
+    real: Onceward, ow_url: str, tmp_path: Path, after: int
+) -> None:
+    """No child is started that nobody asks to stop."""
+    options = ("--processes", "8", "--threads", "1", "--log", "plain")
+    with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="0") as fleet:
+        assert fleet.process.stderr is not None
+        for line in fleet.process.stderr:
+            after -= "process started" in line
+            if not after:
+                break
+        fleet.process.send_signal(signal.SIGTERM)
+        assert fleet.process.wait(PATIENCE_SECONDS) == 0
+    assert position(real) is None or real.cursors.show("slow").lease_owner is None
 
 
 def test_orphans_end(real: Onceward, ow_url: str, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ PLACE = Path(os.environ.get("WORKER_APP_PLACE", "/nonexistent"))
 LEASE_SECONDS = float(os.environ.get("WORKER_APP_LEASE", "0.5"))
 MESSAGES = int(os.environ.get("WORKER_APP_MESSAGES", "3"))
 DEADLY = int(os.environ.get("WORKER_APP_DEADLY", "0"))
+#: What a deadly message dies of: its handler, only when it is tried again, or its decoder.
+DEADLY_WAY = os.environ.get("WORKER_APP_DEADLY_WAY", "handler")
 BATCH = int(os.environ.get("WORKER_APP_BATCH", "0")) or None
 WRITES_FIRST = "WORKER_APP_WRITES_FIRST" in os.environ
 
@@ -43,8 +45,17 @@ def tell(what: str) -> None:
 def deadly(messages: Message | list[Message], tx: Transaction) -> None:
     for message in messages if isinstance(messages, list) else [messages]:
         if message.data == DEADLY:
+            if DEADLY_WAY == "retry" and message.attempt == 1:
+                raise ValueError(message.data)
             os.kill(os.getpid(), signal.SIGKILL)
         tx.execute("insert into effects values (?, ?)", [message.data, os.getpid()])
+
+
+def decode(raw: bytes) -> object:
+    number = orjson.loads(raw)
+    if number == DEADLY and DEADLY_WAY == "decoder":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
 
 
 def slow(message: Message, tx: Transaction) -> None:
@@ -66,6 +77,8 @@ if DEADLY:
         lease_seconds=LEASE_SECONDS,
         poll_seconds=0.02,
         batch=BATCH,
+        order="none" if DEADLY_WAY == "retry" else "cursor",
+        decode=decode,
         retry=Steps(seconds=(0.0,)),
     )(deadly)
 else:

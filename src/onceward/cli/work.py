@@ -184,4 +184,4 @@ def _print(worked: Worked, *, json_output: bool) -> None:
         return
     print(f"{worked.messages} messages")
     for name in worked.left:
-        print(f"left: {name} waits for a retry, is paused, or is held elsewhere")
+        print(f"left: {name} waits for a retry, is paused, refused, in trouble, or held elsewhere")

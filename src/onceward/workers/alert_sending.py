@@ -24,8 +24,8 @@ EVALUATE_SECONDS: Final = 10.0
 SEND_AGAIN_SECONDS: Final = 30.0
 #: What no webhook took for so long is not told any more.
 GIVE_UP_SECONDS: Final = 24 * 3600.0
-#: In one round.
-SEND_BATCH: Final = 100
+#: Looked at in one round: far more than one webhook that is down can leave, so none is overlooked.
+UNSENT_MAX: Final = 10_000
 #: Sends one message under a key; raises when it was not taken.
 Post = Callable[[str, Mapping[str, object], str], None]
 _log: Final = logging.getLogger("onceward.alerts")
@@ -55,7 +55,7 @@ class Sender:
     def deliver(self) -> int:
         """Tell what was not told; return how much is left."""
         left = 0
-        for *row, age in self._ow.store.read("alert_unsent", limit=SEND_BATCH):
+        for *row, age in self._ow.store.read("alert_unsent", limit=UNSENT_MAX):
             alert = alert_of(tuple(row))
             for event in alert.unsent:
                 if not self._tell(alert, event) and age < GIVE_UP_SECONDS:

@@ -125,14 +125,16 @@ class App:
         _check_order(order, key)
         _check_count("batch", batch, BATCH_MESSAGES_MAX)
         _check_count("max_in_flight", max_in_flight, 10_000)
+        if not callable(max_in_flight_per_group):
+            _check_count("max_in_flight_per_group", max_in_flight_per_group, 10_000)
         limits = Limits(total=max_in_flight, per_group=max_in_flight_per_group, group=group)
         beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
         def declare(handler: H) -> H:
+            _check_handler(handler)
             self._consumers[name] = Consumer(
                 name=name,
                 handler=handler,
-                is_async=inspect.iscoroutinefunction(handler),
                 takes_tx="tx" in inspect.signature(handler).parameters,
                 source=source,
                 is_partitioned=is_partitioned,
@@ -164,6 +166,14 @@ def _is_partitioned(name: str, source: object) -> bool:
         fix = "name the cursors of partitions like orders_{region}, and any other without a field"
         raise InvalidArgument(message, fix=fix, field="name")
     return has_partitions
+
+
+def _check_handler(handler: Callable[..., Any]) -> None:
+    called = getattr(handler, "__call__", None)  # noqa: B004 - of an object, it is what is run
+    for each in (handler, called):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            message = "handler: is a generator, of which a call runs nothing"
+            raise InvalidArgument(message, fix="leave out `yield`", field="handler")
 
 
 def _check_order(order: object, key: KeyOf | None) -> None:

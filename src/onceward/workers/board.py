@@ -15,6 +15,8 @@ from onceward.workers.reader import Reader
 
 #: Nobody sleeps longer than this before looking whether the time has come.
 SLEEP_SECONDS_MAX: Final = 1.0
+#: Entries of the queue that do not count any more, beside one for each cursor.
+LEFT_BEHIND_MAX: Final = 64
 
 
 class _Place:
@@ -43,9 +45,16 @@ class Board:
         self._numbers = itertools.count(1)
         self._is_closed = False
         self._out = 0
+        #: How often any was taken.
+        self.taken = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
+
+    def get(self, name: str) -> Reader | None:
+        """Return who reads a cursor, if it is known."""
+        place = self._places.get(name)
+        return None if place is None else place.reader
 
     def add(self, reader: Reader) -> None:
         """Look at a cursor from now on."""
@@ -63,6 +72,7 @@ class Board:
                     heapq.heappop(self._queue)
                     place.is_out, place.is_woken = True, False
                     self._out += 1
+                    self.taken += 1
                     return place.reader
                 left = SLEEP_SECONDS_MAX if place is None else place.due - now
                 self._changed.wait(min(left, SLEEP_SECONDS_MAX))
@@ -89,6 +99,12 @@ class Board:
                 place.due = now
                 self._push(place)
 
+    def is_woken(self, name: str) -> bool:
+        """Say whether a cursor was woken since it was taken."""
+        with self._changed:
+            place = self._places.get(name)
+            return place is not None and place.is_woken
+
     def is_quiet(self) -> bool:
         """Say whether nobody works and nothing is due."""
         with self._changed:
@@ -109,6 +125,13 @@ class Board:
     def _push(self, place: _Place) -> None:
         place.number = next(self._numbers)
         heapq.heappush(self._queue, (place.due, place.number, place.reader.name))
+        if len(self._queue) > 2 * len(self._places) + LEFT_BEHIND_MAX:
+            self._queue = [
+                (each.due, each.number, each.reader.name)
+                for each in self._places.values()
+                if not each.is_out
+            ]
+            heapq.heapify(self._queue)
         self._changed.notify()
 
     def _first(self) -> _Place | None:

@@ -34,9 +34,14 @@ class CommitWatch:
         """Tell that anything may have changed, at most twenty times a second."""
         watch = Watch(self._directory, self._clock, step_milliseconds=PATIENT_STEP_MILLISECONDS)
         heard(None)  # Something may have been committed before.
+        is_recent = False
         while is_wanted():
-            names = watch.wait(WAIT_SECONDS)
+            names = watch.wait(TELL_SECONDS_MIN if is_recent else WAIT_SECONDS)
             # Without file events nobody knows; whoever listens looks.
-            if names is None or self._log in names:
+            is_changed = names is None or self._log in names
+            # The log is written before a commit can be seen, by as much as the disk takes to sync:
+            # who looked too early looks once more.
+            if is_changed or is_recent:
                 heard(None)
                 self._clock.sleep(TELL_SECONDS_MIN)
+            is_recent = is_changed and names is not None

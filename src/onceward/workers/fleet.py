@@ -10,8 +10,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
 
 from onceward.seams import Clock, SystemClock
 from onceward.workers.reports import Reports
@@ -43,7 +43,11 @@ class Fleet:
     def __init__(
         self, works: Sequence[Callable[[], int]], *, once: bool, clock: Clock | None = None
     ) -> None:
-        """Let each of these run in a child of its own; with `once`, whoever ends well is done."""
+        """Let each of these run in a child of its own.
+
+        With `once`, whoever ends is done. If anybody left something (exit code 1), the first one
+        runs once more when nobody else does, and its exit code is that of all.
+        """
         self._children = [_Child(work) for work in works]
         self._once = once
         self._clock = clock or SystemClock()
@@ -56,11 +60,20 @@ class Fleet:
         with self._on_signals():
             for child in self._children:
                 self._start(child)
-            while not self._is_over():
-                self._reap()
-                self._start_due()
-                self._clock.sleep(_LOOK_SECONDS)
+            self._look_after()
+            is_left = self._exit == 1 and not self._is_stopping
+            if self._once and is_left and len(self._children) > 1:
+                # What one left because another had it may be done by now: one looks, alone.
+                self._exit = 0
+                self._start(self._children[0])
+                self._look_after()
         return self._exit
+
+    def _look_after(self) -> None:
+        while not self._is_over():
+            self._reap()
+            self._start_due()
+            self._clock.sleep(_LOOK_SECONDS)
 
     def _is_over(self) -> bool:
         if any(child.pid for child in self._children):
@@ -70,13 +83,18 @@ class Fleet:
     def _start(self, child: _Child) -> None:
         child.started = self._clock.monotonic()
         parent = os.getpid()
-        # A signal between the fork and the child's own handlers would be taken for the parent's.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        child.pid = os.fork()
-        if child.pid:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            self._reports.note("process_started", pid=child.pid)
-            return
+        # A signal comes before, and nothing is started, or when the child is known, and gets it.
+        # Between the fork and the child's own handlers it would be taken for the parent's.
+        with _signals_later():
+            if self._is_stopping:
+                return
+            child.pid = os.fork()
+            if not child.pid:
+                self._be(child, parent)
+        self._reports.note("process_started", pid=child.pid)
+
+    def _be(self, child: _Child, parent: int) -> NoReturn:
+        """Be the child, to its end."""
         code = 1
         try:
             for each in _SIGNALS:
@@ -100,17 +118,20 @@ class Fleet:
         for child in self._children:
             if not child.pid:
                 continue
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            # A signal in between would be for nobody, or for whoever has the number next.
+            with _signals_later():
+                pid, status = os.waitpid(child.pid, os.WNOHANG)
+                if pid:
+                    child.pid = 0
             if pid:
-                self._ended(child, os.waitstatus_to_exitcode(status))
+                self._ended(child, pid, os.waitstatus_to_exitcode(status))
 
-    def _ended(self, child: _Child, code: int) -> None:
+    def _ended(self, child: _Child, pid: int, code: int) -> None:
         lived = self._clock.monotonic() - child.started
         is_done = self._is_stopping or (self._once and code in (0, 1))
         self._reports.note(
-            "process_ended", pid=child.pid, exitCode=code, seconds=round(lived, 3), isDone=is_done
+            "process_ended", pid=pid, exitCode=code, seconds=round(lived, 3), isDone=is_done
         )
-        child.pid = 0
         if is_done:
             self._exit = max(self._exit, 0 if code < 0 and self._is_stopping else code)
             return
@@ -137,7 +158,8 @@ class Fleet:
             self._is_stopping = True
             for child in self._children:
                 if child.pid:
-                    os.kill(child.pid, harder)
+                    with suppress(ProcessLookupError):
+                        os.kill(child.pid, harder)
 
         before = [signal.signal(each, stop) for each in _SIGNALS]
         try:
@@ -145,3 +167,13 @@ class Fleet:
         finally:
             for each, handler in zip(_SIGNALS, before, strict=True):
                 signal.signal(each, handler)
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Let signals come after the block; those that came before are done with when it begins."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)

@@ -5,6 +5,7 @@ Long values are cut, and what looks like a secret is never written.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
@@ -17,13 +18,24 @@ import orjson
 from onceward.seams import timestamp
 
 VALUE_CHARACTERS_MAX: Final = 500
+#: What is kept of a trace is its end, where the error stands.
+TRACE_CHARACTERS_MAX: Final = 8_192
+_WORDS: Final = (
+    r"token|secret|passw(?:or)?d|passphrase|pwd|authorization|credential|cookie"
+    r"|(?:api|access|private)[_-]?key"
+)
 #: Facts with such a name are never written out.
-_SECRET: Final = re.compile(r"token|secret|password|passwd|authorization|api_?key", re.IGNORECASE)
-#: Secrets that stand inside a text, such as a URL with a password.
+_SECRET: Final = re.compile(_WORDS, re.IGNORECASE)
+#: Secrets that stand inside a text: a URL with a password, a value with a name that says it.
 _INSIDE: Final = re.compile(
-    r"(?P<scheme>\w+://[^\s:/@]*):[^\s@/]+@"
-    r"|(?P<name>\b(?:token|secret|password|api_?key|bearer)\b\s*[=: ]\s*)[^\s,;&]+",
-    re.IGNORECASE,
+    r"(?P<scheme>\b\w+://[^\s:/@]{0,200}):[^\s\"'<>]{1,400}@"
+    # A name in any spelling, quoted or not, and its value up to where a value ends.
+    rf"|(?P<name>(?:{_WORDS})[\w-]{{0,40}}\\*[\"']?\s{{0,4}}[=:]\s{{0,4}})"
+    r"(?:\\+[\"'][^\"'\\]*|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
+    r"|(?:basic|bearer|digest|negotiate|token)\s+[^\s,;&\"']+|[^\s,;&\"'}\])]+)"
+    r"|(?P<word>\b(?:token|secret|password|api_?key|bearer|basic(?=\s+\S*[\d=]))\s+(?:is\s+)?)[^\s,;&\"']+"
+    r"|(?P<key>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?:-----END|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 _PLAIN: Final = ("position", "epoch", "retries", "retrySeconds", "messages", "letter", "pid")
 
@@ -41,8 +53,8 @@ class JsonLines(logging.Formatter):
             **{name: _shown(name, value) for name, value in _facts(record).items()},
         }
         if record.exc_info:
-            line["trace"] = redacted(self.formatException(record.exc_info))[-8192:]
-        return orjson.dumps(line, default=str).decode()
+            line["trace"] = _trace(self.formatException(record.exc_info))
+        return _dumped(line)
 
 
 class PlainLines(logging.Formatter):
@@ -51,11 +63,15 @@ class PlainLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         facts = _facts(record)
-        told = " ".join(f"{name}={facts[name]}" for name in _PLAIN if facts.get(name) is not None)
+        told = " ".join(
+            f"{name}={_shown(name, facts[name])}" for name in _PLAIN if facts.get(name) is not None
+        )
         when = _at(record)[11:19]
         text = redacted(record.getMessage())
         line = f"{when} {record.levelname.lower():<7} {text}{'  ' if told else ''}{told}"
-        return line + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+        if record.exc_info:
+            line += f"\n{_trace(self.formatException(record.exc_info))}"
+        return line.encode(errors="replace").decode()
 
 
 def set_up(*, as_json: bool, is_verbose: bool = False, stream: TextIO | None = None) -> None:
@@ -70,12 +86,26 @@ def set_up(*, as_json: bool, is_verbose: bool = False, stream: TextIO | None = N
 
 def redacted(text: str) -> str:
     """Return a text without what looks like a secret, cut to a length that can be read."""
+    return _INSIDE.sub(_hidden, text)[:VALUE_CHARACTERS_MAX]
 
-    def hidden(found: re.Match[str]) -> str:
-        scheme, name = found["scheme"], found["name"]
-        return f"{scheme}:…@" if scheme is not None else f"{name}…"
 
-    return _INSIDE.sub(hidden, text)[:VALUE_CHARACTERS_MAX]
+def _hidden(found: re.Match[str]) -> str:
+    if found["scheme"] is not None:
+        return f"{found['scheme']}:…@"
+    return f"{found['name'] or found['word'] or found['key']}…"
+
+
+def _trace(text: str) -> str:
+    return _INSIDE.sub(_hidden, text)[-TRACE_CHARACTERS_MAX:]
+
+
+def _dumped(line: Mapping[str, object]) -> str:
+    """Return a line as JSON, whatever is in it: no value is worth a lost line."""
+    try:
+        return orjson.dumps(line, default=str).decode()
+    except TypeError:  # Half a surrogate pair, or a number of more than 64 bits.
+        text = json.dumps(line, default=str, ensure_ascii=False, skipkeys=True)
+        return text.encode(errors="replace").decode()
 
 
 def _facts(record: logging.LogRecord) -> Mapping[str, object]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from onceward.cursors.models import PositionMigrations
+from onceward.errors import InvalidArgument
 from onceward.retries import Schedule
+from onceward.retries.models import check_text
 from onceward.workers.source import Partitions, Source
 
 #: `cursor`: a failing message holds its cursor. `key`: it is parked, and later messages of its key
@@ -17,11 +19,13 @@ Order = Literal["cursor", "key", "none"]
 #: Makes a message's data of its bytes; what it raises makes a dead letter.
 Decode = Callable[[bytes], Any]
 #: Tells which messages must keep their order, from the data.
-KeyOf = Callable[[Any], str]
+KeyOf = Callable[[Any], str | int | None]
 
 #: Read at a time, when messages are handled one by one.
 PAGE_MESSAGES: Final = 100
 BATCH_MESSAGES_MAX: Final = 10_000
+#: What an index of both engines takes, and a cursor's name beside it.
+KEY_BYTES_MAX: Final = 1_000
 #: How often a cursor with nothing to do looks again, if nobody wakes it.
 POLL_SECONDS: Final = 1.0
 #: How long one cursor may keep a thread before another gets its turn.
@@ -69,7 +73,6 @@ class Consumer:
     #: The cursor's name, or a pattern such as `distribution_niche_{id}` when it has partitions.
     name: str
     handler: Callable[..., Any]
-    is_async: bool
     takes_tx: bool
     source: Source | Partitions
     is_partitioned: bool
@@ -85,6 +88,22 @@ class Consumer:
     migrations: PositionMigrations
     poll_seconds: float
     limits: Limits
+
+    def key_of(self, data: Any) -> str | None:  # noqa: ANN401 - whatever was decoded
+        """Return what a message keeps its order with; an error if no store could keep that."""
+        key = self.key(data) if self.key else None
+        if isinstance(key, int) and not isinstance(key, bool):
+            key = str(key)
+        if key is None:
+            return None
+        if not isinstance(key, str):
+            message = f"key: must be text or a whole number, not {type(key).__name__}"
+            raise InvalidArgument(message, fix="return a str from key=", field="key")
+        check_text("key", key)
+        if len(key.encode()) > KEY_BYTES_MAX:
+            message = f"key: {len(key.encode())} bytes are more than {KEY_BYTES_MAX}"
+            raise InvalidArgument(message, fix="return a shorter one, such as a hash", field="key")
+        return key
 
     @property
     def page(self) -> int:

@@ -6,6 +6,7 @@ would take a lock that all such transactions of the database share.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -19,6 +20,7 @@ from onceward.seams import Clock, Randomness
 from onceward.stores import Row
 from onceward.workers.wakes import Heard
 
+_log: Final = logging.getLogger(__name__)
 #: Opens a connection in autocommit.
 Connect = Callable[[], psycopg.Connection[Row]]
 CHANNEL: Final = "onceward_wake"
@@ -72,7 +74,7 @@ class Notifier:
             if topic in self._waiting or len(self._waiting) >= TOPICS_MAX:
                 return
             self._waiting[topic] = None
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._run, name="onceward-notify", daemon=True
                 )
@@ -94,7 +96,8 @@ class Notifier:
             try:
                 self._send(topics)
                 attempt = 0
-            except (OncewardError, psycopg.Error):
+            except Exception as exc:  # noqa: BLE001 - whatever it is, hints go on after it
+                _tell(exc)
                 self._disconnect()
                 attempt += 1
                 self._give_back(topics, RECONNECT.delay(attempt, self._randomness) or 0.0)
@@ -139,7 +142,7 @@ class Notifier:
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(psycopg.Error):
+            with suppress(Exception):  # It is not needed any more, whatever it says.
                 connection.close()
 
 
@@ -165,7 +168,8 @@ class Listener:
                     attempt = 0
                     heard(None)  # Something may have been said before.
                     self._hear(connection, heard, is_wanted)
-            except (OncewardError, psycopg.Error):
+            except Exception as exc:  # noqa: BLE001 - the same
+                _tell(exc)
                 attempt += 1
                 self._clock.sleep(RECONNECT.delay(attempt, self._randomness) or 0.0)
 
@@ -179,3 +183,9 @@ class Listener:
             for said in connection.notifies(timeout=WAIT_SECONDS):
                 if said.pid != self._own.backend:
                     heard(said.payload)
+
+
+def _tell(error: Exception) -> None:
+    """Say so, unless it is a server that is away, which whoever needs it says."""
+    if not isinstance(error, (OncewardError, psycopg.Error)):
+        _log.warning("hints are interrupted: %r", error)

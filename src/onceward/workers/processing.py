@@ -1,44 +1,40 @@
 """Processing: messages of one cursor under its lease, from handler to checkpoint or retry.
 
-What happens to a message and where its cursor stands is always one commit. An error of the store
-itself, or a lost lease, is nobody's failed attempt and goes up.
+What happens to a message and where its cursor stands is always one commit. What a handler raises
+is a failed attempt; an error of the store itself, or a lost lease, is nobody's and goes up.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from onceward.crash import crash_point
 from onceward.cursors import Lease
-from onceward.errors import LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable, Superseded
+from onceward.errors import (
+    LeaseLost,
+    OncewardError,
+    OutcomeUnknown,
+    StoreBusy,
+    StoreUnavailable,
+    Superseded,
+)
 from onceward.handle import Onceward
 from onceward.retries import Dead, Failure, Later, Parked, Schedule, Steps
 from onceward.retries import Message as Kept
 from onceward.stores import Transaction
-from onceward.workers.handling import Reject, handle
+from onceward.workers.begun import Begun, Stage, WorkerDied
+from onceward.workers.handling import HandlerFailed, NotRecorded, Reject, handle
 from onceward.workers.models import Consumer, Message
 from onceward.workers.reports import Reports
 from onceward.workers.source import Item
 
-#: Not the message's fault: it is not counted against it.
+#: Not the message's fault, unless its handler raised it.
 OUTSIDE: Final = (LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable)
-#: After so many take-overs at one position the message behind it is suspected.
-DEATHS: Final = 3
 #: For a message that its handler gave up.
 NO_MORE: Final = Steps(seconds=())
-#: What a handler may end with; whoever stops the process is not its failure.
-FAILED: Final = (Exception, asyncio.CancelledError)
-
-
-class WorkerDied(Exception):
-    """One worker after another died while this message was next."""
-
-    def __init__(self, deaths: int) -> None:
-        """Say how many."""
-        super().__init__(f"at least {deaths} workers in a row died while this message was next")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +43,7 @@ class Entry:
 
     item: Item
     message: Message | None
-    problem: Exception | None = None
+    problem: BaseException | None = None
 
 
 class Processing:
@@ -71,33 +67,43 @@ class Processing:
         self._failing = set(ow.retries.attempts.positions(lease.name))
         #: Keys of the page that have a message parked.
         self._blocked: set[str] = set()
-        #: How many messages to take one by one, each attempt counted before it begins: workers
-        #: have died here again and again, perhaps of one of these.
-        self._careful = 0
-        if self._has_seen_deaths():
-            self._careful = consumer.batch or 1
-
-    def _has_seen_deaths(self) -> bool:
-        """Say whether the cursor was taken from one worker after another without moving."""
-        last = self._ow.cursors.history(self._lease.name, limit=DEATHS)
-        return len(last) == DEATHS and all(
-            each.kind == "steal" and each.to_position == self._lease.position for each in last
-        )
+        #: Whether a message was parked; whoever counts on it sets it back.
+        self.has_parked = False
+        #: How many messages to take one by one, after a batch that failed.
+        self._single = 0
+        self._begun = begun = Begun(ow, lease)
+        #: How many to note before they begin, new ones and parked ones: workers have died here.
+        self._careful = consumer.page if begun.is_deadly_here else 0
+        self._wary = consumer.page if begun.is_deadly else 0
 
     # --- reading ---------------------------------------------------------------------------------
 
     def decoded(self, items: Sequence[Item]) -> list[Entry]:
-        """Decode a page, and find out which of its keys wait for an earlier message."""
-        entries = [self._entry(item) for item in items]
+        """Decode a page, or its first message, and find out which keys wait for an earlier one."""
+        if self._careful:
+            entries = [self._carefully(items[0])]
+        else:
+            entries = [self._entry(item) for item in items]
         keys = {entry.message.key for entry in entries if entry.message and entry.message.key}
         if self._consumer.order == "key" and keys:
             self._blocked = set(self._ow.retries.parked.blocked_keys(self._lease.name, keys))
         return entries
 
-    def _entry(self, item: Item) -> Entry:
+    def _carefully(self, item: Item) -> Entry:
+        left = self._begun.left.get(item.position)
+        if left == "decoding":
+            return Entry(item=item, message=None, problem=WorkerDied(left))
+        if left == "handling":
+            return self._entry(item)  # It was decoded before, and lived.
+        self._begun.begin(item.position, "decoding")
+        entry = self._entry(item)
+        self._begun.end(item.position)
+        return entry
+
+    def _entry(self, item: Item, attempt: int = 1) -> Entry:
         try:
-            message = self._message(item.position, item.raw, 1)
-        except Exception as exc:  # noqa: BLE001 - bytes that cannot be read are kept and told of
+            message = self._message(item.position, item.raw, attempt)
+        except BaseException as exc:  # noqa: BLE001 - bytes that cannot be read are kept and told of
             return Entry(item=item, message=None, problem=exc)
         return Entry(item=item, message=message)
 
@@ -109,16 +115,19 @@ class Processing:
             position=position,
             raw=raw,
             data=data,
-            key=self._consumer.key(data) if self._consumer.key else None,
+            key=self._consumer.key_of(data),
             attempt=attempt,
         )
 
     # --- a page ----------------------------------------------------------------------------------
 
     def take(self, entries: Sequence[Entry]) -> tuple[int, float]:
-        """Handle the next messages of a page: how many are done with, and how long to wait."""
-        first = entries[0].item.position
-        if self._consumer.batch is None or first in self._failing or self._careful:
+        """Handle the next messages of a page: how many are done with, and how long to wait.
+
+        None and no wait when a batch failed: to find the one that does, they are now taken singly.
+        """
+        is_failing = entries[0].item.position in self._failing
+        if self._consumer.batch is None or is_failing or self._careful or self._single:
             return self._one(entries[0])
         batch = entries[: self._consumer.batch]
         for number, entry in enumerate(batch):
@@ -129,20 +138,10 @@ class Processing:
             self._many(batch)
         except OUTSIDE:
             raise
-        except FAILED as exc:
-            if isinstance(exc, asyncio.CancelledError):
-                self._lease.check()
-            self._reports.batch_failed(self._lease, len(batch), exc)
-        else:
-            return len(batch), 0.0
-        return self._singly(batch)
-
-    def _singly(self, batch: Sequence[Entry]) -> tuple[int, float]:
-        """Run a batch that failed again, message by message, to find the one that fails."""
-        for number, entry in enumerate(batch):
-            done, seconds = self._one(entry)
-            if not done:
-                return number, seconds
+        except Exception as exc:  # noqa: BLE001 - whatever a handler raises
+            self._reports.batch_failed(self._lease, len(batch), _own(exc))
+            self._single = len(batch)
+            return 0, 0.0
         return len(batch), 0.0
 
     def _many(self, batch: Sequence[Entry]) -> None:
@@ -167,57 +166,51 @@ class Processing:
             if known is not None and not known.is_due:
                 return 0, max(known.wait_seconds, 0.001)
             attempt += known.attempt if known else 0
+        if attempt > 1 or self._single:
+            entry = self._entry(entry.item, attempt)  # Anew: a handler may have changed the data.
         message = entry.message
         if message is None or self._waits(message):
             with self._ow.transaction() as tx:
                 self._lease.mark(tx)
                 self._set_aside(tx, entry)
                 self._lease.checkpoint(position, tx, count=0)
+            self._passed(position)
             return 1, 0.0
-        if attempt > 1:
-            message = self._message(position, entry.item.raw, attempt)
-        if self._careful and self._dies_of(message):
-            return 1, 0.0
-        is_counted = position in self._failing
+        if position in self._begun.left:
+            return self._failed(message, WorkerDied("handling"))
+        if self._careful:
+            self._begun.begin(position, "handling")
 
         def rest(tx: Transaction) -> None:
-            if is_counted:
-                self._ow.retries.attempts.succeed(tx, self._lease.name, position)
+            self._settle(tx, position)
             self._lease.checkpoint(position, tx)
 
         try:
             self._run([message], rest)
         except OUTSIDE:
+            self._take_back(position)
             raise
-        except FAILED as exc:
-            return self._failed(message, exc)
+        except Exception as exc:  # noqa: BLE001 - whatever a handler raises
+            return self._failed(message, _own(exc))
         self._passed(position)
         self._reports.done(self._lease, [message])
         return 1, 0.0
 
+    def _settle(self, tx: Transaction, position: str) -> None:
+        """Forget what was noted about a message, together with what becomes of it."""
+        if position in self._failing:
+            self._ow.retries.attempts.succeed(tx, self._lease.name, position)
+        self._begun.end(position, tx)
+
+    def _take_back(self, position: str) -> None:
+        """Strike out a message that did not run to its end, if the store lets us."""
+        with suppress(OncewardError):
+            self._begun.end(position)
+
     def _passed(self, position: str) -> None:
         self._failing.discard(position)
         self._careful = max(0, self._careful - 1)
-
-    def _dies_of(self, message: Message) -> bool:
-        """Count an attempt before it begins: if it ends this process, too, it was one.
-
-        True when it was the last one that the message had.
-        """
-        error = WorkerDied(DEATHS)
-        with self._ow.transaction() as tx:
-            self._lease.guard(tx)
-            what = self._ow.retries.attempts.fail(
-                tx, self._kept(message), Failure.of(error), schedule=self._consumer.retry
-            )
-            if isinstance(what, Dead):
-                self._lease.checkpoint(message.position, tx, count=0)
-        self._failing.add(message.position)
-        if isinstance(what, Later):
-            return False
-        self._passed(message.position)
-        self._reports.failed(self._lease, message, error, what)
-        return True
+        self._single = max(0, self._single - 1)
 
     def _waits(self, message: Message) -> bool:
         """Say whether an earlier message of the same key is parked."""
@@ -225,11 +218,13 @@ class Processing:
 
     def _set_aside(self, tx: Transaction, entry: Entry) -> None:
         """Park a message behind its key, or bury one that cannot be read."""
+        item = entry.item
+        self._settle(tx, item.position)
         if entry.message is not None:
             self._ow.retries.parked.park(tx, self._kept(entry.message))
+            self.has_parked = True
             return
         assert entry.problem is not None
-        item = entry.item
         kept = Kept(cursor=self._lease.name, position=item.position, raw=item.raw)
         letter = self._ow.retries.dead.add(tx, kept, Failure.of(entry.problem))
         self._reports.dead(self._lease, item.position, letter, entry.problem)
@@ -249,43 +244,69 @@ class Processing:
             rest(tx)
 
     def _handle(self, messages: list[Message], tx: Transaction | None) -> None:
-        if messages:
+        """Call the handler; what it raises is its own, unless our lease or transaction is gone.
+
+        A second database of the handler's may be away for good, and another lease be lost: such an
+        error must be counted, or nobody would ever hear of it.
+        """
+        if not messages:
+            return
+        try:
             with self._reports.timed(self._consumer.name):
                 handle(self._consumer, self._lease, messages, tx)
+        except BaseException as exc:
+            self._lease.check()
+            if tx is not None and isinstance(exc, OUTSIDE) and self._is_broken(tx):
+                raise
+            # `SystemExit` would end this thread, and with it nobody but the messages.
+            raise HandlerFailed(exc) from exc
+
+    def _is_broken(self, tx: Transaction) -> bool:
+        try:
+            tx.query("cursor_show", name=self._lease.name)
+        except OncewardError:
+            return True
+        return False
 
     # --- failures --------------------------------------------------------------------------------
 
     def _failed(self, message: Message, error: BaseException) -> tuple[int, float]:
         """Record a failed attempt: the message holds the cursor, is parked, or is dead."""
-        if isinstance(error, asyncio.CancelledError):
-            self._lease.check()
-        retries, kept, failure = self._ow.retries, self._kept(message), Failure.of(error)
-        schedule, order = self._schedule(error), self._consumer.order
         crash_point("worker.fail.before_record")
-        with self._ow.transaction() as tx:
-            self._lease.guard(tx)
-            what: Later | Dead
-            if order == "cursor":
-                what = retries.attempts.fail(tx, kept, failure, schedule=schedule)
-            else:
-                if message.position in self._failing:
-                    retries.attempts.succeed(tx, kept.cursor, kept.position)
-                what = retries.parked.park(
-                    tx, kept, failure=failure, order=order, schedule=schedule
-                )
-            is_passed = order != "cursor" or isinstance(what, Dead)
-            if is_passed:
-                self._lease.checkpoint(message.position, tx, count=0)
+        try:
+            what = self._record(message, error)
+        except (*OUTSIDE, NotRecorded):
+            raise
+        except Exception as exc:
+            raise NotRecorded(message.position, exc) from exc
         self._reports.failed(self._lease, message, error, what)
         if isinstance(what, Later) and message.key is not None:
             self._blocked.add(message.key)
-        if is_passed:
+        if self._consumer.order != "cursor" or isinstance(what, Dead):
             self._passed(message.position)
+            self.has_parked |= isinstance(what, Later)
             return 1, 0.0
-        assert isinstance(what, Later)
         self._failing.add(message.position)
         self._lease.fail()
         return 0, max(what.seconds, 0.001)
+
+    def _record(self, message: Message, error: BaseException) -> Later | Dead:
+        retries, kept, failure = self._ow.retries, self._kept(message), Failure.of(error)
+        schedule, order = self._schedule(error), self._consumer.order
+        what: Later | Dead
+        with self._ow.transaction() as tx:
+            self._lease.guard(tx)
+            if order == "cursor":
+                self._begun.end(message.position, tx)
+                what = retries.attempts.fail(tx, kept, failure, schedule=schedule)
+            else:
+                self._settle(tx, message.position)
+                what = retries.parked.park(
+                    tx, kept, failure=failure, order=order, schedule=schedule
+                )
+            if order != "cursor" or isinstance(what, Dead):
+                self._lease.checkpoint(message.position, tx, count=0)
+        return what
 
     def _schedule(self, error: BaseException) -> Schedule:
         return NO_MORE if isinstance(error, Reject) else self._consumer.retry
@@ -299,37 +320,72 @@ class Processing:
 
     def retry(self, parked: Parked) -> None:
         """Try a parked message that is due."""
-        kept, retries = parked.message, self._ow.retries
+        position = parked.message.position
+        left = self._begun.left.get(position)
+        if left is not None:
+            self._failed_again(parked, WorkerDied(left), NO_MORE if left == "decoding" else None)
+            return
         try:
-            message = self._message(kept.position, kept.raw, parked.attempt + 1)
-
-            def rest(tx: Transaction) -> None:
-                retries.parked.succeed(tx, parked)
-                if self._lease.position is not None:
-                    self._lease.checkpoint(self._lease.position, tx)
-                else:
-                    self._lease.guard(tx)
-
-            self._run([message], rest)
+            message = self._try(parked)
         except OUTSIDE:
+            self._take_back(position)
             raise
         except Superseded:
-            return  # Somebody moved it on: a seek, or a redrive.
-        except FAILED as exc:
-            self._failed_again(parked, exc)
+            self._take_back(position)  # Somebody moved it on: a seek, or a redrive.
+        except Exception as exc:  # noqa: BLE001 - whatever a handler raises
+            self._failed_again(parked, _own(exc))
         else:
             self._reports.done(self._lease, [message])
+        self._wary = max(0, self._wary - 1)
 
-    def _failed_again(self, parked: Parked, error: BaseException) -> None:
-        if isinstance(error, asyncio.CancelledError):
-            self._lease.check()
-        schedule = self._schedule(error)
+    def _try(self, parked: Parked) -> Message:
+        position = parked.message.position
+        self._note(position, "decoding")
+        try:
+            message = self._message(position, parked.message.raw, parked.attempt + 1)
+        except BaseException as exc:
+            raise HandlerFailed(exc) from exc
+        self._note(position, "handling")
+
+        def rest(tx: Transaction) -> None:
+            self._ow.retries.parked.succeed(tx, parked)
+            self._begun.end(position, tx)
+            if self._lease.position is not None:
+                self._lease.checkpoint(self._lease.position, tx)
+            else:
+                self._lease.guard(tx)
+
+        self._run([message], rest)
+        return message
+
+    def _note(self, position: str, stage: Stage) -> None:
+        if self._wary:
+            self._begun.begin(position, stage)
+
+    def _failed_again(
+        self, parked: Parked, error: BaseException, schedule: Schedule | None = None
+    ) -> None:
+        failure = Failure.of(error)
         try:
             with self._ow.transaction() as tx:
                 self._lease.guard(tx)
+                self._begun.end(parked.message.position, tx)
                 what = self._ow.retries.parked.fail(
-                    tx, parked, Failure.of(error), schedule=schedule
+                    tx, parked, failure, schedule=schedule or self._schedule(error)
                 )
         except Superseded:
             return
+        except OUTSIDE:
+            raise
+        except Exception as exc:
+            raise NotRecorded(parked.message.position, exc) from exc
         self._reports.failed_again(self._lease, parked, error, what)
+
+    def drained(self) -> None:
+        """Forget what an earlier worker left: nothing of it is to come any more."""
+        self._begun.forget()
+
+
+def _own(error: Exception) -> BaseException:
+    """Return what a handler raised, or what came behind it."""
+    return error.error if isinstance(error, HandlerFailed) else error

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from onceward.cursors import Lease
 from onceward.errors import (
+    CursorMissing,
     LeaseLost,
     OncewardError,
     OutcomeUnknown,
@@ -22,6 +23,7 @@ from onceward.errors import (
 )
 from onceward.handle import Onceward
 from onceward.seams import Clock
+from onceward.workers.handling import NotRecorded
 from onceward.workers.models import TURN_SECONDS, Consumer
 from onceward.workers.processing import Entry, Processing
 from onceward.workers.reports import Reports
@@ -36,6 +38,12 @@ TROUBLE_SECONDS_MIN: Final = 0.1
 TROUBLE_SECONDS_MAX: Final = 5.0
 #: Another version of the rules is at work: it will not change by the second.
 VERSION_SECONDS: Final = 30.0
+#: A message could not be noted as failed, and would only run again.
+NOT_RECORDED_SECONDS: Final = 30.0
+#: A partition that waits is not taken before, but for moves by hand it is looked at this often.
+WAIT_SECONDS_MAX: Final = 60.0
+#: How much of a turn parked messages may have while there are new ones.
+PARKED_SECONDS: Final = TURN_SECONDS / 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +67,7 @@ class Reader:
         partition: str | None,
         source: Source,
         *,
+        worker: str | None = None,
         clock: Clock,
         reports: Reports,
         is_stopping: Callable[[], bool],
@@ -69,6 +78,7 @@ class Reader:
         self.name = consumer.cursor(partition)
         self.source = source
         self._ow = ow
+        self._worker = worker
         self._clock = clock
         self._reports = reports
         self._is_stopping = is_stopping
@@ -77,24 +87,30 @@ class Reader:
         self._work: Processing | None = None
         self._page: list[Entry] = []
         self._trouble = 0
+        #: Messages that this turn is done with.
+        self._done = 0
 
     def turn(self) -> Turned:
         """Work on the cursor for a while, if it can be had."""
+        self._done = 0
         try:
             turned = self._turn()
         except LeaseLost as exc:
-            return self._in_trouble("lease_lost", exc)
+            turned = self._in_trouble("lease_lost", exc)
         except OutcomeUnknown as exc:
             # Whether it was committed is written where the cursor stands: ask anew.
-            return self._in_trouble("commit_unknown", exc)
+            turned = self._in_trouble("commit_unknown", exc)
         except (StoreUnavailable, StoreBusy) as exc:
-            return self._in_trouble("store_unavailable", exc)
+            turned = self._in_trouble("store_unavailable", exc)
         except VersionMismatch as exc:
             self._reports.trouble("version_mismatch", self.name, exc, VERSION_SECONDS)
-            return Turned(seconds=VERSION_SECONDS, state="elsewhere")
-        except Exception as exc:  # noqa: BLE001 - a source of the user's; the others must go on
-            return self._in_trouble("source_failed", exc)
-        self._trouble = 0
+            turned = Turned(seconds=VERSION_SECONDS, state="elsewhere")
+        except NotRecorded as exc:
+            turned = self._in_trouble("message_not_recorded", exc, NOT_RECORDED_SECONDS)
+        except BaseException as exc:  # noqa: BLE001 - a source of the user's; the others must go on
+            turned = self._in_trouble("source_failed", exc)
+        else:
+            self._trouble = 0
         return turned
 
     def release(self) -> None:
@@ -108,32 +124,39 @@ class Reader:
                 lease.release()
 
     def _turn(self) -> Turned:
+        poll = self.consumer.poll_seconds
         if self._slots.are_limited and not self._slots.take():
-            return Turned(seconds=self.consumer.poll_seconds, state="full")
+            return Turned(seconds=poll, state="full")
         try:
-            if not self._hold():
-                return Turned(seconds=self.consumer.poll_seconds, state="elsewhere")
-            turned = self._until_done()
+            lease = self._hold()
+            if lease is None:
+                return Turned(seconds=poll, state="elsewhere")
+            turned = self._until_done(lease)
+            if self._slots.are_lost:
+                turned = Turned(messages=self._done, seconds=poll, state="full")
         finally:
             self._slots.release()
-        if self._slots.are_limited or (turned.state != "more" and self.partition is not None):
+        if lease.is_paused:
+            turned = Turned(messages=self._done, seconds=poll, state="elsewhere")
+        is_let_go = self.partition is not None and turned.state != "more"
+        if self._slots.are_limited or lease.is_paused or is_let_go:
             self.release()
         return turned
 
-    def _hold(self) -> bool:
+    def _hold(self) -> Lease | None:
         """Have the lease, from the last turn or anew."""
         if self._lease is not None:
-            self._lease.check()
-            return True
+            return self._lease if self._still_holds(self._lease) else None
         consumer = self.consumer
         lease = self._ow.cursors.acquire(
             self.name,
+            self._worker,
             lease_seconds=consumer.lease_seconds,
             version=consumer.version,
             migrations=consumer.migrations,
         )
         if lease is None:
-            return False
+            return None
         self._lease = lease
         self._ow.cursors.heartbeat.add(lease, consumer.heartbeat_seconds)
         self._work = Processing(self._ow, consumer, self.partition, lease, self._reports)
@@ -141,56 +164,85 @@ class Reader:
         self._reports.note(
             "lease_acquired", cursor=self.name, epoch=lease.epoch, position=lease.position
         )
-        return True
+        return lease
 
-    def _until_done(self) -> Turned:
-        lease, work = self._lease, self._work
-        assert lease is not None
+    def _still_holds(self, lease: Lease) -> bool:
+        """Look whether somebody moved or paused the cursor: a heartbeat may be far away."""
+        lease.check()
+        try:
+            now = self._ow.cursors.show(self.name)
+        except CursorMissing as exc:
+            raise LeaseLost(self.name, lease.epoch, None) from exc
+        if (now.lease_owner, now.epoch) != (lease.worker, lease.epoch):
+            raise LeaseLost(self.name, lease.epoch, now.epoch)
+        if now.is_paused:
+            self.release()
+        return not now.is_paused
+
+    def _until_done(self, lease: Lease) -> Turned:
+        work = self._work
         assert work is not None
-        deadline = self._clock.monotonic() + TURN_SECONDS
-        messages, wait = self._retry_parked(work)
-        while not self._is_stopping():
+        began = self._clock.monotonic()
+        work.has_parked = False
+        wait = self._retry_parked(lease, work, began + PARKED_SECONDS)
+        while self._may_go_on(lease):
             if not self._page:
                 items = self.source.read(lease.position, self.consumer.page)
                 if not items:
-                    is_idle = wait == float("inf")
-                    return self._nothing(messages, wait, "idle" if is_idle else "waiting")
+                    return self._nothing(work, wait)
                 self._page = work.decoded(items)
             done, seconds = work.take(self._page)
             del self._page[:done]
-            messages += done
+            self._done += done
             if seconds:
-                return self._nothing(messages, min(wait, seconds), "waiting")
-            if self._clock.monotonic() >= deadline:
+                return self._nothing(work, min(wait, seconds))
+            if self._clock.monotonic() >= began + TURN_SECONDS:
                 break
-        return Turned(messages=messages)
+        return Turned(messages=self._done)
 
-    def _nothing(self, messages: int, wait: float, state: State) -> Turned:
+    def _may_go_on(self, lease: Lease) -> bool:
+        """Say whether another message may begin; asks nobody."""
+        return not (self._is_stopping() or lease.is_paused or self._slots.are_lost)
+
+    def _nothing(self, work: Processing, wait: float) -> Turned:
         """Say that nothing can be done now; a poll may find more before the wait is over."""
-        seconds = min(self.consumer.poll_seconds, wait)
-        return Turned(messages=messages, seconds=seconds, state=state)
+        if work.has_parked:
+            seconds = self._ow.retries.parked.next_seconds(self.name)
+            wait = wait if seconds is None else min(wait, max(seconds, 0.001))
+        if not wait:
+            return Turned(messages=self._done)
+        poll = self.consumer.poll_seconds
+        if wait == float("inf"):
+            work.drained()
+            return Turned(messages=self._done, seconds=poll, state="idle")
+        # A partition is let go meanwhile: what comes new wakes it, and taking it costs two commits.
+        longest = poll if self.partition is None else max(poll, WAIT_SECONDS_MAX)
+        return Turned(messages=self._done, seconds=min(longest, wait), state="waiting")
 
-    def _retry_parked(self, work: Processing) -> tuple[int, float]:
-        """Try what is parked and due: how many, and when the next will be."""
-        parked, tried = self._ow.retries.parked, 0
-        while not self._is_stopping():
+    def _retry_parked(self, lease: Lease, work: Processing, until: float) -> float:
+        """Try what is parked and due, for a while; return when the next will be, 0 for now."""
+        parked = self._ow.retries.parked
+        while self._may_go_on(lease):
             seconds = parked.next_seconds(self.name)
             if seconds is None:
-                return tried, float("inf")
+                return float("inf")
             due = parked.due_heads(self.name) if seconds <= 0 else []
             if not due:
-                return tried, max(seconds, 0.001)
+                return max(seconds, 0.001)
             for head in due:
-                if self._is_stopping():
-                    break
+                if not self._may_go_on(lease) or self._clock.monotonic() >= until:
+                    return 0.0
                 work.retry(head)
-                tried += 1
-        return tried, 0.0
+                self._done += 1
+        return 0.0
 
-    def _in_trouble(self, action: str, error: BaseException) -> Turned:
+    def _in_trouble(
+        self, action: str, error: BaseException, seconds: float | None = None
+    ) -> Turned:
         """Let go, tell, and come back later."""
         self._trouble += 1
-        seconds = min(TROUBLE_SECONDS_MIN * 2 ** min(self._trouble, 10), TROUBLE_SECONDS_MAX)
+        if seconds is None:
+            seconds = min(TROUBLE_SECONDS_MIN * 2 ** min(self._trouble, 10), TROUBLE_SECONDS_MAX)
         self._reports.trouble(action, self.name, error, seconds)
         self.release()
-        return Turned(seconds=seconds, state="trouble")
+        return Turned(messages=self._done, seconds=seconds, state="trouble")

@@ -108,9 +108,22 @@ class Reports:
             retrySeconds=round(seconds, 3),
         )
 
-    def crashed(self) -> None:
-        """Tell of an error that ends this process."""
-        _log.critical("worker crashed", exc_info=True, extra={"event": "worker crashed"})
+    def refused(self, cursor: str, error: BaseException) -> None:
+        """Tell of a partition that is not worked before somebody changes something."""
+        self._say(
+            logging.ERROR,
+            "partition refused",
+            action="partition_refused",
+            cursor=cursor,
+            error=_line(error),
+        )
+
+    def crashed(self, cursor: str | None = None) -> None:
+        """Tell of an error that nobody expected: it ends this process, or a turn of a cursor."""
+        facts = {"action": "worker_crashed", **({"cursor": cursor} if cursor else {})}
+        text = "worker crashed"
+        where = f" on {cursor}" if cursor else ""
+        _log.critical("%s%s", text, where, exc_info=True, extra={"event": text, "facts": facts})
 
     def note(self, action: str, **facts: object) -> None:
         """Tell of something ordinary."""
@@ -147,4 +160,8 @@ class Reports:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot be printed is told of all the same
+        said = "its message cannot be printed"
+    return " ".join(f"{type(error).__name__}: {said}".split())[:300]

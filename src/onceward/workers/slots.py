@@ -12,7 +12,7 @@ from typing import Final
 
 from onceward.cursors import Lease
 from onceward.cursors.models import OWN_PREFIX
-from onceward.errors import LeaseLost
+from onceward.errors import InvalidArgument, LeaseLost
 from onceward.handle import Onceward
 from onceward.seams import SystemRandomness
 from onceward.workers.models import Consumer
@@ -36,14 +36,23 @@ class Slots:
         if limits.per_group is not None and partition is not None:
             group = limits.group(partition) if limits.group else partition
             count = limits.per_group(group) if callable(limits.per_group) else limits.per_group
-            self._wanted.append((f"{consumer.name}/{group}", count))
+            if count < 1:
+                message = f"max_in_flight_per_group: must be 1 or more, not {count}"
+                fix = "pause the cursors that are not to be worked"
+                raise InvalidArgument(message, fix=fix, field="max_in_flight_per_group")
+            self._wanted.append((f"{_part(consumer.name)}/{_part(group)}", count))
         if limits.total is not None:
-            self._wanted.append((consumer.name, limits.total))
+            self._wanted.append((_part(consumer.name), limits.total))
 
     @property
     def are_limited(self) -> bool:
         """Say whether any are needed."""
         return bool(self._wanted)
+
+    @property
+    def are_lost(self) -> bool:
+        """Say whether somebody else may work in our place: a lease of ours ran out."""
+        return any(lease.lost.is_set() for lease in tuple(self._held))
 
     def take(self) -> bool:
         """Take one of each, or none."""
@@ -71,3 +80,8 @@ class Slots:
             if lease is not None:
                 return lease
         return None
+
+
+def _part(name: str) -> str:
+    """Return a part of a slot's name: the group b of `a` is another thing than `a/b`."""
+    return name.replace("%", "%25").replace("/", "%2F")

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
 from onceward.cursors.models import NAME_CHARACTERS_MAX, check_text
@@ -21,7 +21,9 @@ from onceward.stores.forks import reset_after_fork
 
 _log = logging.getLogger(__name__)
 #: The topic of whoever does not know what it has changed.
-ANYTHING = "*"
+ANYTHING: Final = "*"
+#: How long an ear that failed is left alone.
+AGAIN_SECONDS: Final = 1.0
 #: Called from any thread with a topic, or None: anything may have changed. Returns at once.
 Heard = Callable[[str | None], None]
 
@@ -53,8 +55,10 @@ class Wakes:
         self, store: Store, *, clock: Clock | None = None, randomness: Randomness | None = None
     ) -> None:
         """Use this store, without keeping it; nothing is opened before somebody uses this."""
-        clock = clock or SystemClock()
-        self._mouth, self._ear = _mouth_and_ear(store, clock, randomness or SystemRandomness())
+        self._clock = clock or SystemClock()
+        self._mouth, self._ear = _mouth_and_ear(
+            store, self._clock, randomness or SystemRandomness()
+        )
         self._begin_anew()
         reset_after_fork(self)
 
@@ -100,7 +104,7 @@ class Wakes:
         key = object()
         with self._mutex:
             self._listeners[key] = heard
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._hear, name="onceward-wakes", daemon=True
                 )
@@ -126,7 +130,12 @@ class Wakes:
                 _log.exception("a listener failed")
 
     def _hear(self) -> None:
-        self._ear.hear(self._tell, self._is_wanted)
+        while self._is_wanted():
+            try:
+                self._ear.hear(self._tell, self._is_wanted)
+            except Exception as exc:  # noqa: BLE001 - polls go on; a deaf ear would cost them all
+                _log.warning("hints are interrupted: %r", exc)
+                self._clock.sleep(AGAIN_SECONDS)
 
     def _is_wanted(self) -> bool:
         """Say whether anybody listens; once nobody does, this thread has to end."""

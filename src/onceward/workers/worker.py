@@ -5,9 +5,10 @@ Owns the threads, the search for partitions, and an end in which nothing is left
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -19,9 +20,10 @@ from onceward.workers.board import Board
 from onceward.workers.handling import close_loop
 from onceward.workers.measuring import Measuring
 from onceward.workers.models import Consumer
-from onceward.workers.reader import Reader, Turned
+from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, Turned
 from onceward.workers.reports import Reports
-from onceward.workers.source import Partitions, Source, Waking
+from onceward.workers.search import PATIENCE_SECONDS, Search
+from onceward.workers.source import Source, Waking
 from onceward.workers.wakes import ANYTHING, Wakes
 
 THREADS: Final = 4
@@ -35,6 +37,7 @@ JITTER: Final = 0.2
 BEGIN_SECONDS: Final = 0.5
 #: News that come quicker than this are looked at together.
 NEWS_SECONDS_MIN: Final = 0.005
+_numbers: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +48,8 @@ class Worked:
     messages: int
     #: Whether every thread ended in time.
     is_clean: bool
-    #: Cursors that another worker holds, that are paused, or whose messages wait for a retry.
+    #: Cursors that another worker holds, that are paused, in trouble or refused, or whose messages
+    #: wait for a retry; and consumers whose partitions cannot be found.
     left: tuple[str, ...]
 
 
@@ -74,10 +78,23 @@ class Worker:
         self._messages = 0
         #: How the last turn of each cursor ended.
         self._states: dict[str, str] = {}
-        self._markers: dict[str, str] = {}
+        #: Since when the last turns of a cursor have ended in trouble.
+        self._troubled: dict[str, float] = {}
+        #: Whether the store did not answer when it was asked last.
+        self._is_away = False
+        #: To the store. A name of its own: to the same worker a lease is always granted again.
+        self._name = ""
         self._measuring: Measuring | None = None
         self.reports = Reports(self._clock)
         self.board = Board(self._clock)
+        self._search = Search(
+            lambda: app.consumers,
+            self.board,
+            self._add,
+            self._wake,
+            reports=self.reports,
+            clock=self._clock,
+        )
 
     def stop(self) -> None:
         """Begin no more work; what runs may finish. Callable from a signal handler."""
@@ -94,19 +111,15 @@ class Worker:
             for number in range(1, self._threads + 1)
         ]
         with measuring.running(), self._watching():
-            for thread in threads:
-                thread.start()
-            self._look_after(once=once)
-            self._is_stopping = True
-            self.board.close()
-            deadline = self._clock.monotonic() + self._stop_seconds
-            for thread in threads:
-                thread.join(max(0.0, deadline - self._clock.monotonic()))
+            try:
+                for thread in threads:
+                    thread.start()
+                self._look_after(once=once)
+            finally:
+                self._end(threads)
         is_clean = not any(thread.is_alive() for thread in threads)
-        # A handler that does not end: its lease is given back, and its checkpoint refused.
-        for reader in self.board.readers():
-            reader.release()
-        left = (name for name, state in self._states.items() if state != "idle")
+        left = {name for name, state in self._states.items() if state != "idle"}
+        left.update(self._search.left)
         return Worked(messages=self._messages, is_clean=is_clean, left=tuple(sorted(left)))
 
     # --- the main thread -------------------------------------------------------------------------
@@ -117,7 +130,8 @@ class Worker:
             try:
                 if self._measuring is None:
                     self._measuring = Measuring(self._app.ow, clock=self._clock)
-                self._find_cursors()
+                    self._name = f"{self._app.ow.cursors.worker}/{next(_numbers)}"
+                self._search.find(is_first=True)
             except OncewardError as exc:
                 if not exc.retryable:
                     raise
@@ -131,18 +145,40 @@ class Worker:
         """Find new partitions and what is due again, until it is time to stop."""
         poll = min((each.poll_seconds for each in self._app.consumers), default=1.0)
         while not self._is_stopping:
-            if once and self._is_drained() and not self._find_cursors():
+            # In this order: once nobody works, nothing new can come from here.
+            is_drained = once and self._is_drained()
+            is_quiet = self._look(poll, once=once)
+            if is_drained and is_quiet:
                 return
-            self._wait(NEWS_SECONDS_MIN if once else self._jittered(poll))
-            if self._is_stopping:
-                return
-            try:
-                self._find_cursors()
-                self._wake_due()
-            except OncewardError as exc:
-                self.reports.trouble("store_unavailable", "*", exc, poll)
-            except Exception as exc:  # noqa: BLE001 - a source of the user's; the others must go on
-                self.reports.trouble("source_failed", "*", exc, poll)
+            is_away = self._is_away or self._search.is_troubled
+            pause = NEWS_SECONDS_MIN if once and not is_away else self._jittered(poll)
+            self._wait(min(pause, BEGIN_SECONDS) if once else pause)
+
+    def _look(self, poll: float, *, once: bool) -> bool:
+        """Look for what is new or due; say whether there is nothing, and nothing in the way."""
+        try:
+            found = self._search.find() + self._wake_due(once=once)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, threads and leases are ours
+            self._is_away = True
+            self.reports.trouble("store_unavailable", "*", exc, poll)
+            return False
+        if self._is_away:
+            # Who had trouble may have had it for the same reason.
+            self._is_away = False
+            found += self._wake_troubled()
+        return not found and not self._search.is_troubled
+
+    def _end(self, threads: list[threading.Thread]) -> None:
+        """Let what runs finish, and give every lease back."""
+        self._is_stopping = True
+        self.board.close()
+        deadline = self._clock.monotonic() + self._stop_seconds
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - self._clock.monotonic()))
+        # A handler that does not end: its lease is given back, and its checkpoint refused.
+        for reader in self.board.readers():
+            reader.release()
 
     def _wait(self, seconds: float) -> None:
         """Sleep until there is news, and take all of it; a burst is one."""
@@ -154,58 +190,62 @@ class Worker:
         except Empty:
             return
 
-    def _find_cursors(self) -> int:
-        """Put every cursor on the board that is not there, wake those with news; how many."""
-        found = 0
-        for consumer in self._app.consumers:
-            if not consumer.is_partitioned:
-                found += self._add(consumer, None, consumer.source)  # type: ignore[arg-type]
-                continue
-            partitions: Partitions = consumer.source  # type: ignore[assignment]
-            active = partitions.active(self._markers.get(consumer.name))
-            for key in active.keys:
-                if not self._add(consumer, key, None):
-                    self._wake(consumer.cursor(key))
-                found += 1
-            self._markers[consumer.name] = active.marker
-        return found
-
-    def _add(self, consumer: Consumer, partition: str | None, source: Source | None) -> bool:
-        name = consumer.cursor(partition)
-        if name in self.board:
-            return False
-        if source is None:
-            source = consumer.source.source(partition)  # type: ignore[union-attr, arg-type]
+    def _add(self, consumer: Consumer, partition: str | None, source: Source) -> None:
         reader = Reader(
             self._app.ow,
             consumer,
             partition,
             source,
+            worker=self._name,
             clock=self._clock,
             reports=self.reports,
             is_stopping=lambda: self._is_stopping,
         )
         with self._mutex:
-            self._states[name] = "more"
-        self.board.add(reader)
+            self._states[reader.name] = "more"
         assert self._measuring is not None
-        self._measuring.add(name, source, is_partition=partition is not None)
-        return True
+        self._measuring.add(reader.name, source, is_partition=partition is not None)
+        self.board.add(reader)
 
     def _wake(self, name: str) -> None:
         with self._mutex:
             self._states[name] = "more"
         self.board.wake(name)
 
-    def _wake_due(self) -> None:
-        """Wake the cursors that have a parked message whose time has come."""
+    def _wake_due(self, *, once: bool) -> int:
+        """Wake the cursors that have a parked message whose time has come; return how many.
+
+        One that cannot be had is looked at in its own time, or a run would never end.
+        """
+        found = 0
         for name in self._app.ow.retries.parked.due_cursors():
-            if name in self.board:
+            if name not in self.board:
+                found += self._search.find_due(name)
+            elif not (once and self._states[name] in ("elsewhere", "trouble", "full")):
                 self._wake(name)
+                found += 1
+        return found
+
+    def _wake_troubled(self) -> int:
+        with self._mutex:
+            names = tuple(self._troubled)
+            self._troubled.clear()
+        for name in names:
+            self._wake(name)
+        return len(names)
 
     def _is_drained(self) -> bool:
+        """Say whether nothing is left to do that can be done now."""
+        taken = self.board.taken
+        patient = self._clock.monotonic() - PATIENCE_SECONDS
         with self._mutex:
-            return not any(state in ("more", "full", "trouble") for state in self._states.values())
+            for name, state in self._states.items():
+                if state in ("more", "full"):
+                    return False
+                if state == "trouble" and self._troubled.get(name, patient) > patient:
+                    return False
+        # Asked last: whoever was woken or taken meanwhile is seen here.
+        return self.board.is_quiet() and self.board.taken == taken
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -229,23 +269,41 @@ class Worker:
 
     def _work(self) -> None:
         while (reader := self.board.take()) is not None:
-            turned = reader.turn()
-            self._note(reader, turned)
-            self.board.put_back(reader, self._pause(reader, turned))
+            turned = Turned(seconds=TROUBLE_SECONDS_MAX, state="trouble")
+            try:
+                with self._mutex:
+                    self._states[reader.name] = "more"
+                turned = reader.turn()
+            except BaseException:  # noqa: BLE001 - a thread that ends would keep the cursor for ever
+                self.reports.crashed(reader.name)
+                with suppress(Exception):
+                    reader.release()
+            finally:
+                try:
+                    self._note(reader, turned)
+                finally:
+                    self.board.put_back(reader, self._pause(reader, turned))
         close_loop()
 
     def _note(self, reader: Reader, turned: Turned) -> None:
+        # What was woken while it was out is not done before its next turn.
+        is_woken = self.board.is_woken(reader.name)
         with self._mutex:
             self._messages += turned.messages
-            self._states[reader.name] = turned.state
+            self._states[reader.name] = "more" if is_woken else turned.state
+            if turned.state == "trouble":
+                self._troubled.setdefault(reader.name, self._clock.monotonic())
+            else:
+                self._troubled.pop(reader.name, None)
         if self._measuring is not None and (turned.messages or turned.state != "idle"):
             self._measuring.worked(reader.name)
-        if turned.messages:
-            # What it wrote may be what others read.
+        if turned.messages or turned.state == "trouble":
+            # What it wrote, before its trouble perhaps, may be what others read.
             for consumer in self._app.consumers:
                 if not consumer.is_partitioned and consumer.name != reader.name:
                     self._wake(consumer.name)
             self._news.put(reader.name)
+        if turned.messages:
             Wakes.of(self._app.ow.store).tell_others(ANYTHING)
 
     def _pause(self, reader: Reader, turned: Turned) -> float:

@@ -98,3 +98,30 @@ def test_without_a_webhook_the_log_is_told(
         ("INFO", "alert cleared: errors rule: c is well again"),
     ]
     assert inbox.taken == []
+
+
+def test_a_webhook_that_is_down_keeps_nothing_from_the_others(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """However many older alerts wait for it."""
+    rules = [
+        rule(name="bad", cursor="a*", webhook="https://down.test/"),
+        rule(name="good", cursor="z", webhook="https://up.test/"),
+    ]
+    for number in range(120):
+        set_errors(ow, 9, f"a{number}")
+    evaluator, told = Evaluator(ow, rules), []
+    evaluator.tick()
+    ow_time.advance(seconds=5)
+    set_errors(ow, 9, "z")
+    evaluator.tick()
+
+    def send(url: str, body: object, key: str) -> None:
+        assert body
+        assert key
+        if "down" in url:
+            raise ConnectionError
+        told.append(url)
+
+    assert Sender(ow, rules, send=send).deliver() == 120
+    assert told == ["https://up.test/"]

@@ -328,12 +328,11 @@ def test_measures_are_found_by_pattern(ow: Onceward, bench: Bench) -> None:
     assert list(Measures(ow).list("a_*")) == ["a_1", "a_2"]
 
 
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_a_restart_of_the_machine_does_not_make_measures_young(
     ow: Onceward, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On SQLite the seconds since boot begin anew; wall time counts then."""
-    if ow.store.engine == "postgres":
-        pytest.skip("PostgreSQL has its own time")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     bench.cursor()
     source = Behind(Lag(messages=2, oldest_at=start))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any
 
 import pytest
 from tests.conformance.workers.ears import Ears
@@ -205,3 +206,23 @@ def test_a_table_source_is_woken_by_its_rows(leads: Onceward, ow_url: str) -> No
         Wakes.of(leads.store).send("leads")
         assert ears.wait_for(None, count + 2)
     Wakes.of(leads.store).close()
+
+
+def test_an_ear_that_fails_hears_again(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it was; polls alone would be slow for ever."""
+    monkeypatch.setattr("onceward.workers.wakes.AGAIN_SECONDS", 0.01)
+    wakes, ears = Wakes(ow.store), Ears()
+    asked: list[None] = []
+    hear = wakes._ear.hear
+
+    def fails(*args: Any) -> None:
+        asked.append(None)
+        if len(asked) <= 2:
+            raise OSError
+        hear(*args)
+
+    monkeypatch.setattr(wakes._ear, "hear", fails)
+    with wakes.listening(ears):
+        assert ears.wait_for(None)
+    assert len(asked) == 3
+    wakes.close()

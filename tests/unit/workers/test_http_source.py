@@ -1,6 +1,10 @@
 """HTTP sources: page by page, resumed inside a page, patient with a service that is away."""
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -8,6 +12,7 @@ import pytest
 from tests.unit.workers.services import Answer, Service, serving
 
 from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, SourceUnavailable
+from onceward.retries import Steps
 from onceward.seams import ManualClock, SeededRandomness
 from onceward.workers.sources import HttpSource, pages
 
@@ -257,3 +262,28 @@ def test_a_position_of_another_source_is_refused(service: Service, position: str
     with pytest.raises(InvalidCursor):
         source(service).read(position, 1)
     assert service.asked == []
+
+
+@pytest.mark.parametrize("part", ["head", "body", "endless"])
+def test_a_service_that_trickles_is_cut_off(part: str) -> None:
+    """It is never silent for long, and would keep its reader for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            peer, _ = server.accept()
+            with peer, suppress(OSError):
+                peer.recv(4096)
+                if part != "head":
+                    length = "" if part == "endless" else "Content-Length: 100000\r\n"
+                    peer.sendall(f"HTTP/1.1 200 OK\r\n{length}\r\n".encode())
+                while True:
+                    peer.sendall(b"H")
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        found = HttpSource(url, timeout_seconds=0.05, retry=Steps(seconds=()))
+        with pytest.raises(SourceUnavailable, match="longer than 0.5 seconds"):
+            found.read(None, 10)
+        thread.join(10)

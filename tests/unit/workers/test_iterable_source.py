@@ -86,7 +86,12 @@ def test_values_that_json_does_not_know_have_one_form() -> None:
     }
 
 
-def test_what_has_no_form_is_refused() -> None:
-    """A guess would be somebody's message."""
-    with pytest.raises(TypeError):
-        IterableSource(lambda _: [("1", object())]).read(None, 1)
+@pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, "half \ud800", {"v": {3}}])
+def test_what_has_no_form_cannot_be_decoded(value: object) -> None:
+    """A guess would be somebody's message; an error would stop what is behind it."""
+    given = [("1", 1), ("2", value), ("3", 3)]
+    first, second, third = IterableSource(lambda _: given).read(None, 9)
+    assert (first.raw, third.raw) == (b"1", b"3")
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(second.raw)
+    assert repr(value).encode(errors="backslashreplace") in second.raw

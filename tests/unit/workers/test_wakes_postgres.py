@@ -157,3 +157,33 @@ def test_listening_begins_before_the_server_does(own_server: PostgresServer) -> 
         assert ears.wait_for(None)
     wakes.close()
     store.close()
+
+
+def test_nothing_at_all_ends_the_hints(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody expected is one lost connection more, for who says and who hears."""
+    wakes, other, ears = Wakes(pg.store), Wakes(pg.store), Ears()
+    for owner, method in ((wakes._mouth, "_send"), (other._ear, "_hear")):
+        _failing_once(monkeypatch, owner, method)
+    with other.listening(ears):
+        assert ears.wait_for(None)
+        wakes.send("leads")
+        until = time.monotonic() + 10
+        while "leads" not in ears.heard and time.monotonic() < until:
+            wakes.send("leads")
+            time.sleep(0.01)
+        assert "leads" in ears.heard
+    wakes.close()
+    other.close()
+
+
+def _failing_once(monkeypatch: pytest.MonkeyPatch, owner: object, method: str) -> None:
+    real = getattr(owner, method)
+    called: list[None] = []
+
+    def fails(*args: object) -> object:
+        called.append(None)
+        if len(called) == 1:
+            raise RuntimeError
+        return real(*args)
+
+    monkeypatch.setattr(owner, method, fails)

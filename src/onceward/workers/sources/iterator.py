@@ -25,9 +25,20 @@ class IterableSource:
         """Return the first `limit` of what `make` gives."""
         with _closing(iter(self._make(after))) as found:
             return [
-                Item(position=position, raw=raw if isinstance(raw, bytes) else to_json(raw))
+                Item(position=position, raw=raw if isinstance(raw, bytes) else _raw(raw))
                 for position, raw in islice(found, limit)
             ]
+
+
+def _raw(value: object) -> bytes:
+    """Return the bytes of a message; without a form they are none that can be decoded.
+
+    So it is a dead letter, which says what it was, and what is behind it is read.
+    """
+    try:
+        return to_json(value)
+    except TypeError:
+        return b"\xff" + repr(value).encode(errors="backslashreplace")
 
 
 @contextmanager

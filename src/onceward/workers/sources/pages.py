@@ -6,8 +6,10 @@ Redirects are not followed: the token would go with them.
 from __future__ import annotations
 
 import json
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import (
     HTTPConnection,
     HTTPException,
@@ -15,6 +17,7 @@ from http.client import (
     HTTPSConnection,
     IncompleteRead,
 )
+from threading import Event, Timer
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
@@ -22,7 +25,10 @@ from onceward.errors import InvalidArgument, SourceError, SourceRefused, SourceU
 from onceward.retries import CLIENT, Schedule, retrying
 from onceward.seams import Clock, Randomness
 
+#: How long a service may be silent …
 TIMEOUT_SECONDS: Final = 30.0
+#: … and so often that a whole page may take, however it trickles in.
+TIMEOUTS_PER_PAGE: Final = 10
 #: No page is larger; one that is would have to be kept in memory whole.
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 #: A service that is busy, or slow, says so with these; they pass.
@@ -72,12 +78,14 @@ class Pages:
     def _get_once(self, target: str) -> bytes:
         connection = self._connection()
         try:
-            connection.request("GET", target, headers=self._headers)
-            response = connection.getresponse()
-            body = response.read(PAGE_BYTES_MAX + 1)
-            # What was promised and did not come; asked for in parts, the library keeps silent.
-            if response.length and len(body) <= PAGE_BYTES_MAX:
-                raise IncompleteRead(body, response.length)
+            connection.connect()
+            with _cut_after(connection.sock, TIMEOUTS_PER_PAGE * self._timeout_seconds):
+                connection.request("GET", target, headers=self._headers)
+                response = connection.getresponse()
+                body = response.read(PAGE_BYTES_MAX + 1)
+                # What was promised and did not come; asked for in parts, the library is silent.
+                if response.length and len(body) <= PAGE_BYTES_MAX:
+                    raise IncompleteRead(body, response.length)
         except (OSError, HTTPException) as exc:
             message = f"{self.place} cannot be read: {str(exc) or type(exc).__name__}"
             raise SourceUnavailable(message) from exc
@@ -108,6 +116,35 @@ class Pages:
         elif 300 <= status < 400:
             fix = f"use the address it moved to: {response.headers.get('Location', 'unknown')}"
         raise kind(said, fix=fix, status=status, retry_after=after)
+
+
+@contextmanager
+def _cut_after(sock: socket.socket, seconds: float) -> Iterator[None]:
+    """End a connection that is in use after so long; a service that trickles is not silent."""
+    is_late = Event()
+
+    def cut() -> None:
+        is_late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, HTTPException, ValueError) as exc:
+        if is_late.is_set():
+            raise TimeoutError(_late(seconds)) from exc
+        raise
+    finally:
+        timer.cancel()
+    if is_late.is_set():  # Without a length, the end that we made looks like its end.
+        raise TimeoutError(_late(seconds))
+
+
+def _late(seconds: float) -> str:
+    return f"the page took longer than {seconds:g} seconds"
 
 
 def _is_usable(parts: SplitResult) -> bool:

@@ -14,6 +14,7 @@ from onceward.workers.sources.selection import (
     missing,
     quoted,
     refused,
+    refused_key,
 )
 
 _DEFAULT: Final = "pg_current_xact_id()"
@@ -21,6 +22,11 @@ _DEFAULT: Final = "pg_current_xact_id()"
 _NUMBERS: Final = ("bool", "int2", "int4", "int8", "oid", "float4", "float8")
 _NATIVE: Final = frozenset((*_NUMBERS, "text", "varchar", "bpchar", "name", "char", "bytea"))
 _NESTED: Final = frozenset(("json", "jsonb"))
+#: Kinds of types in which equal values have the same text. Not so 1.0 and 1.00, nor 0 and -0.
+_KEYS: Final = frozenset(
+    ("bool", "int2", "int4", "int8", "text", "varchar", "bpchar", "name", "uuid")
+)
+_ENUM: Final = "E"
 #: Kinds of types that are moments or days. Infinity, which has no such form, stays a word.
 _TIMES: Final = {
     "timestamptz": "to_char({0} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
@@ -61,6 +67,8 @@ def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
     unknown = missing(selection, columns, (by,) if by else ())
     if unknown is not None:
         raise refused(selection, f"it has no column {unknown!r}", [])
+    if by:
+        _check_key(store, selection, columns[by])
     filters = _check(selection, columns, indexes_of(store.read("table_indexes", table=table)), by)
     names = selection.columns or tuple(name for name in columns if name != selection.xid_column)
     time_column = selection.time_column
@@ -83,6 +91,24 @@ def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
 def table_name(name: str) -> str:
     """Return a table's name as SQL takes it, with its schema if it has one."""
     return ".".join(quoted(part) for part in name.split(".", 1))
+
+
+def _check_key(store: Store, selection: Selection, column: Row) -> None:
+    """Refuse partitions by a column in which one value has several spellings.
+
+    Each spelling would be a partition, and each of these would have all the rows.
+    """
+    name, _, kind, category, *_ = column
+    if kind not in _KEYS and category != _ENUM:
+        problem = f"{name!r} is {kind}, in which equal values may have different texts"
+        raise refused_key(selection, problem)
+    table = table_name(selection.table)
+    for collation, is_exact in store.read("table_collations", table=table, column=name):
+        if not is_exact:
+            problem = (
+                f"{name!r} has the collation {collation!r}, to which different texts are equal"
+            )
+            raise refused_key(selection, problem)
 
 
 def _check(

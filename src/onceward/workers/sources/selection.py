@@ -128,6 +128,13 @@ def refused(selection: Selection, problem: str, statements: Sequence[str]) -> So
     return SourceRefused(message, fix=fix, table=selection.table)
 
 
+def refused_key(selection: Selection, problem: str) -> SourceRefused:
+    """Return the error for a column that makes no partitions."""
+    message = f"table {selection.table!r} cannot be read once, in partitions: {problem}"
+    fix = "partition by a column of whole numbers, or of text that is compared byte by byte"
+    return SourceRefused(message, fix=fix, table=selection.table)
+
+
 def missing(selection: Selection, known: Iterable[str], extra: Iterable[str] = ()) -> str | None:
     """Return the first column that is asked for and not there."""
     optional = (selection.time_column,) if selection.time_column else ()

@@ -14,6 +14,7 @@ from onceward.workers.sources.selection import (
     missing,
     quoted,
     refused,
+    refused_key,
 )
 
 #: The keyword, not in strings, quoted names and comments.
@@ -22,8 +23,10 @@ _AUTOINCREMENT: Final = re.compile(
       | \b(?P<found>autoincrement)\b""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-#: A column declared without one of these compares 5 and '5' as different.
-_HAS_AFFINITY: Final = re.compile(r"(?!.*blob)(?=.*\w)", re.IGNORECASE | re.DOTALL)
+#: Columns declared so hold whole numbers or text: equal values have the same text, and it is exact.
+_IS_KEY: Final = re.compile(r"int|char|clob|text|bool|uuid", re.IGNORECASE)
+#: Only byte by byte are these all different.
+_LIKE: Final = ("a", "A", "a ")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,7 @@ def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
         raise refused(selection, f"it has no column {unknown!r}", [])
     _check_id(selection, columns[selection.id_column])
     if by:
-        _check_key(selection, columns[by])
+        _check_key(store, selection, columns[by])
     table = f"{quoted(selection.table)} as t"
     names = selection.columns or tuple(columns)
     return Plan(
@@ -75,11 +78,28 @@ def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
     )
 
 
-def _check_key(selection: Selection, column: Row) -> None:
-    """Refuse partitions by a column in which a number and its text are different."""
-    if not _HAS_AFFINITY.match(column[1]):
-        problem = f"{column[0]!r} is declared without a type, so that 5 and '5' are not the same"
-        raise refused(selection, problem, [])
+def _check_key(store: Store, selection: Selection, column: Row) -> None:
+    """Refuse partitions by a column in which one value has several spellings, or none of its own.
+
+    Each spelling would be a partition, and each of these would have all the rows.
+    """
+    name, declared, *_ = column
+    if not _IS_KEY.search(declared):
+        problem = (
+            f"{name!r} is declared {declared or 'without a type'}, in which equal values may have "
+            "different texts, and 5 and '5' need not be the same"
+        )
+        raise refused_key(selection, problem)
+    # A union compares by the collation of its first column, which nothing else tells.
+    table, texts = quoted(selection.table), " ".join(f"union select '{each}'" for each in _LIKE)
+    sql = f"select count(*) from (select {quoted(name)} from {table} where 0 {texts})"  # noqa: S608 - quoted
+    is_exact = store.select(sql, {})[0][0] == len(_LIKE)
+    # One that somebody has made is known by its index alone.
+    found = store.read("table_collations", table=selection.table, column=name)
+    if not is_exact or (found and not any(exact for _, exact in found)):
+        which = ", ".join(collation for collation, exact in found if not exact)
+        problem = f"{name!r} has a collation ({which}) to which different texts are equal"
+        raise refused_key(selection, problem)
 
 
 def _check_id(selection: Selection, column: Row) -> None:

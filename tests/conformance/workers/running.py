@@ -1,0 +1,36 @@
+"""A worker in this process, for tests that watch it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onceward.workers import App, Worker
+
+PATIENCE_SECONDS = 10.0
+
+
+def drain(app: App, threads: int = 2) -> Any:
+    return Worker(app, threads=threads).run(once=True)
+
+
+@contextmanager
+def at_work(app: App, threads: int = 2) -> Iterator[Worker]:
+    worker = Worker(app, threads=threads, stop_seconds=5.0)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)

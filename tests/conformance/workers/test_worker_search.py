@@ -1,0 +1,191 @@
+"""The cursors that a worker finds: all of them, whatever is wrong with one, and each its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.conformance.workers.lists import ListPartitions, ListSource
+
+from onceward.handle import Onceward
+from onceward.retries import Steps
+from onceward.testing.moving_time import MovingTime
+from onceward.workers import App, Message, Worker
+from onceward.workers.reader import Reader, Turned
+
+SECONDS_MAX = 20.0
+
+
+@contextmanager
+def working(app: App) -> Iterator[Worker]:
+    worker = Worker(app, threads=2)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(SECONDS_MAX)
+        assert not thread.is_alive()
+
+
+def until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+def test_what_is_parked_is_tried_though_its_partition_has_no_rows_any_more(
+    ow: Onceward, ow_time: MovingTime, has_source: bool
+) -> None:
+    """The rows were passed and pruned; a worker that starts then finds it by what is due."""
+    app, seen, is_broken = App(ow), [], True
+    source = ListPartitions(a=[1], b=[2])
+
+    @app.consumer("niche_{id}", source=source, order="none", retry=Steps(seconds=(60.0,)))
+    def handle(message: Message) -> None:
+        if is_broken and message.data == 1:
+            raise ValueError
+        seen.append((message.data, message.partition))
+
+    Worker(app).run(once=True)
+    assert seen == [(2, "b")]
+    is_broken = False
+    ow_time.advance(seconds=61)
+    if has_source:
+        source.active = lambda marker: type(source).active(ListPartitions(), marker)  # type: ignore[method-assign]
+    else:
+        del source.lists["a"]
+    Worker(app).run(once=True)
+    assert seen == [(2, "b"), (1, "a")]
+    assert ow.retries.parked.due_cursors() == []
+
+
+def test_a_redriven_letter_of_such_a_partition_is_tried_too(ow: Onceward) -> None:
+    """Somebody put the cause right after the rows were pruned."""
+    app, seen, is_broken = App(ow), [], True
+    source = ListPartitions(a=[1])
+
+    @app.consumer("niche_{id}", source=source, order="none", retry=Steps(seconds=()))
+    def handle(message: Message) -> None:
+        if is_broken:
+            raise ValueError
+        seen.append(message.data)
+
+    Worker(app).run(once=True)
+    is_broken = False
+    source.lists["a"] = []
+    with working(app):
+        (letter,) = ow.dead.list()
+        ow.dead.redrive(letter.id, actor="me")
+        until(lambda: seen == [1])
+
+
+def test_one_partition_that_cannot_be_worked_stops_no_other(
+    ow: Onceward, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its group raises: the rest of the search goes on, and it is tried again."""
+    app, seen, is_broken = App(ow), [], True
+
+    def group(partition: str) -> str:
+        if is_broken and partition == "bad":
+            raise KeyError(partition)
+        return partition
+
+    source, other = ListPartitions(bad=[1], late=[2]), ListPartitions(z=[3])
+    for name, each in (("niche_{id}", source), ("zebra_{id}", other)):
+        app.consumer(name, source=each, group=group, max_in_flight_per_group=1, poll_seconds=0.02)(
+            lambda message: seen.append(message.data)
+        )
+    with working(app):
+        until(lambda: sorted(seen) == [2, 3])
+        source.lists["later"] = [4]
+        other.lists["z"].append(5)
+        until(lambda: sorted(seen) == [2, 3, 4, 5])
+        is_broken = False
+        until(lambda: sorted(seen) == [1, 2, 3, 4, 5])
+    assert len([each for each in caplog.records if "refused" in each.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("is_plain_first", [True, False])
+def test_two_consumers_never_share_a_cursor(
+    ow: Onceward, caplog: pytest.LogCaptureFixture, is_plain_first: bool
+) -> None:
+    """The one of this very name has it, in every process; the partition is refused, and told."""
+    app, seen = App(ow), []
+
+    def plain() -> None:
+        app.consumer("orders_all", source=ListSource(100))(lambda m: seen.append(m.data))
+
+    def parted() -> None:
+        source = ListPartitions(eu=[1], all=[2])
+        app.consumer("orders_{region}", source=source)(lambda m: seen.append(m.data))
+
+    for declare in (plain, parted) if is_plain_first else (parted, plain):
+        declare()
+    worked = Worker(app).run(once=True)
+    assert sorted(seen) == [1, 100]
+    assert worked.left == ("orders_all",)
+    (told,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "orders_{region}" in told.getMessage()
+
+
+def test_the_pattern_that_says_more_has_the_cursor(ow: Onceward) -> None:
+    """Which one that is does not depend on what was found first."""
+    app, seen = App(ow), []
+    for name, source in (
+        ("orders_{region}", ListPartitions(eu=[1], a_paid=[2])),
+        ("orders_{region}_paid", ListPartitions(a=[3])),
+    ):
+        app.consumer(name, source=source)(lambda m: seen.append(m.data))
+    assert Worker(app).run(once=True).left == ("orders_a_paid",)
+    assert sorted(seen) == [1, 3]
+
+
+def test_two_workers_of_one_handle_take_nothing_from_each_other(ow: Onceward) -> None:
+    """Each has a name of its own: a lease is a lease in one process too."""
+    apps, seen, source = (App(ow), App(ow)), [], ListSource(*range(60))
+    for app in apps:
+
+        @app.consumer("numbers", source=source, poll_seconds=0.01)
+        def handle(message: Message) -> None:
+            time.sleep(0.005)
+            seen.append(message.data)
+
+    with working(apps[0]), working(apps[1]):
+        until(lambda: ow.cursors.list("numbers") and ow.cursors.show("numbers").position == "60")
+    assert seen == list(range(60))
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
+def test_no_error_at_all_keeps_a_cursor(
+    ow: Onceward,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[BaseException],
+) -> None:
+    """It is given back and tried again, by a thread that still lives, and the log knows."""
+    app, seen = App(ow), []
+    turns: list[None] = []
+    app.consumer("numbers", source=ListSource(1), poll_seconds=0.02)(
+        lambda message: seen.append(message.data)
+    )
+    turn = Reader.turn
+
+    def crashing(self: Reader) -> Turned:
+        turns.append(None)
+        if len(turns) == 1:
+            raise error
+        return turn(self)
+
+    monkeypatch.setattr(Reader, "turn", crashing)
+    monkeypatch.setattr("onceward.workers.worker.TROUBLE_SECONDS_MAX", 0.05)
+    assert Worker(app, threads=1).run(once=True).left == ()
+    assert seen == [1]
+    (told,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    assert "numbers" in told.getMessage()
