@@ -81,13 +81,18 @@ class Begun:
         if position not in self._open and position not in self.left:
             return
         if tx is not None:
-            self._open.discard(position)
-            self.left.pop(position, None)
+            # Known to be gone only when that is committed: see `ended`.
             tx.query("attempt_forget", cursor=self._name, position=position)
             return
         with self._ow.transaction() as own:
             self._lease.guard(own)
             self.end(position, own)
+        self.ended(position)
+
+    def ended(self, position: str) -> None:
+        """Know that it was struck out: what `end` was part of is committed."""
+        self._open.discard(position)
+        self.left.pop(position, None)
 
     def forget(self) -> None:
         """Strike out what is left: its cursor is drained, so whoever was meant is done with."""

@@ -208,6 +208,7 @@ class Processing:
             self._begun.end(position)
 
     def _passed(self, position: str) -> None:
+        self._begun.ended(position)
         self._failing.discard(position)
         self._careful = max(0, self._careful - 1)
         self._single = max(0, self._single - 1)
@@ -286,6 +287,7 @@ class Processing:
             self._passed(message.position)
             self.has_parked |= isinstance(what, Later)
             return 1, 0.0
+        self._begun.ended(message.position)
         self._failing.add(message.position)
         self._lease.fail()
         return 0, max(what.seconds, 0.001)
@@ -335,6 +337,7 @@ class Processing:
         except Exception as exc:  # noqa: BLE001 - whatever a handler raises
             self._failed_again(parked, _own(exc))
         else:
+            self._begun.ended(position)
             self._reports.done(self._lease, [message])
         self._wary = max(0, self._wary - 1)
 
@@ -379,6 +382,7 @@ class Processing:
             raise
         except Exception as exc:
             raise NotRecorded(parked.message.position, exc) from exc
+        self._begun.ended(parked.message.position)
         self._reports.failed_again(self._lease, parked, error, what)
 
     def drained(self) -> None:

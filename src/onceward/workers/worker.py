@@ -35,7 +35,8 @@ SWEEP_SECONDS: Final = 900.0
 JITTER: Final = 0.2
 #: How long a worker waits for a store that does not answer before it asks again.
 BEGIN_SECONDS: Final = 0.5
-#: News that come quicker than this are looked at together.
+#: News that come quicker than this are looked at together; quicker still where it is to end soon.
+NEWS_SECONDS: Final = 0.03
 NEWS_SECONDS_MIN: Final = 0.005
 _numbers: Final = itertools.count(1)
 
@@ -147,17 +148,20 @@ class Worker:
         while not self._is_stopping:
             # In this order: once nobody works, nothing new can come from here.
             is_drained = once and self._is_drained()
-            is_quiet = self._look(poll, once=once)
+            is_quiet = self._look(poll)
             if is_drained and is_quiet:
                 return
             is_away = self._is_away or self._search.is_troubled
             pause = NEWS_SECONDS_MIN if once and not is_away else self._jittered(poll)
-            self._wait(min(pause, BEGIN_SECONDS) if once else pause)
+            if once:
+                self._wait(min(pause, BEGIN_SECONDS), NEWS_SECONDS_MIN)
+            else:
+                self._wait(pause, NEWS_SECONDS)
 
-    def _look(self, poll: float, *, once: bool) -> bool:
+    def _look(self, poll: float) -> bool:
         """Look for what is new or due; say whether there is nothing, and nothing in the way."""
         try:
-            found = self._search.find() + self._wake_due(once=once)
+            found = self._search.find() + self._wake_due()
         except Exception as exc:  # noqa: BLE001 - whatever it is, threads and leases are ours
             self._is_away = True
             self.reports.trouble("store_unavailable", "*", exc, poll)
@@ -180,11 +184,12 @@ class Worker:
         for reader in self.board.readers():
             reader.release()
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, burst: float = NEWS_SECONDS_MIN) -> None:
         """Sleep until there is news, and take all of it; a burst is one."""
         try:
             self._news.get(timeout=seconds)
-            self._clock.sleep(NEWS_SECONDS_MIN)
+            if not self._is_stopping:
+                self._clock.sleep(burst)
             while True:
                 self._news.get_nowait()
         except Empty:
@@ -208,20 +213,23 @@ class Worker:
         self.board.add(reader)
 
     def _wake(self, name: str) -> None:
+        """Let a cursor be looked at; one in trouble comes back in its own time, whoever calls."""
         with self._mutex:
+            if name in self._troubled:
+                return
             self._states[name] = "more"
         self.board.wake(name)
 
-    def _wake_due(self, *, once: bool) -> int:
+    def _wake_due(self) -> int:
         """Wake the cursors that have a parked message whose time has come; return how many.
 
-        One that cannot be had is looked at in its own time, or a run would never end.
+        One that cannot be had is looked at in its own time: whoever has it sees to that.
         """
         found = 0
         for name in self._app.ow.retries.parked.due_cursors():
             if name not in self.board:
                 found += self._search.find_due(name)
-            elif not (once and self._states[name] in ("elsewhere", "trouble", "full")):
+            elif self._states[name] not in ("elsewhere", "trouble", "full"):
                 self._wake(name)
                 found += 1
         return found

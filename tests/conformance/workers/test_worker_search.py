@@ -13,7 +13,7 @@ from tests.conformance.workers.lists import ListPartitions, ListSource
 from onceward.handle import Onceward
 from onceward.retries import Steps
 from onceward.testing.moving_time import MovingTime
-from onceward.workers import App, Message, Worker
+from onceward.workers import App, Item, Message, Worker
 from onceward.workers.reader import Reader, Turned
 
 SECONDS_MAX = 20.0
@@ -189,3 +189,31 @@ def test_no_error_at_all_keeps_a_cursor(
     assert seen == [1]
     (told,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert "numbers" in told.getMessage()
+
+
+def test_cursors_in_trouble_do_not_wake_each_other(ow: Onceward) -> None:
+    """Each comes back ever later, however many others are in trouble or at work."""
+    app, reads = App(ow), {"a": 0, "b": 0}
+    handled: list[Message] = []
+
+    class Away:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def read(self, _after: str | None, _limit: int) -> list[Item]:
+            reads[self.name] += 1
+            raise OSError(self.name)
+
+    def handle(message: Message) -> None:
+        handled.append(message)
+
+    for name in reads:
+        app.consumer(name, source=Away(name), poll_seconds=0.01)(handle)
+    busy = ListSource(*range(100))
+    app.consumer("busy", source=busy, poll_seconds=0.01)(handle)
+    with working(app):
+        for _ in range(30):
+            time.sleep(0.05)
+            busy.values.append(0)
+    assert len(handled) > 100
+    assert max(reads.values()) <= 6, reads
