@@ -364,6 +364,21 @@ class RecordedFailure(OncewardError):
         super().__init__(f"{type}: {message}", type=type, data=data)
 
 
+# --- the Lab refused -----------------------------------------------------------------------------
+
+
+class Conflict(OncewardError):
+    """Something is there already, and it stays; nothing was changed."""
+
+    code = "CONFLICT"
+
+
+class AlreadySubmitted(Conflict):
+    """The experiment was decided before; `result` holds what that was answered."""
+
+    default_fix = "make a new experiment to judge again"
+
+
 # --- a request was refused at the gate ----------------------------------------------------------
 
 
@@ -407,6 +422,12 @@ class UnsupportedMediaType(RequestRefused):
     """The request body must be application/json."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
+
+
+class RangeNotSatisfiable(RequestRefused):
+    """The range begins behind the end of the content."""
+
+    code = "RANGE_NOT_SATISFIABLE"
 
 
 class Internal(OncewardError):

@@ -231,6 +231,9 @@ class Files(Protocol):
     def stat(self, path: Path) -> FileStat | None:
         """Return what the name points to now, or None."""
 
+    def names(self, path: Path) -> list[str]:
+        """Return what a directory holds, sorted; nothing when it is missing."""
+
     def replace(self, source: Path, target: Path) -> None:
         """Give `source` the name `target` in one step; durable after sync_directory."""
 
@@ -267,6 +270,15 @@ class SystemFiles:
             return None
         except OSError as exc:
             raise refusal(exc, path, "look at") from exc
+
+    def names(self, path: Path) -> list[str]:
+        """List the directory."""
+        try:
+            return sorted(os.listdir(path))  # noqa: PTH208 - names are what is wanted
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            raise refusal(exc, path, "list") from exc
 
     def replace(self, source: Path, target: Path) -> None:
         """Rename over the target."""

@@ -187,6 +187,10 @@ class AuditedFiles:
         """Pass it on."""
         return self._files.stat(path)
 
+    def names(self, path: Path) -> list[str]:
+        """Pass it on."""
+        return self._files.names(path)
+
     def replace(self, source: Path, target: Path) -> None:
         """Rename; both names are to be synced."""
         self._files.replace(source, target)

@@ -83,6 +83,17 @@ class CrashFiles:
             except FileNotFoundError:
                 return None
 
+    def names(self, path: Path) -> list[str]:
+        """Return what a directory holds, sorted; nothing when it is missing."""
+        with self._disk.mutex, translated(path, "list"):
+            try:
+                found = self._disk.find(path)
+            except FileNotFoundError:
+                return []
+            if not isinstance(found, Directory):
+                raise os_error(errno.ENOTDIR)
+            return sorted(found.live)
+
     def replace(self, source: Path, target: Path) -> None:
         """Rename over the target, in one step that happens wholly or not at all.
 

@@ -127,3 +127,13 @@ def test_lock_can_be_taken_again_after_unlock_and_close(files: Files, tmp_path: 
     second.close()
     first.lock()
     first.close()
+
+
+def test_a_directory_lists_its_names(files: Files, tmp_path: Path) -> None:
+    """Names are sorted, a missing directory has none, and a file is not a directory."""
+    files.make_directories(tmp_path / "here" / "b")
+    files.open_append(tmp_path / "here" / "a").close()
+    assert files.names(tmp_path / "here") == ["a", "b"]
+    assert files.names(tmp_path / "none") == []
+    with pytest.raises(StorageError):
+        files.names(tmp_path / "here" / "a")

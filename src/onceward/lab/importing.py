@@ -1,0 +1,81 @@
+"""Importing: a directory becomes a run, the same one as long as its content is the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from onceward.errors import InvalidArgument, RequestRefused, WrongPath
+from onceward.lab.artifacts import RECOGNISED, RunDirectory
+from onceward.lab.catalog import Catalog
+from onceward.lab.records import Run
+from onceward.rooted import contained
+
+#: What a person may point at to import the directory around it and watch this one.
+VIDEO_SUFFIXES: Final = (".mp4", ".webm")
+
+
+def open_place(path: str, roots: Sequence[Path]) -> tuple[str, RunDirectory]:
+    """Return the directory that a person named, by itself or by a file in it, and open it."""
+    place = _contained(path, roots)
+    named = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - keeps links as named
+    try:
+        return named, RunDirectory.open(place, roots)
+    except WrongPath:
+        if not place.is_file():
+            raise
+    around, name = os.path.split(named)
+    place = _contained(around, roots)
+    is_video = Path(name).suffix.lower() in VIDEO_SUFFIXES
+    directory = RunDirectory.open(place, roots, video=name if is_video else None)
+    return around, directory
+
+
+def _contained(path: str, roots: Sequence[Path]) -> Path:
+    """Return what a path leads to; the same refusal whether there is something there or not."""
+    found = contained(path, roots)
+    if found is None:
+        message = "path: it is not inside a directory that this server may read"
+        shown = ", ".join(map(str, roots)) or "none"
+        fix = f"start it with --allow-root; it may read: {shown}"
+        raise RequestRefused(message, fix=fix, field="path")
+    root, relative = found
+    return root / relative
+
+
+def find_or_make(  # noqa: PLR0913 - what a new run begins with
+    directory: RunDirectory,
+    catalog: Catalog,
+    *,
+    run_id: str,
+    session_id: str,
+    created_at: str,
+    artifacts_dir: str,
+) -> tuple[Run, bool]:
+    """Return the run of a directory as it is now, and whether it is a new one."""
+    if not directory.is_recognisable():
+        message = f"path: nothing in {directory.path} can be judged"
+        fix = f"put one of these there: {', '.join(RECOGNISED)}"
+        raise InvalidArgument(message, fix=fix, field="path", recognised=list(RECOGNISED))
+    place, fingerprint = str(directory.path), directory.fingerprint()
+    before = catalog.runs_at(place)
+    for run in reversed(before):
+        if run.fingerprint == fingerprint:
+            return run, False
+    video = directory.video_name()
+    made = Run(
+        run_id=run_id,
+        session_id=session_id,
+        created_at=created_at,
+        topic=directory.topic(),
+        artifacts_dir=artifacts_dir,
+        artifacts_dir_realpath=place,
+        fingerprint=fingerprint,
+        supersedes_run_id=before[-1].run_id if before else None,
+        video_path=str(directory.path / video) if video else None,
+        reports=directory.reports(),
+        metrics=directory.metrics(),
+    )
+    return made, True

@@ -1,0 +1,365 @@
+"""Lab: everything that can be asked of the Experiment Lab, over one root and one session.
+
+What the routes and the commands call. Each change is one step under the root's lock, so that any
+number of processes can share the root. Knows neither HTTP nor terminals.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from onceward.crash import crash_point
+from onceward.errors import AlreadySubmitted, InvalidArgument, NotFound, OncewardError
+from onceward.journal import Journal, Page, Record
+from onceward.lab import importing, judging
+from onceward.lab.artifacts import RunDirectory
+from onceward.lab.catalog import Catalog, Listed
+from onceward.lab.exports import Exported, write_export
+from onceward.lab.metrics import Metrics
+from onceward.lab.models import (
+    Answers,
+    Judgement,
+    NewExperiment,
+    NewFeedback,
+    Submission,
+    check_request_id,
+)
+from onceward.lab.paths import LabPaths
+from onceward.lab.records import Experiment, Run, Subject, Variant, feedback_record, is_feedback
+from onceward.lab.requests import EXPERIMENT_SUBMIT, FEEDBACK
+from onceward.lab.results import Results, summarise
+from onceward.lab.sessions import Session
+from onceward.lab.steps import Plan, Request, Steps, Turn
+from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
+
+LISTED_MAX: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a submission is answered, the first time and every time after."""
+
+    body: Record
+    #: Whether the work was done before.
+    replayed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary:
+    """A run, and what changes about it."""
+
+    run: Run
+    metrics: Metrics
+    #: The latest overall rating that anybody gave it.
+    last_overall: int | None
+
+
+class Lab:
+    """The Lab; safe for threads, and for other processes on the same root."""
+
+    def __init__(  # noqa: PLR0913 - the parts it is made of, each with a default
+        self,
+        *,
+        paths: LabPaths,
+        session: Session,
+        roots: Sequence[Path] = (),
+        exit_after_submit: int | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        """Work on a root in a session.
+
+        Args:
+            paths: Where everything lies.
+            session: The sitting that new runs, experiments and entries belong to.
+            roots: Directories that runs may be imported from and exports written to.
+            exit_after_submit: After how many submissions the server means to stop; told to pages.
+            files: The file system.
+            clock: The clock.
+            ids: Where new identifiers come from.
+
+        """
+        self.paths, self.session = paths, session
+        self.roots = tuple(Path(os.path.realpath(each)) for each in roots)
+        self.exit_after_submit = exit_after_submit
+        #: New submissions that this process accepted; replays are not counted.
+        self.submitted = 0
+        self._files, self._clock = files or SystemFiles(), clock or SystemClock()
+        self._ids = ids or Ids()
+        self._steps = Steps(paths, session.session_id, files=self._files, clock=self._clock)
+        self._catalog = Catalog(paths, files=self._files, clock=self._clock)
+        self._feedback = self._journal(paths.feedback)
+        self._rings: list[Callable[[], None]] = []
+
+    def on_change(self, ring: Callable[[], None]) -> None:
+        """Have this called, in whatever thread, after this process has appended feedback."""
+        self._rings.append(ring)
+
+    def recover(self) -> None:
+        """Roll forward what another process announced and did not live to write."""
+        with self._steps.turn():
+            pass
+        self._ring()
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    def import_run(self, path: str) -> Run:
+        """Return the run of a directory: the one it already is, or a new one."""
+        place, directory = importing.open_place(path, self.roots)
+        with directory, self._steps.turn():
+            run, is_new = importing.find_or_make(
+                directory,
+                self._catalog,
+                run_id=self._ids.new("run"),
+                session_id=self.session.session_id,
+                created_at=timestamp(self._clock.now()),
+                artifacts_dir=place,
+            )
+            crash_point("lab.import.before_append")
+            if is_new:
+                self._journal(self.paths.runs).append(run.to_record())
+            else:
+                self._journal(self.paths.runs).end()  # On disk, should its writer have died early.
+            crash_point("lab.import.after_append")
+            return run
+
+    def runs(self, *, limit: int = 50, cursor: str | None = None) -> Listed[RunSummary]:
+        """Return a page of runs, newest first, with the metrics of their import."""
+        page = self._catalog.runs(limit=_check_limit(limit), cursor=cursor)
+        overall = self._catalog.last_overall(each.run_id for each in page.items)
+        items = [
+            RunSummary(run=run, metrics=run.metrics, last_overall=overall.get(run.run_id))
+            for run in page.items
+        ]
+        return Listed(items=items, next_cursor=page.next_cursor)
+
+    def run(self, run_id: str) -> RunSummary:
+        """Return a run with its metrics as they are now, or were when they cannot be read."""
+        run = self._run(run_id, "runId")
+        overall = self._catalog.last_overall([run_id]).get(run_id)
+        return RunSummary(run=run, metrics=self._live(run) or run.metrics, last_overall=overall)
+
+    def directory(self, run: Run) -> RunDirectory:
+        """Open the directory of a run, if this server may read it and it is still there."""
+        place = Path(run.artifacts_dir_realpath)
+        video = Path(run.video_path).name if run.video_path else None
+        return RunDirectory.open(place, self.roots, video=video)
+
+    # --- experiments -----------------------------------------------------------------------------
+
+    def create_experiment(self, new: NewExperiment) -> Experiment:
+        """Set up a comparison of runs that were imported."""
+        self._run(new.baselineRunId, "baselineRunId")
+        for place, each in enumerate(new.variants):
+            self._run(each.runId, f"variants[{place}].runId")
+        with self._steps.turn():
+            experiment = Experiment(
+                experiment_id=self._ids.new("exp"),
+                session_id=self.session.session_id,
+                created_at=timestamp(self._clock.now()),
+                name=new.name,
+                hypothesis=new.hypothesis,
+                topic=new.topic,
+                baseline_run_id=new.baselineRunId,
+                variants=tuple(
+                    Variant(
+                        variant_id=self._ids.new("var"),
+                        label=each.label or f"variant {place + 1}",
+                        run_id=each.runId,
+                    )
+                    for place, each in enumerate(new.variants)
+                ),
+                questions=tuple(each.model_dump() for each in new.questions or ()),
+            )
+            self._journal(self.paths.experiments).append(experiment.to_record())
+            crash_point("lab.experiment.after_append")
+            return experiment
+
+    def experiments(self, *, limit: int = 50, cursor: str | None = None) -> Listed[Experiment]:
+        """Return a page of experiments, the last made first."""
+        return self._catalog.experiments(limit=_check_limit(limit), cursor=cursor)
+
+    def experiment(self, experiment_id: str) -> Experiment:
+        """Return an experiment as it is now."""
+        found = self._catalog.experiment(experiment_id)
+        if found is None:
+            message = f"experimentId: there is no experiment {experiment_id!r:.60}"
+            raise NotFound(message, fix="see GET /api/experiments", field="experimentId")
+        return found
+
+    def submission_of(self, experiment_id: str) -> Record | None:
+        """Return what the one submission of an experiment was answered, if there was one."""
+        with self._steps.turn() as turn:
+            return turn.submission_of(experiment_id)
+
+    def submit(
+        self, experiment_id: str, submission: Submission, request_id: str | None = None
+    ) -> Answer:
+        """Decide an experiment, once: an entry for each side, and the decision itself."""
+        given = judging.one_id(request_id, submission.requestId)
+        request = self._request(
+            given, EXPERIMENT_SUBMIT, judging.fingerprint(submission, "submit", experiment_id)
+        )
+
+        def plan(turn: Turn) -> Plan:
+            experiment = self.experiment(experiment_id)
+            before = turn.submission_of(experiment_id)
+            if before is not None or experiment.is_done:
+                result = before or {"experimentId": experiment_id, "feedbackIds": []}
+                message = f"experiment {experiment_id} was submitted before, and that stays"
+                raise AlreadySubmitted(message, result=result)
+            judging.check_submission(submission, experiment)
+            return self._plan_submission(experiment, submission, given)
+
+        return self._settle(request, plan)
+
+    # --- feedback --------------------------------------------------------------------------------
+
+    def add_feedback(self, new: NewFeedback, request_id: str | None = None) -> Answer:
+        """Add one judgement; the same request id adds it once."""
+        given = judging.one_id(request_id, new.requestId)
+        request = self._request(given, FEEDBACK, judging.fingerprint(new, "feedback"))
+
+        def plan(_: Turn) -> Plan:
+            run_id, answers = new.runId, new.answers
+            if new.experimentId is not None:
+                experiment = self.experiment(new.experimentId)
+                run_id = judging.check_side(new, experiment)
+            run = self._run(run_id, "runId") if run_id is not None else None
+            subject = Subject(
+                session_id=self.session.session_id,
+                run=run,
+                experiment_id=new.experimentId,
+                variant_id=new.variantId,
+                topic=new.topic,
+                metrics=(self._live(run) if run else None) or Metrics(),
+            )
+            entry = self._entry(subject, new, given, answers)
+            response: Record = {"feedbackId": entry["id"]}
+            return Plan(entity_id=entry["id"], entries=[entry], experiment=None, response=response)
+
+        return self._settle(request, plan)
+
+    def poll(
+        self,
+        since: str = "0",
+        *,
+        limit: int | None = None,
+        session_id: str | None = None,
+        tag: str | None = None,
+    ) -> Page:
+        """Return the feedback behind a cursor, and the cursor behind it."""
+        match = None if session_id is None else {"sessionId": session_id}
+        return self._feedback.read(since, limit, match, tag)
+
+    def results(self) -> Results:
+        """Return who wins, by experiment name and label."""
+        return summarise(self._catalog.decided())
+
+    def export(self, *, session_id: str | None = None, path: str | None = None) -> Exported:
+        """Write everything, or everything of a session, into one file."""
+        return write_export(
+            self.paths,
+            self.roots,
+            session_id=session_id,
+            path=path,
+            files=self._files,
+            clock=self._clock,
+        )
+
+    # --- how it is done --------------------------------------------------------------------------
+
+    def _settle(self, request: Request, plan: Callable[[Turn], Plan]) -> Answer:
+        """Answer as before, or do it: nobody else gets in between."""
+        with self._steps.turn() as turn:
+            before = turn.answered(request)
+            if before is not None:
+                return Answer(body=before, replayed=True)
+            body = turn.settle(request, plan(turn))
+            self.submitted += 1
+        self._ring()
+        return Answer(body=body, replayed=False)
+
+    def _plan_submission(
+        self, experiment: Experiment, submission: Submission, request_id: str | None
+    ) -> Plan:
+        entries = []
+        for each in submission.perRun:
+            run = self._run(each.runId, "perRun.runId")
+            subject = Subject(
+                session_id=self.session.session_id,
+                run=run,
+                experiment_id=experiment.experiment_id,
+                variant_id=each.variantId,
+                topic=experiment.topic,
+                metrics=self._live(run) or Metrics(),
+            )
+            entries.append(self._entry(subject, each, request_id, submission.answers))
+        now = timestamp(self._clock.now())
+        decided = replace(experiment, **judging.decision(submission), updated_at=now)
+        response: Record = {
+            "experimentId": experiment.experiment_id,
+            "feedbackIds": [entry["id"] for entry in entries],
+        }
+        return Plan(
+            entity_id=experiment.experiment_id,
+            entries=entries,
+            experiment=decided.to_record(),
+            response=response,
+        )
+
+    def _entry(
+        self,
+        subject: Subject,
+        judgement: Judgement,
+        request_id: str | None,
+        answers: Answers | None,
+    ) -> Record:
+        return feedback_record(
+            subject,
+            judgement,
+            feedback_id=self._ids.new("fb"),
+            created_at=timestamp(self._clock.now()),
+            request_id=request_id,
+            answers=answers,
+        )
+
+    def _request(self, given: str | None, kind: str, fingerprint: str) -> Request:
+        """Return what tells this request from others; one without an id gets one nobody repeats."""
+        request_id = self._ids.new("req") if given is None else check_request_id(given)
+        return Request(request_id=request_id, type=kind, fingerprint=fingerprint)
+
+    def _run(self, run_id: str, field: str) -> Run:
+        found = self._catalog.run(run_id)
+        if found is None:
+            message = f"{field}: there is no run {run_id!r:.60}"
+            raise NotFound(message, fix="import it first; see GET /api/runs", field=field)
+        return found
+
+    def _live(self, run: Run) -> Metrics | None:
+        """Return the metrics of a run as they are now; None when its directory cannot be read."""
+        try:
+            with self.directory(run) as directory:
+                return directory.metrics()
+        except OncewardError:
+            return None
+
+    def _ring(self) -> None:
+        for ring in self._rings:
+            ring()
+
+    def _journal(self, path: Path) -> Journal:
+        valid = is_feedback if path == self.paths.feedback else None
+        return Journal(path, valid=valid, files=self._files, clock=self._clock)
+
+
+def _check_limit(limit: int) -> int:
+    if limit < 1:
+        message = f"limit: must be a positive whole number, not {limit}"
+        raise InvalidArgument(message, fix=f"pass a limit from 1 to {LISTED_MAX}", field="limit")
+    return min(limit, LISTED_MAX)

@@ -1,0 +1,96 @@
+"""Paths: which files the Lab keeps, and which ids may become part of a path. Reads none of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from onceward.errors import InvalidArgument
+
+FEEDBACK_VARIABLE: Final = "CM_FEEDBACK_STORE_PATH"
+ROOT_VARIABLE: Final = "CM_LAB_ROOT"
+#: A session's id is the name of its directory: no dots, no slashes, no surprises.
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabPaths:
+    """Where everything of one Lab lies."""
+
+    #: Directory of runs, experiments, sessions and exports.
+    root: Path
+    #: The feedback file, which other tools read and append to as well.
+    feedback: Path
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> LabPaths:
+        """Return the places that the environment names, or those below the home directory."""
+        named = os.environ if environment is None else environment
+        home = Path("~/.cm").expanduser()
+        return cls(
+            root=_place(named.get(ROOT_VARIABLE), home / "lab"),
+            feedback=_place(named.get(FEEDBACK_VARIABLE), home / "feedback" / "feedback.jsonl"),
+        )
+
+    @property
+    def lock(self) -> Path:
+        """Return the file whose lock makes a step one step."""
+        return self.root / "lock"
+
+    @property
+    def runs(self) -> Path:
+        """Return the journal of imported runs."""
+        return self.root / "runs.jsonl"
+
+    @property
+    def experiments(self) -> Path:
+        """Return the journal of experiments."""
+        return self.root / "experiments.jsonl"
+
+    @property
+    def exports(self) -> Path:
+        """Return the directory of exports."""
+        return self.root / "exports"
+
+    @property
+    def sessions(self) -> Path:
+        """Return the directory that holds one directory per session."""
+        return self.root / "sessions"
+
+    def session(self, session_id: str) -> Path:
+        """Return a session's directory; an id that could lead elsewhere is refused."""
+        check_session_id(session_id)
+        found = self.sessions / session_id
+        if found.is_symlink() or self.sessions.is_symlink():
+            message = f"sessionId: the directory of {session_id} is a link"
+            raise InvalidArgument(message, fix=f"remove the link {found}", field="sessionId")
+        return found
+
+    def is_session(self, name: str) -> bool:
+        """Say whether a name below the directory of sessions can be one."""
+        return bool(_SESSION_ID.fullmatch(name)) and not (self.sessions / name).is_symlink()
+
+    def requests(self, session_id: str) -> Path:
+        """Return the journal of a session's request ids."""
+        found = self.session(session_id) / "idempotency.jsonl"
+        if found.is_symlink():
+            message = f"sessionId: the request ids of {session_id} are a link"
+            raise InvalidArgument(message, fix=f"remove the link {found}", field="sessionId")
+        return found
+
+
+def check_session_id(session_id: object) -> str:
+    """Return the id if it can be the name of a directory and nothing else."""
+    if not isinstance(session_id, str) or not _SESSION_ID.fullmatch(session_id):
+        message = f"sessionId: {session_id!r:.60} is not the id of a session"
+        fix = "use letters, digits, `_` and `-`, at most 80, such as the id that `lab` printed"
+        raise InvalidArgument(message, fix=fix, field="sessionId")
+    return session_id
+
+
+def _place(named: str | None, default: Path) -> Path:
+    return Path(named).expanduser().absolute() if named else default

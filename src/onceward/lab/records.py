@@ -1,0 +1,275 @@
+"""Records: runs, experiments and feedback as they stand in the files, keys in one fixed order.
+
+Other tools read and write the same lines: what is absent is left out, and a line that is not what
+it should be is None here, never an error. Knows no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from onceward.journal import Record
+from onceward.lab.metrics import Metrics
+from onceward.lab.models import BASELINE, Judgement
+
+SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """What an agent made, as it was when somebody imported it."""
+
+    run_id: str
+    session_id: str
+    created_at: str
+    topic: str | None
+    #: The directory as it was named, and what that name led to.
+    artifacts_dir: str
+    artifacts_dir_realpath: str
+    #: What tells this content from another one in the same place.
+    fingerprint: Mapping[str, Any]
+    #: The run that was imported from this place before.
+    supersedes_run_id: str | None = None
+    video_path: str | None = None
+    reports: Mapping[str, str] = field(default_factory=dict)
+    #: As they were at the import.
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def to_record(self) -> Record:
+        """Return the line of this run."""
+        return _without_none(
+            schemaVersion=SCHEMA_VERSION,
+            runId=self.run_id,
+            sessionId=self.session_id,
+            createdAt=self.created_at,
+            topic=self.topic,
+            artifactsDir=self.artifacts_dir,
+            artifactsDirRealpath=self.artifacts_dir_realpath,
+            fingerprint=dict(self.fingerprint),
+            supersedesRunId=self.supersedes_run_id,
+            videoPath=self.video_path,
+            reports=dict(self.reports),
+            autoMetricsSummary=self.metrics.to_summary(),
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> Run | None:
+        """Return the run of a line, or None when it is not one."""
+        needed = ("runId", "createdAt", "artifactsDir", "artifactsDirRealpath")
+        if not all(isinstance(record.get(name), str) for name in needed):
+            return None
+        reports = _mapping(record.get("reports"))
+        return cls(
+            run_id=record["runId"],
+            session_id=_text(record.get("sessionId")) or "",
+            created_at=record["createdAt"],
+            topic=_text(record.get("topic")),
+            artifacts_dir=record["artifactsDir"],
+            artifacts_dir_realpath=record["artifactsDirRealpath"],
+            fingerprint=_mapping(record.get("fingerprint")),
+            supersedes_run_id=_text(record.get("supersedesRunId")),
+            video_path=_text(record.get("videoPath")),
+            reports={name: path for name, path in reports.items() if isinstance(path, str)},
+            metrics=Metrics.from_summary(_mapping(record.get("autoMetricsSummary"))),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One run that is compared with the baseline."""
+
+    variant_id: str
+    label: str
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Winner:
+    """Which side was chosen, and why."""
+
+    variant_id: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment:
+    """A comparison, and the decision about it once there is one."""
+
+    experiment_id: str
+    session_id: str
+    created_at: str
+    name: str | None = None
+    hypothesis: str | None = None
+    topic: str | None = None
+    baseline_run_id: str
+    variants: tuple[Variant, ...]
+    #: queued, running, done or failed.
+    status: str = "queued"
+    winner: Winner | None = None
+    reason: str | None = None
+    #: winner, tie or both_bad.
+    outcome: str | None = None
+    questions: tuple[Mapping[str, Any], ...] = ()
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    updated_at: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Say whether somebody has decided."""
+        return self.status == "done"
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Return the runs of all sides, the baseline's first."""
+        return [self.baseline_run_id, *(each.run_id for each in self.variants)]
+
+    def run_of(self, variant_id: str) -> str | None:
+        """Return the run behind a side; None when there is no such side."""
+        if variant_id == BASELINE:
+            return self.baseline_run_id
+        return next((v.run_id for v in self.variants if v.variant_id == variant_id), None)
+
+    def to_record(self) -> Record:
+        """Return the line of this experiment."""
+        winner = self.winner
+        chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason)
+        return _without_none(
+            schemaVersion=SCHEMA_VERSION,
+            experimentId=self.experiment_id,
+            sessionId=self.session_id,
+            createdAt=self.created_at,
+            name=self.name,
+            hypothesis=self.hypothesis,
+            topic=self.topic,
+            baselineRunId=self.baseline_run_id,
+            variants=[
+                {"variantId": v.variant_id, "label": v.label, "runId": v.run_id}
+                for v in self.variants
+            ],
+            status=self.status,
+            winner=chosen,
+            reason=self.reason,
+            outcome=self.outcome,
+            questions=[dict(each) for each in self.questions] or None,
+            answers=dict(self.answers) or None,
+            updatedAt=self.updated_at,
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> Experiment | None:
+        """Return the experiment of a line, or None when it is not one."""
+        needed = ("experimentId", "createdAt", "baselineRunId")
+        variants = _variants(record.get("variants"))
+        if variants is None or not all(isinstance(record.get(name), str) for name in needed):
+            return None
+        questions = record.get("questions")
+        return cls(
+            experiment_id=record["experimentId"],
+            session_id=_text(record.get("sessionId")) or "",
+            created_at=record["createdAt"],
+            name=_text(record.get("name")),
+            hypothesis=_text(record.get("hypothesis")),
+            topic=_text(record.get("topic")),
+            baseline_run_id=record["baselineRunId"],
+            variants=variants,
+            status=_text(record.get("status")) or "queued",
+            winner=_winner(record.get("winner")),
+            reason=_text(record.get("reason")),
+            outcome=_text(record.get("outcome")),
+            questions=tuple(filter(_is_question, questions if isinstance(questions, list) else ())),
+            answers=_mapping(record.get("answers")),
+            updated_at=_text(record.get("updatedAt")),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """What a judgement is about."""
+
+    session_id: str
+    run: Run | None = None
+    experiment_id: str | None = None
+    variant_id: str | None = None
+    topic: str | None = None
+    #: Taken when the judgement was made.
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
+    subject: Subject,
+    judgement: Judgement,
+    *,
+    feedback_id: str,
+    created_at: str,
+    request_id: str | None,
+    answers: Mapping[str, Any] | None = None,
+) -> Record:
+    """Return the line of one judgement; what other readers do not know goes into `extra`."""
+    run = subject.run
+    return _without_none(
+        schemaVersion=SCHEMA_VERSION,
+        id=feedback_id,
+        createdAt=created_at,
+        sessionId=subject.session_id,
+        runId=run and run.run_id,
+        experimentId=subject.experiment_id,
+        variantId=subject.variant_id,
+        topic=subject.topic or (run.topic if run else None),
+        videoPath=run and run.video_path,
+        artifactsDir=run and run.artifacts_dir,
+        ratings=(judgement.ratings.to_record() if judgement.ratings else None) or None,
+        notes=judgement.notes or None,
+        tags=list(judgement.tags) if judgement.tags else None,
+        autoMetricsSnapshot=subject.metrics.to_snapshot() or None,
+        answers=dict(answers) if answers else None,
+        reports=(dict(run.reports) if run else None) or None,
+        extra={"requestId": request_id} if request_id else None,
+    )
+
+
+def is_feedback(record: Record) -> bool:
+    """Say whether a line of the feedback file is an entry."""
+    return isinstance(record.get("id"), str) and isinstance(record.get("createdAt"), str)
+
+
+def _without_none(**fields: object) -> Record:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _winner(value: object) -> Winner | None:
+    found = _mapping(value)
+    variant_id = _text(found.get("variantId"))
+    if not variant_id:
+        return None
+    return Winner(variant_id=variant_id, reason=_text(found.get("reason")))
+
+
+def _variants(value: object) -> tuple[Variant, ...] | None:
+    """Return the variants of a line, or None: an experiment without any is none."""
+    if not isinstance(value, list) or not value:
+        return None
+    made: list[Variant] = []
+    for place, each in enumerate(value):
+        found = _mapping(each)
+        variant_id, run_id = _text(found.get("variantId")), _text(found.get("runId"))
+        if variant_id is None or run_id is None:
+            return None
+        label = _text(found.get("label")) or f"variant {place + 1}"
+        made.append(Variant(variant_id=variant_id, label=label, run_id=run_id))
+    return tuple(made)
+
+
+def _is_question(value: object) -> bool:
+    found = _mapping(value)
+    known = found.get("type") in ("yes_no_unsure", "text")
+    return known and isinstance(found.get("id"), str) and isinstance(found.get("prompt"), str)

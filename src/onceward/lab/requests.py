@@ -1,0 +1,169 @@
+"""Requests: every request id of a root, whatever the session, and what it was answered.
+
+Catches up from where it last read, and keeps what it read in memory. Reads only; the steps write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from onceward.errors import InvalidCursor
+from onceward.journal import Journal, Record
+from onceward.journal.cursor import START
+from onceward.lab.paths import LabPaths
+from onceward.seams import Clock, Files
+
+FEEDBACK = "feedback"
+EXPERIMENT_SUBMIT = "experiment_submit"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Intent:
+    """Everything that one request will write, known before any of it is written."""
+
+    request_id: str
+    #: feedback or experiment_submit.
+    type: str
+    #: The entry, or the experiment, that it is about.
+    entity_id: str
+    created_at: str
+    #: What tells two requests with one id apart.
+    fingerprint: str
+    #: What the request is answered.
+    response: Record
+    #: What to write, and from where to look whether it is there already.
+    redo: Record
+
+    def to_record(self, state: str) -> Record:
+        """Return the line that announces it, or the one that ends it."""
+        record: Record = {
+            "requestId": self.request_id,
+            "type": self.type,
+            "entityId": self.entity_id,
+            "createdAt": self.created_at,
+            "fingerprint": self.fingerprint,
+            "state": state,
+            "response": self.response,
+        }
+        return {**record, "redo": self.redo} if state == "intent" else record
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """A request id that has an answer."""
+
+    #: None when another tool wrote it down without one.
+    fingerprint: str | None
+    response: Record
+
+
+class Requests:
+    """The request ids of one root; not safe for threads, the root's lock is held around it."""
+
+    def __init__(self, paths: LabPaths, *, files: Files, clock: Clock) -> None:
+        """Know nothing yet."""
+        self._paths, self._files, self._clock = paths, files, clock
+        self._known: dict[str, Known] = {}
+        self._submissions: dict[str, Record] = {}
+        self._unfinished: dict[str, tuple[str, Intent]] = {}
+        #: Cursor and tag by session.
+        self._read: dict[str, tuple[str, str]] = {}
+
+    def known(self, request_id: str) -> Known | None:
+        """Return what a request id was answered."""
+        return self._known.get(request_id)
+
+    def submission_of(self, experiment_id: str) -> Record | None:
+        """Return what the one submission of an experiment was answered."""
+        return self._submissions.get(experiment_id)
+
+    def unfinished(self) -> list[tuple[str, Intent]]:
+        """Return what was announced and not ended, each with the session that announced it."""
+        return list(self._unfinished.values())
+
+    def catch_up(self, sessions: Iterable[str] | None) -> None:
+        """Read what these sessions have written since; None is all of them."""
+        try:
+            for session_id in self._all_sessions() if sessions is None else sessions:
+                self._catch_up(session_id)
+        except InvalidCursor:
+            # A file was replaced or cut: what it said before may be wrong, so begin again.
+            self._known.clear()
+            self._submissions.clear()
+            self._unfinished.clear()
+            self._read.clear()
+            for session_id in self._all_sessions():
+                self._catch_up(session_id)
+
+    def _all_sessions(self) -> list[str]:
+        """Return every session that could have written; what only looks like one is left out."""
+        names = self._files.names(self._paths.sessions)
+        return [name for name in names if self._paths.is_session(name)]
+
+    def _catch_up(self, session_id: str) -> None:
+        since, tag = self._read.get(session_id, (START, START))
+        # What is read is written down nowhere, so nothing has to be on disk first.
+        journal = Journal(
+            self._paths.requests(session_id), sync=False, files=self._files, clock=self._clock
+        )
+        while True:
+            page = journal.read(since, tag=tag)
+            for record in page.items:
+                self._take(session_id, record)
+            self._read[session_id] = page.next_cursor, page.tag
+            if page.next_cursor == since:
+                return
+            since, tag = page.next_cursor, page.tag
+
+    def _take(self, session_id: str, record: Record) -> None:
+        request_id, kind = record.get("requestId"), record.get("type")
+        entity_id = record.get("entityId")
+        if not all(isinstance(each, str) for each in (request_id, kind, entity_id)):
+            return
+        if record.get("state") == "intent":
+            intent = _intent(record)
+            if intent is not None and request_id not in self._known:
+                self._unfinished[intent.request_id] = session_id, intent
+            return
+        response = record.get("response")
+        if not isinstance(response, dict):
+            response = _plain_response(str(kind), str(entity_id))
+        fingerprint = record.get("fingerprint")
+        known = Known(
+            fingerprint=fingerprint if isinstance(fingerprint, str) else None, response=response
+        )
+        self._unfinished.pop(str(request_id), None)
+        self._known.setdefault(str(request_id), known)
+        if kind == EXPERIMENT_SUBMIT:
+            self._submissions.setdefault(str(entity_id), response)
+
+
+def _plain_response(kind: str, entity_id: str) -> Record:
+    """Return the answer of a mapping in its smallest form, which holds only an id."""
+    if kind == EXPERIMENT_SUBMIT:
+        return {"experimentId": entity_id, "feedbackIds": []}
+    return {"feedbackId": entity_id}
+
+
+def _intent(record: Record) -> Intent | None:
+    """Return what a line announces; None when it could not be carried out from this line."""
+    redo: Any = record.get("redo")
+    texts = [record.get(name) for name in ("createdAt", "fingerprint")]
+    if not isinstance(redo, dict) or not all(isinstance(each, str) for each in texts):
+        return None
+    entries, response = redo.get("entries"), record.get("response")
+    if not isinstance(entries, list) or not isinstance(response, dict):
+        return None
+    if not all(isinstance(each, dict) and isinstance(each.get("id"), str) for each in entries):
+        return None
+    return Intent(
+        request_id=record["requestId"],
+        type=record["type"],
+        entity_id=record["entityId"],
+        created_at=record["createdAt"],
+        fingerprint=record["fingerprint"],
+        response=response,
+        redo=redo,
+    )

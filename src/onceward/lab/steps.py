@@ -1,0 +1,203 @@
+"""Steps: check, append and record as one step, whoever dies in the middle of it.
+
+Under the root's lock: catch up, roll forward what somebody left unfinished, then either answer what
+was answered before, or announce everything that will be written, write it, and say that it is done.
+Only the announcement decides: once it is on disk the request has happened. Knows no rule about what
+may be submitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from onceward.crash import crash_point
+from onceward.errors import InvalidCursor, KeyReused
+from onceward.journal import Journal, Record
+from onceward.journal.cursor import START
+from onceward.journal.locked import give_back, open_locked
+from onceward.lab.paths import LabPaths, check_session_id
+from onceward.lab.records import is_feedback
+from onceward.lab.requests import Intent, Requests
+from onceward.seams import Clock, Files, FileStat, OpenFile, timestamp
+
+#: The lock file names who wrote, a line each; so many bytes surely hold the last whole line.
+NAME_BYTES_MAX: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What makes two attempts the same."""
+
+    request_id: str
+    #: feedback or experiment_submit.
+    type: str
+    #: Digest of all that was asked, without the id.
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a new request will write, and be answered."""
+
+    entity_id: str
+    entries: list[Record]
+    experiment: Record | None
+    response: Record
+
+
+class Steps:
+    """The steps of one session's process on a root that others share."""
+
+    def __init__(self, paths: LabPaths, session_id: str, *, files: Files, clock: Clock) -> None:
+        """Write request ids into this session; read those of all."""
+        self._paths, self._session_id = paths, check_session_id(session_id)
+        self._files, self._clock = files, clock
+        self._requests = Requests(paths, files=files, clock=clock)
+        #: Which lock file was read, and how far.
+        self._seen: tuple[tuple[int, int] | None, int] = (None, 0)
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Hold the root's lock, with nothing unfinished and everything known."""
+        lock, stat = open_locked(self._paths.lock, self._files)
+        try:
+            self._requests.catch_up(self._writers(lock, stat))
+            for session_id, intent in self._requests.unfinished():
+                crash_point("lab.step.before_roll_forward")
+                self._finish(lock, session_id, intent)
+                self._requests.catch_up([session_id])
+            yield Turn(self, lock, self._requests)
+        finally:
+            give_back(lock)
+
+    def settle(self, lock: OpenFile, request: Request, plan: Plan) -> None:
+        """Announce what a request writes, write it, and end it."""
+        redo: Record = {"entries": plan.entries, **self._place(self._paths.feedback, "feedback")}
+        if plan.experiment is not None:
+            place = self._place(self._paths.experiments, "experiments")
+            redo = {**redo, "experiment": plan.experiment, **place}
+        intent = Intent(
+            request_id=request.request_id,
+            type=request.type,
+            entity_id=plan.entity_id,
+            created_at=timestamp(self._clock.now()),
+            fingerprint=request.fingerprint,
+            response=plan.response,
+            redo=redo,
+        )
+        self._announce_writer(lock, self._session_id)
+        crash_point("lab.step.before_intent")
+        self._journal(self._paths.requests(self._session_id)).append(intent.to_record("intent"))
+        crash_point("lab.step.after_intent")
+        self._finish(lock, self._session_id, intent)
+
+    def _finish(self, lock: OpenFile, session_id: str, intent: Intent) -> None:
+        """Write what an intent announced and is not there yet; then say that it is done."""
+        redo = intent.redo
+        there = {each.get("id") for each in self._since(self._paths.feedback, redo, "feedback")}
+        missing = [each for each in redo["entries"] if each["id"] not in there]
+        if missing:
+            self._journal(self._paths.feedback).append(*missing)
+        crash_point("lab.step.after_entries")
+        decided = redo.get("experiment")
+        if decided and decided not in self._since(self._paths.experiments, redo, "experiments"):
+            self._journal(self._paths.experiments).append(decided)
+        crash_point("lab.step.after_experiment")
+        self._announce_writer(lock, session_id)
+        # Not synced: without this line the next one who takes the lock finds everything there.
+        ending = self._journal(self._paths.requests(session_id), sync=False)
+        ending.append(intent.to_record("done"))
+        crash_point("lab.step.after_done")
+
+    def _place(self, path: Path, name: str) -> Record:
+        """Return where a file ends now, as an intent notes it.
+
+        It need not be on disk: after a power loss a place that does not fit is noticed by its tag.
+        """
+        since, tag = self._journal(path, sync=False).end()
+        return {f"{name}Size": since, f"{name}Tag": tag}
+
+    def _since(self, path: Path, redo: Record, name: str) -> list[Record]:
+        """Return what a file holds behind the place that an intent noted, and have it on disk.
+
+        Whoever wrote it may have died before the sync, and nobody else would make up for it.
+        """
+        journal = self._journal(path)
+        since, tag = redo.get(f"{name}Size", START), redo.get(f"{name}Tag")
+        try:
+            return _drain(journal, since, tag)
+        except InvalidCursor:
+            return _drain(journal, START, None)  # Replaced or cut since: look at all of it.
+
+    def _writers(self, lock: OpenFile, stat: FileStat) -> set[str] | None:
+        """Return the sessions that may have written since we last looked; None is all of them.
+
+        The names are not synced: after a power loss nobody is left who relies on them.
+        """
+        identity, offset = self._seen
+        self._seen = stat.identity, stat.size
+        if identity != stat.identity or stat.size < offset:
+            return None
+        # The last one named may have written again without naming itself again.
+        named = _names(lock, offset, stat.size)
+        return {self._session_id, *(each for each in named if self._paths.is_session(each))}
+
+    def _announce_writer(self, lock: OpenFile, session_id: str) -> None:
+        """Name the session that is about to write, unless it is the last one named."""
+        size = lock.stat().size
+        if _names(lock, size, size)[-1:] != [session_id]:
+            is_torn = size > 0 and lock.read(size - 1, 1) != b"\n"
+            lock.write((b"\n" if is_torn else b"") + session_id.encode() + b"\n")
+
+    def _journal(self, path: Path, *, sync: bool = True) -> Journal:
+        valid = is_feedback if path == self._paths.feedback else None
+        return Journal(path, valid=valid, sync=sync, files=self._files, clock=self._clock)
+
+
+class Turn:
+    """The time in which nobody else changes this root."""
+
+    def __init__(self, steps: Steps, lock: OpenFile, requests: Requests) -> None:
+        """Act while the lock is held."""
+        self._steps, self._lock, self._requests = steps, lock, requests
+
+    def answered(self, request: Request) -> Record | None:
+        """Return what this request was answered before; KeyReused when it was another one."""
+        known = self._requests.known(request.request_id)
+        if known is None:
+            return None
+        if known.fingerprint not in (None, request.fingerprint):
+            message = f"requestId {request.request_id!r} was used for another request"
+            raise KeyReused(message, fix="make a new request id", requestId=request.request_id)
+        return known.response
+
+    def submission_of(self, experiment_id: str) -> Record | None:
+        """Return what the one submission of an experiment was answered."""
+        return self._requests.submission_of(experiment_id)
+
+    def settle(self, request: Request, plan: Plan) -> Record:
+        """Do what a new request asks, once, and return its answer."""
+        self._steps.settle(self._lock, request, plan)
+        return plan.response
+
+
+def _names(lock: OpenFile, offset: int, end: int) -> list[str]:
+    """Return the sessions named behind an offset, and at least the last one before it."""
+    start = max(0, offset - NAME_BYTES_MAX)
+    lines = lock.read(start, end - start).split(b"\n")
+    whole = lines[1 if start else 0 : -1]
+    return [each.decode("ascii", "replace") for each in whole if each]
+
+
+def _drain(journal: Journal, since: str, tag: str | None) -> list[Record]:
+    items: list[Record] = []
+    while True:
+        page = journal.read(since, tag=tag)
+        items += page.items
+        if page.next_cursor == since:
+            return items
+        since, tag = page.next_cursor, page.tag

@@ -1,0 +1,103 @@
+"""The Lab on a disk that loses its power between any two operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
+
+from onceward.journal import Record
+from onceward.lab.models import NewFeedback
+from onceward.lab.records import Experiment
+from onceward.seams import Files, Ids, SeededRandomness
+from onceward.testing import Acks, CrashFiles, run_with_crash_at_every_step
+
+Told = tuple[str, Any]
+
+
+@pytest.mark.prove
+def test_what_was_answered_is_there_and_a_retry_changes_nothing(
+    tmp_path: Path, prove: bool
+) -> None:
+    """A crash before every operation of import, feedback and submit; then everything once more."""
+    make_run(tmp_path, "side0")
+    make_run(tmp_path, "side1")
+    experiments: dict[str, Experiment] = {}
+
+    def scenario(files: Files, acks: Acks[Told]) -> None:
+        ids = Ids(SeededRandomness(7))
+        lab = make_lab(tmp_path, "lab_one", files=files, ids=ids)
+        experiment = make_experiment(lab, tmp_path)
+        experiments["it"] = experiment
+        for run_id in experiment.run_ids:
+            acks.ack(("run", run_id))
+        acks.ack(("experiment", experiment.experiment_id))
+        one = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
+        acks.ack(("req-1", one.body))
+        two = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
+        acks.ack(("req-2", two.body))
+
+    def check(files: CrashFiles, acks: Acks[Told]) -> None:
+        told = dict(acks)
+        lab = make_lab(tmp_path, files=files, ids=Ids(SeededRandomness(8)))
+        assert_there(lab.poll().items, told)
+        for name, value in acks:
+            if name == "run":
+                assert lab.run(value).run.run_id == value
+        if "experiment" not in told:
+            return
+        experiment = experiments["it"]
+        one = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
+        two = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
+        assert one.body == told.get("req-1", one.body)
+        assert two.body == told.get("req-2", two.body)
+        expected = [one.body["feedbackId"], *two.body["feedbackIds"]]
+        # A torn write may keep its second half: then the first one is appended behind it.
+        assert sorted(each["id"] for each in feedback_of(lab)) == sorted(expected)
+        assert lab.experiment(experiment.experiment_id).is_done
+
+    def assert_there(items: list[Record], told: dict[str, Any]) -> None:
+        found = [each["id"] for each in items]
+        wanted = [told["req-1"]["feedbackId"]] if "req-1" in told else []
+        wanted += told["req-2"]["feedbackIds"] if "req-2" in told else []
+        assert sorted(each for each in found if each in wanted) == sorted(wanted)
+
+    def start() -> CrashFiles:
+        files = CrashFiles()
+        files.make_directories(tmp_path)
+        return files
+
+    steps = states = 0
+    for seed in range(100 if prove else 2):
+        count = run_with_crash_at_every_step(scenario, check, start=start, seed=seed)
+        steps, states = count.steps, states + count.states
+    assert steps > 60
+    assert states > (30_000 if prove else 600)
+
+
+def test_entries_that_a_dead_process_did_not_sync_are_synced_by_who_ends_the_request(
+    tmp_path: Path,
+) -> None:
+    """They are in the file but not on disk: only a sync makes the end of the request true."""
+    files = CrashFiles()
+    files.make_directories(tmp_path)
+    lab = make_lab(tmp_path, "lab_one", files=files)
+    lab.add_feedback(NewFeedback(notes="before"), "req-0")
+
+    def die(what: str, _: int) -> None:
+        if what.startswith("sync") and "feedback.jsonl" in what:
+            raise KeyboardInterrupt
+
+    files.on_operation = die
+    with pytest.raises(KeyboardInterrupt):
+        lab.add_feedback(NewFeedback(notes="mine"), "req-1")
+    next_life = files.killed()
+    other = make_lab(tmp_path, "lab_two", files=next_life)
+    assert other.add_feedback(NewFeedback(notes="mine"), "req-1").replayed
+    for disk in next_life.crashes(limit=200):
+        later = make_lab(tmp_path, files=disk)
+        later.recover()
+        names = [each["notes"] for each in feedback_of(later)]
+        assert names == ["before", "mine"], disk.description

@@ -1,0 +1,85 @@
+"""Sessions: kept for their owner only, resumed by id, and never a way out of the root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.lab.labs import make_lab, paths_in
+
+from onceward.errors import InvalidArgument, StorageError
+from onceward.lab.paths import LabPaths
+from onceward.lab.sessions import open_session, save_task
+
+
+def test_a_session_is_resumed_with_its_token_and_task(tmp_path: Path) -> None:
+    """The id is all that one has to remember."""
+    paths = paths_in(tmp_path)
+    first = open_session(paths)
+    assert first.session_id.startswith("lab_")
+    assert first.token.startswith("tok_")
+    changed = save_task(paths, first, {"type": "review", "runId": "run_1"})
+    assert open_session(paths, first.session_id) == changed
+    assert open_session(paths).session_id != first.session_id
+    assert first.token not in repr(first)
+
+
+def test_tokens_are_kept_for_their_owner_only(tmp_path: Path) -> None:
+    """Nobody else on this machine can read the file, or the directories above it."""
+    paths = paths_in(tmp_path)
+    session = open_session(paths)
+    path = paths.session(session.session_id) / "session.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert paths.root.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "session_id", ["..", ".", "", "a/b", "../lab_x", "a\0", "-x", "x" * 81, "lab_\u00e9", "a\n"]
+)
+def test_h12_a_session_id_cannot_lead_elsewhere(tmp_path: Path, session_id: str) -> None:
+    """Dots, slashes and the like are refused before anything is touched."""
+    with pytest.raises(InvalidArgument, match="sessionId"):
+        open_session(paths_in(tmp_path), session_id)
+    assert not (tmp_path / "lab").exists()
+
+
+def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Neither its token nor its request ids are written through the link."""
+    paths = paths_in(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    paths.sessions.mkdir(parents=True)
+    (paths.sessions / "lab_link").symlink_to(outside)
+    with pytest.raises(InvalidArgument, match="is a link"):
+        open_session(paths, "lab_link")
+    make_lab(tmp_path).recover()
+    assert list(outside.iterdir()) == []
+    (paths.sessions / "lab_file").mkdir()
+    (paths.sessions / "lab_file" / "idempotency.jsonl").symlink_to(outside / "stolen.jsonl")
+    with pytest.raises(InvalidArgument, match="are a link"):
+        paths.requests("lab_file")
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"[]", b'{"token":5,"createdAt":"t"}'])
+def test_a_broken_session_is_told_and_not_replaced(tmp_path: Path, content: bytes) -> None:
+    """A new token behind somebody's back would lock an open page out."""
+    paths = paths_in(tmp_path)
+    session = open_session(paths)
+    path = paths.session(session.session_id) / "session.json"
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="does not hold a session"):
+        open_session(paths, session.session_id)
+    assert path.read_bytes() == content
+
+
+def test_the_environment_names_the_files(tmp_path: Path) -> None:
+    """Without it they lie below the home directory."""
+    named = LabPaths.from_environment(
+        {"CM_LAB_ROOT": str(tmp_path / "r"), "CM_FEEDBACK_STORE_PATH": str(tmp_path / "f.jsonl")}
+    )
+    assert named == LabPaths(root=tmp_path / "r", feedback=tmp_path / "f.jsonl")
+    default = LabPaths.from_environment({})
+    assert default.root == Path("~/.cm/lab").expanduser()
+    assert default.feedback == Path("~/.cm/feedback/feedback.jsonl").expanduser()

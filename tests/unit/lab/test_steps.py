@@ -1,0 +1,225 @@
+"""One step: however often a request comes, and whoever dies in the middle of it, it counts once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.unit.lab.labs import (
+    by_request,
+    feedback_of,
+    make_experiment,
+    make_lab,
+    submission,
+)
+
+from onceward import crash
+from onceward.crash import Crashed
+from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown
+from onceward.journal import Journal, Record
+from onceward.lab.lab import Lab
+from onceward.lab.models import NewFeedback
+from onceward.testing import CrashFiles
+
+POINTS = [name for name in crash.POINTS if name.startswith("lab.step.after_")]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return make_lab(tmp_path)
+
+
+def notes(text: str = "good") -> NewFeedback:
+    return NewFeedback(notes=text)
+
+
+def test_h01_ten_requests_with_one_id_at_once_are_one_entry(tmp_path: Path) -> None:
+    """Ten threads over two servers send the same id: one entry, one id, ten equal answers."""
+    labs = [make_lab(tmp_path), make_lab(tmp_path)]
+    barrier = threading.Barrier(10)
+
+    def send(number: int) -> Record:
+        barrier.wait()
+        return labs[number % 2].add_feedback(notes(), "same").body
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(send, range(10)))
+    assert answers == [answers[0]] * 10
+    assert [each["id"] for each in feedback_of(labs[0])] == [answers[0]["feedbackId"]]
+    assert sum(lab.submitted for lab in labs) == 1
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_h02_death_after_the_announcement_is_made_up_by_the_retry(
+    point: str, tmp_path: Path
+) -> None:
+    """Whatever was written before the death, the retry answers one id and there is one entry."""
+    crash.arm(f"{point}:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            make_lab(tmp_path).add_feedback(notes(), "req-1")
+    finally:
+        crash.arm(None)
+    again = make_lab(tmp_path)
+    answer = again.add_feedback(notes(), "req-1")
+    assert answer.replayed
+    assert [each["id"] for each in feedback_of(again)] == [answer.body["feedbackId"]]
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_h03_a_submit_that_died_after_its_first_entry_is_completed(
+    tmp_path: Path, torn: bool
+) -> None:
+    """Only what is missing is appended, with the same ids, and the winner is recorded."""
+    lab = make_lab(tmp_path)
+    experiment = make_experiment(lab, tmp_path, sides=3)
+    crash.arm("lab.step.after_intent:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            lab.submit(experiment.experiment_id, submission(experiment), "req-1")
+    finally:
+        crash.arm(None)
+    # The write had begun: one entry is whole, the next one perhaps torn.
+    requests = Journal(lab.paths.requests(lab.session.session_id))
+    first, second, third = requests.read().items[-1]["redo"]["entries"]
+    Journal(lab.paths.feedback).append(first)
+    if torn:
+        with lab.paths.feedback.open("ab") as file:
+            file.write(b'{"schemaVersion":1,"id":"' + second["id"].encode())
+    again = make_lab(tmp_path)
+    answer = again.submit(experiment.experiment_id, submission(experiment), "req-1")
+    found = feedback_of(again)
+    assert [each["id"] for each in found] == answer.body["feedbackIds"]
+    assert found == [first, second, third]
+    decided = again.experiment(experiment.experiment_id)
+    assert decided.winner is not None
+    assert decided.winner.variant_id == experiment.variants[0].variant_id
+    assert decided.status == "done"
+
+
+def test_an_unfinished_request_is_completed_without_its_client(tmp_path: Path) -> None:
+    """Whoever takes the lock next rolls it forward, though nobody asks for it."""
+    lab = make_lab(tmp_path)
+    experiment = make_experiment(lab, tmp_path)
+    crash.arm("lab.step.after_intent:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            lab.submit(experiment.experiment_id, submission(experiment), "req-1")
+    finally:
+        crash.arm(None)
+    other = make_lab(tmp_path)
+    other.recover()
+    assert len(feedback_of(other)) == 2
+    assert other.experiment(experiment.experiment_id).is_done
+    assert other.submission_of(experiment.experiment_id) is not None
+    other.recover()
+    assert len(feedback_of(other)) == 2
+
+
+def test_h04_request_ids_are_known_after_a_restart(tmp_path: Path) -> None:
+    """A new process, in the same session or another one, answers what was answered."""
+    first = make_lab(tmp_path)
+    answer = first.add_feedback(notes(), "req-1")
+    for session_id in (first.session.session_id, None):
+        again = make_lab(tmp_path, session_id).add_feedback(notes(), "req-1")
+        assert again.replayed
+        assert again.body == answer.body
+    assert len(feedback_of(first)) == 1
+
+
+def test_h05_the_same_id_for_another_request_is_refused(tmp_path: Path, lab: Lab) -> None:
+    """Another payload, another experiment, another kind: never somebody else's answer."""
+    one, two = make_experiment(lab, tmp_path), make_experiment(lab, tmp_path, sides=3)
+    lab.add_feedback(notes(), "fb")
+    lab.submit(one.experiment_id, submission(one), "sub")
+    before = feedback_of(lab)
+    with pytest.raises(KeyReused):
+        lab.add_feedback(notes("other"), "fb")
+    with pytest.raises(KeyReused):
+        lab.submit(two.experiment_id, submission(two), "sub")
+    with pytest.raises(KeyReused):
+        lab.submit(two.experiment_id, submission(two), "fb")
+    with pytest.raises(KeyReused):
+        lab.add_feedback(notes(), "sub")
+    assert feedback_of(lab) == before
+    assert not lab.experiment(two.experiment_id).is_done
+
+
+def test_the_same_body_in_another_order_is_the_same_request(lab: Lab) -> None:
+    """What is absent and what is null are the same, and so is the id in header or body."""
+    first = lab.add_feedback(NewFeedback(notes="x", tags=("a",)), "req")
+    body = {"tags": ["a"], "notes": "x", "topic": None, "requestId": "req"}
+    assert lab.add_feedback(NewFeedback.model_validate(body)).body == first.body
+
+
+def test_an_experiment_is_submitted_once_whatever_the_id(tmp_path: Path, lab: Lab) -> None:
+    """The second decision is refused and carries the first one's answer."""
+    experiment = make_experiment(lab, tmp_path)
+    answer = lab.submit(experiment.experiment_id, submission(experiment), "req-1")
+    for request_id in ("req-2", None):
+        with pytest.raises(AlreadySubmitted) as refused:
+            lab.submit(experiment.experiment_id, submission(experiment), request_id)
+        assert refused.value.context["result"] == answer.body
+    assert len(feedback_of(lab)) == 2
+
+
+def test_requests_of_a_busy_other_session_are_caught_up(tmp_path: Path) -> None:
+    """Two processes take turns in any order, and each recognises every id of the other."""
+    labs = [make_lab(tmp_path) for _ in range(3)]
+    for number in range(30):
+        labs[number % 3].add_feedback(notes(), f"req-{number}")
+        labs[number % 2].add_feedback(notes(), f"odd-{number}")
+    for number in range(30):
+        for lab in labs:
+            assert lab.add_feedback(notes(), f"req-{number}").replayed
+            assert lab.add_feedback(notes(), f"odd-{number}").replayed
+    assert set(by_request(labs[0]).values()) == {1}
+
+
+def test_a_replaced_file_of_request_ids_is_read_anew(lab: Lab) -> None:
+    """What is no longer in the file is forgotten, what is in it is known."""
+    lab.add_feedback(notes(), "gone")
+    lab.add_feedback(notes(), "kept")
+    path = lab.paths.requests(lab.session.session_id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.unlink()
+    path.write_bytes(b"".join(line for line in lines if b"kept" in line))
+    assert lab.add_feedback(notes(), "kept").replayed
+    assert not lab.add_feedback(notes(), "gone").replayed
+
+
+def test_a_mapping_of_another_tool_is_recognised(tmp_path: Path) -> None:
+    """The smallest form of a mapping, without state or answer, still answers its id."""
+    path = make_lab(tmp_path, "lab_other").paths.requests("lab_other")
+    line = {"requestId": "theirs", "type": "feedback", "entityId": "fb_1", "createdAt": "now"}
+    Journal(path).append(line)
+    assert make_lab(tmp_path).add_feedback(notes(), "theirs").body == {"feedbackId": "fb_1"}
+
+
+def test_lines_that_are_no_requests_are_passed_over(tmp_path: Path) -> None:
+    """Junk, half intents and strange types in the file stop nobody."""
+    lab = make_lab(tmp_path, "lab_junk")
+    journal = Journal(lab.paths.requests("lab_junk"))
+    journal.append({"requestId": 5}, {"requestId": "a", "type": "feedback"}, {})
+    half = {"requestId": "h", "type": "feedback", "entityId": "fb", "state": "intent"}
+    journal.append(half, {**half, "redo": 7}, {**half, "redo": {"entries": [1]}})
+    assert not lab.add_feedback(notes(), "h").replayed
+    assert len(feedback_of(lab)) == 1
+
+
+def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """The announcement stands, the entries do not fit: the retry, with room, completes it."""
+    files = CrashFiles()
+    files.make_directories(tmp_path)
+    lab = make_lab(tmp_path, files=files)
+    lab.add_feedback(notes(), "before")
+    # The lock names nobody new, so the writes are: the intent, the entry.
+    files.fail("write", nth=2, error=28)
+    with pytest.raises((DiskFull, OutcomeUnknown)):
+        lab.add_feedback(notes(), "req")
+    answer = lab.add_feedback(notes(), "req")
+    assert answer.replayed
+    assert by_request(lab) == Counter({"before": 1, "req": 1})
