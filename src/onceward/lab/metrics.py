@@ -1,0 +1,116 @@
+"""Metrics: the numbers that a run's own reports give it, in the names the Lab uses.
+
+Owns where each number stands in which report and what counts as one. Reads no files: whatever the
+reports hold instead of a number is no number, and never an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+LABEL_CHARACTERS_MAX: Final = 200
+#: Field by key, in the order of a run's summary.
+_SUMMARY: Final[Mapping[str, str]] = {
+    "syncRating": "sync_rating",
+    "syncLabel": "sync_label",
+    "meanDriftMs": "mean_drift_ms",
+    "maxDriftMs": "max_drift_ms",
+    "captionOverall": "caption_overall",
+    "captionCoverageRatio": "caption_coverage_ratio",
+    "ocrConfidenceMean": "ocr_confidence_mean",
+    "proxyScoreOverall": "proxy_score_overall",
+}
+#: Keys of the snapshot that goes with feedback, in the order its readers know.
+_SNAPSHOT: Final = (
+    "syncRating",
+    "captionOverall",
+    "proxyScoreOverall",
+    "meanDriftMs",
+    "maxDriftMs",
+    "captionCoverageRatio",
+    "ocrConfidenceMean",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metrics:
+    """What the reports of a run say about it; None where they say nothing usable."""
+
+    #: How well sound and picture fit, as the sync report rates it.
+    sync_rating: float | None = None
+    #: The same in a word.
+    sync_label: str | None = None
+    #: Mean distance between sound and picture, in milliseconds.
+    mean_drift_ms: float | None = None
+    #: Largest distance between sound and picture, in milliseconds.
+    max_drift_ms: float | None = None
+    #: Quality of the captions, 0 to 100.
+    caption_overall: float | None = None
+    #: Share of the speech that has captions, 0 to 1.
+    caption_coverage_ratio: float | None = None
+    #: How sure the recognition of the captions was, 0 to 1.
+    ocr_confidence_mean: float | None = None
+    #: The run's own score, 0 to 100.
+    proxy_score_overall: float | None = None
+
+    @classmethod
+    def from_reports(cls, *, sync: object, caption: object, score: object) -> Self:
+        """Take the numbers out of parsed reports, None for one that is not there."""
+        return cls(
+            sync_rating=_number(sync, "rating"),
+            sync_label=_label(_at(sync, "ratingLabel")),
+            mean_drift_ms=_number(sync, "metrics", "meanDriftMs"),
+            max_drift_ms=_number(sync, "metrics", "maxDriftMs"),
+            caption_overall=_percent(_number(caption, "captionQuality", "overall", "score")),
+            caption_coverage_ratio=_number(caption, "captionQuality", "coverage", "coverageRatio"),
+            ocr_confidence_mean=_number(caption, "captionQuality", "ocrConfidence", "mean"),
+            proxy_score_overall=_percent(_number(score, "overall")),
+        )
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, object]) -> Self:
+        """Read back what `to_summary` wrote; unknown keys and wrong values are left out."""
+        numbers = {
+            field: _number(summary, key) for key, field in _SUMMARY.items() if field != "sync_label"
+        }
+        return cls(sync_label=_label(summary.get("syncLabel")), **numbers)
+
+    def to_summary(self) -> dict[str, float | str | None]:
+        """Return all of them by the names in records, None where there is none."""
+        return {key: getattr(self, field) for key, field in _SUMMARY.items()}
+
+    def to_snapshot(self) -> dict[str, float]:
+        """Return the numbers that go with feedback; what is not known is left out."""
+        numbers = {key: getattr(self, _SUMMARY[key]) for key in _SNAPSHOT}
+        return {key: number for key, number in numbers.items() if number is not None}
+
+
+def _at(value: object, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _number(value: object, *keys: str) -> float | None:
+    found = _at(value, *keys)
+    # True is an int to Python, and no measurement to anybody.
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    try:
+        return found if math.isfinite(found) else None
+    except OverflowError:  # An integer beyond every float.
+        return None
+
+
+def _percent(share: float | None) -> float | None:
+    """Return a share as 0 to 100, without the noise that binary fractions add."""
+    if share is None or not math.isfinite(percent := float(share) * 100):
+        return None
+    return round(percent, 2)
+
+
+def _label(value: object) -> str | None:
+    return value.strip()[:LABEL_CHARACTERS_MAX] or None if isinstance(value, str) else None
