@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import append, canonical, help_page, once, poll, scan, workers
+from bench import append, canonical, help_page, lab, once, poll, scan, workers
 from bench.table import Row, print_table
 
 BENCHMARKS = {
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "help": help_page.rows,
     "once": once.rows,
     "workers": workers.rows,
+    "lab": lab.rows,
 }
 
 

@@ -20,7 +20,9 @@ VIDEO_SUFFIXES: Final = (".mp4", ".webm")
 def open_place(path: str, roots: Sequence[Path]) -> tuple[str, RunDirectory]:
     """Return the directory that a person named, by itself or by a file in it, and open it."""
     place = _contained(path, roots)
-    named = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - keeps links as named
+    # Only one's own home is spelled so, as where the path was looked up.
+    whole = os.path.expanduser(path) if path.split("/", maxsplit=1)[0] == "~" else path  # noqa: PTH111
+    named = os.path.abspath(whole)  # noqa: PTH100 - keeps links as they were named
     try:
         return named, RunDirectory.open(place, roots)
     except WrongPath:

@@ -147,8 +147,7 @@ class Lab:
     def directory(self, run: Run) -> RunDirectory:
         """Open the directory of a run, if this server may read it and it is still there."""
         place = Path(run.artifacts_dir_realpath)
-        video = Path(run.video_path).name if run.video_path else None
-        return RunDirectory.open(place, self.roots, video=video)
+        return RunDirectory.open(place, self.roots, video=run.video_path)
 
     # --- experiments -----------------------------------------------------------------------------
 

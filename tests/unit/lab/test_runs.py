@@ -152,6 +152,17 @@ def test_a_run_outside_the_roots_of_this_server_is_listed_and_not_read(tmp_path:
         other.directory(run)
 
 
+def test_a_video_in_a_subdirectory_is_found_again(tmp_path: Path, lab: Lab) -> None:
+    """What `lab.json` names at the import is what is played later."""
+    place = make_run(tmp_path, lab={"video": "out/film.mp4"})
+    (place / "out").mkdir()
+    (place / "out" / "film.mp4").write_bytes(b"film")
+    run = lab.import_run(str(place))
+    assert run.video_path == str(place / "out" / "film.mp4")
+    with lab.directory(run) as directory, directory.open_video() as file:
+        assert file.read(0, 10) == b"film"
+
+
 def test_unknown_and_broken_runs_are_not_there(tmp_path: Path, lab: Lab) -> None:
     """Lines that are no runs are passed over; a replaced file is read anew."""
     Journal(lab.paths.runs).append({"runId": 5}, {"x": 1})
