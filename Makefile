@@ -10,7 +10,7 @@ WORKERS ?= 2
 run: $(VENV)/.installed
 	@$(BIN)/onceward up
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -18,7 +18,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-prove: $(VENV)/.installed-dev
+prove: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
 
 bench: $(VENV)/.installed-bench
@@ -47,6 +47,16 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward and its tools into $(VENV) …'
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+# A browser for the tests of pages; without one they are reported as not run.
+$(VENV)/.browser: | $(VENV)/bin/python
+	@command -v chromium > /dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo 'Installing Chromium …'; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	      apt-get install -y -qq --no-install-recommends chromium > /dev/null; \
+	  else echo 'warning: no Chromium, so the tests of pages will not run; fix: apt-get install chromium' >&2; fi; } || true
+	@command -v chromium > /dev/null && touch $@ || true
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'
