@@ -1,4 +1,6 @@
-"""Shared by all tests: how much of a long proof to run."""
+"""Shared by all tests: how much of a long proof to run, and a Lab that is nobody's."""
+
+from pathlib import Path
 
 import pytest
 
@@ -11,3 +13,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def prove(pytestconfig: pytest.Config) -> bool:
     """Whether long proofs run at full length."""
     return bool(pytestconfig.getoption("--prove"))
+
+
+@pytest.fixture(autouse=True)
+def _lab_of_its_own(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep every test, and every process that it starts, out of the Lab of whoever runs it."""
+    # Named, not made: most tests have nothing to do with it.
+    place = Path(tmp_path_factory.getbasetemp()) / "no-lab"
+    monkeypatch.setenv("CM_LAB_ROOT", str(place / "lab"))
+    monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(place / "feedback.jsonl"))

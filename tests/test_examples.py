@@ -4,11 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from onceward.journal import Journal
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 #: The last two have tests beside what they show.
-TESTED = {"command_keys.py", "durable_poller.py", "charge_once.py", "fastapi_idempotent.py"}
+TESTED = {
+    *("command_keys.py", "durable_poller.py", "lab_agent.py"),
+    *("charge_once.py", "fastapi_idempotent.py"),
+}
 
 
 def run(example: str, *words: str | Path) -> str:
@@ -29,6 +34,25 @@ def test_durable_poller_gives_each_record_once(tmp_path: Path) -> None:
     assert run("durable_poller.py", path) == ""
     Journal(path).append({"id": "fb_3"})
     assert run("durable_poller.py", path) == "fb_3\n"
+
+
+def test_lab_agent_gives_each_judgement_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run, judge, run again; and when somebody replaced the file, the agent says so."""
+    path, cursor = tmp_path / "feedback.jsonl", tmp_path / "agent.cursor"
+    monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(path))
+    entry = {"id": "fb_1", "createdAt": "2026-01-01T00:00:00.000Z", "notes": "a better hook"}
+    Journal(path).append(entry, {**entry, "id": "fb_2", "ratings": {"overall": 80}})
+    assert run("lab_agent.py", cursor).splitlines() == [
+        "fb_1: not rated: a better hook",
+        "fb_2: 80: a better hook",
+    ]
+    assert run("lab_agent.py", cursor) == ""
+    path.unlink()
+    Journal(path).append({**entry, "id": "fb_3"})
+    assert run("lab_agent.py", cursor) == ""
+    assert run("lab_agent.py", cursor) == "fb_3: not rated: a better hook\n"
 
 
 def test_command_keys_tells_a_retry_from_a_second_round() -> None:

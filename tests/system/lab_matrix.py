@@ -13,11 +13,19 @@ from collections import Counter
 from pathlib import Path
 
 from onceward.journal import Journal
+from onceward.lab.client import FeedbackClient
 from onceward.lab.lab import Lab
 from onceward.lab.models import NewFeedback
 from onceward.lab.records import Experiment
 from tests.system.lives import Ack, live_and_die, scenario_for
-from tests.unit.lab.labs import by_request, make_experiment, make_lab, make_run, submission
+from tests.unit.lab.labs import (
+    by_request,
+    make_experiment,
+    make_lab,
+    make_run,
+    paths_in,
+    submission,
+)
 
 #: How many passes of the point a child may make before it dies.
 PASSES_MAX = 6
@@ -128,7 +136,34 @@ class Submitting(Importing):
         assert len(lines) == len({*lines}) == 2 * len(self.experiments), len(lines)
 
 
+class Following(Importing):
+    """An agent sees every entry, and none twice but the one at which it died."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.journal = Journal(paths_in(directory).feedback)
+        self.seen: list[str] = []
+
+    def prepare(self, life: int) -> None:
+        stamp = {"createdAt": "2026-02-06T00:00:00.000Z"}
+        self.journal.append(*({"id": f"{life}-{each}", **stamp} for each in range(PASSES_MAX + 1)))
+
+    def work(self, _: int, ack: Ack) -> None:
+        cursor = self.directory / "agent.json"
+        with FeedbackClient(self.journal.path, cursor=cursor) as client:
+            for entry in client.available():
+                ack(entry["id"])
+
+    def check(self, acks: list[str], _: random.Random) -> None:
+        if self.seen and acks and acks[0] == self.seen[-1]:
+            acks = acks[1:]  # It was being worked on when the process died.
+        self.seen += acks
+        written = [json.loads(line.raw)["id"] for line in self.journal.lines(limit=10**6)]
+        assert self.seen == written[: len(self.seen)], (self.seen, written)
+
+
 SCENARIOS: dict[str, type[Importing]] = {
+    "lab.client.": Following,
     "lab.import.": Importing,
     "lab.experiment.": Creating,
     "lab.step.": Submitting,

@@ -13,13 +13,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from onceward.cli.up import _open_browser, _run
+from onceward.cli.serving import _run, open_browser
 from onceward.errors import Internal
 from onceward.version import __version__
 
@@ -61,10 +63,26 @@ class Running:
 
 
 @contextlib.contextmanager
+def lab_elsewhere() -> Iterator[dict[str, str]]:
+    """Keep the Lab of whoever runs the tests out of them."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield {
+            "CM_LAB_ROOT": f"{directory}/lab",
+            "CM_FEEDBACK_STORE_PATH": f"{directory}/feedback.jsonl",
+        }
+
+
+@contextlib.contextmanager
 def up(*arguments: str, **options: Any) -> Iterator[Running]:
     """Start the server, wait until it says where it is, and leave nothing behind."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*COMMAND, *arguments], **{**pipes, **options}) as process:
+    environment = options.pop("env", os.environ)
+    with (
+        lab_elsewhere() as lab,
+        subprocess.Popen(
+            [*COMMAND, *arguments], env={**environment, **lab}, **{**pipes, **options}
+        ) as process,
+    ):
         try:
             yield Running(process)
         finally:
@@ -277,16 +295,16 @@ def test_a_browser_that_fails_does_not_matter(tmp_path: Path, opener: str) -> No
     script.write_text(f'#!/bin/sh\necho "$1" > {called}\n{opener}\n')
     script.chmod(0o700)
     master, slave = pty.openpty()
-    environment = {**os.environ, "BROWSER": f"{script} %s"}
     arguments = [*COMMAND, "--port", "0"]
     with (
+        lab_elsewhere() as lab,
         os.fdopen(master) as terminal,
         subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=slave,
             stderr=subprocess.PIPE,
-            env=environment,
+            env={**os.environ, **lab, "BROWSER": f"{script} %s"},
         ) as process,
     ):
         os.close(slave)
@@ -314,15 +332,35 @@ def test_an_opener_that_raises_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("BROWSER", "some")
     before = set(threading.enumerate())
-    _open_browser("http://127.0.0.1:1")
+    open_browser("http://127.0.0.1:1")
     for thread in set(threading.enumerate()) - before:
         thread.join()
     assert called == ["http://127.0.0.1:1"]
 
 
-@pytest.mark.parametrize("module", ["onceward", "onceward.cli", "onceward.cli.up"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("onceward", "onceward.cli", "onceward.cli.up", "onceward.cli.lab"),
+        *("onceward.cli.feedback", "onceward.lab.client"),
+    ],
+)
 def test_importing_does_not_load_a_web_server(module: str) -> None:
     """Who uses the library or asks for help does not wait for FastAPI."""
     code = f"import sys, {module}; print({{'fastapi', 'starlette', 'uvicorn'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """An answer in two parts leaves at once; else each would take the 40 ms of a delayed ACK."""
+    with up("--port", "0", "--json") as server:
+        client = http.client.HTTPConnection(server.address)
+        with contextlib.closing(client):
+            times = []
+            for _ in range(20):
+                began = time.perf_counter()
+                client.request("GET", "/healthz")
+                client.getresponse().read()
+                times.append(time.perf_counter() - began)
+    assert sorted(times)[5] < 0.03, times

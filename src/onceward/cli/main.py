@@ -19,6 +19,8 @@ from onceward.version import __version__
 #: says of it: that page imports none of them.
 COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
+    "lab": ("onceward.cli.lab:app", "Serve the Experiment Lab, ask for one judgement."),
+    "feedback": ("onceward.cli.feedback:app", "Add, list, export, poll, wait for judgements."),
     "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
     "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
     "work": ("onceward.cli.work:app", "Run an app's consumers, report what is half done."),

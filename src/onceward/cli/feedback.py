@@ -1,0 +1,299 @@
+"""`onceward feedback`: add, list, export, poll and wait for judgements, also without a server."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from onceward.cli.output import JsonFlag, group, print_json
+from onceward.errors import FileMissing, InvalidArgument, Retryable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from onceward.journal import Journal, Page, Record
+
+#: The session of entries that are added without one: all of them share it.
+TERMINAL: Final = "terminal"
+#: How much of the end of the file is looked through first; then twice as much, and so on.
+_LIST_BYTES: Final = 1024 * 1024
+_NOTES_SHOWN: Final = 60
+
+app = group("Add, list, export, poll and wait for judgements, with or without a server.")
+
+_SessionFilter = Annotated[
+    str | None, typer.Option("--session", help="Only entries of this session.")
+]
+_RunFilter = Annotated[str | None, typer.Option("--run", help="Only entries about this run.")]
+_ExperimentFilter = Annotated[
+    str | None, typer.Option("--experiment", help="Only entries of this experiment.")
+]
+_Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
+_Tag = Annotated[
+    str | None,
+    typer.Option(help="The tag that came with the cursor: notices a file that was replaced."),
+]
+
+
+@app.command()
+def add(
+    run: Annotated[str | None, typer.Option(help="The run that it is about.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="The experiment.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The side of the experiment, such as `baseline`.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="What it is about.")] = None,
+    rating: Annotated[
+        list[str] | None,
+        typer.Option(help="An aspect and 0 to 100, as `overall=80`. Repeatable."),
+    ] = None,
+    notes: Annotated[str | None, typer.Option(help="What there is to say.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(help="A question's id and the answer, as `q1=yes`. Repeatable."),
+    ] = None,
+    session: Annotated[
+        str, typer.Option(help="The session that it belongs to, such as an agent's.")
+    ] = TERMINAL,
+    request_id: Annotated[
+        str | None, typer.Option(help="A repeat with the same id adds nothing.")
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Add one judgement and print its id.
+
+    Example: `onceward feedback add --run run_1 --rating overall=80 --notes "a better hook"`
+    """
+    from onceward.cli.lab import open_lab
+    from onceward.lab.models import NewFeedback, made
+
+    body = {
+        "runId": run,
+        "experimentId": experiment,
+        "variantId": variant,
+        "topic": topic,
+        "ratings": {name: _whole(name, text) for name, text in _pairs("rating", rating)} or None,
+        "notes": notes,
+        "tags": tag,
+        "answers": dict(_pairs("answer", answer)) or None,
+    }
+    if not any((rating, (notes or "").strip(), tag, answer)):
+        message = "there is nothing to add"
+        raise InvalidArgument(message, fix="pass --rating, --notes, --tag or --answer")
+    new = made(lambda: NewFeedback.model_validate(body))
+    # Whoever is at the terminal can read the files anyway, so every run may be looked at.
+    found = open_lab([Path("/")], session).add_feedback(new, request_id)
+    if json_output:
+        print_json({**found.body, "replayed": found.replayed})
+    else:
+        print(found.body["feedbackId"])
+
+
+@app.command("list")
+def list_entries(
+    limit: Annotated[int, typer.Option(help="The newest so many.", min=1)] = 20,
+    session: _SessionFilter = None,
+    run: _RunFilter = None,
+    experiment: _ExperimentFilter = None,
+    tag: Annotated[str | None, typer.Option(help="Only entries with this tag.")] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """List entries, the newest first; with --json one a line.
+
+    Example: `onceward feedback list --limit 5 --session lab_1`
+    """
+    found = _newest(limit, _match(session, run, experiment), tag)
+    if json_output:
+        for entry in found:
+            print_json(entry)
+    elif not found:
+        print("nothing yet")
+    else:
+        _print_table(found)
+
+
+@app.command()
+def export(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="The file, its name ending in `.json`; else one in the Lab's exports."),
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only this session, and what it refers to.")
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Write runs, experiments and feedback into one JSON file; replaces nothing but an export.
+
+    Example: `onceward feedback export results.json`
+    """
+    from onceward.lab.exports import write_export
+    from onceward.lab.paths import LabPaths
+
+    # Whoever is at the terminal may write where the system lets them.
+    directory = None if path is None else path.parent.resolve()
+    named = None if path is None or directory is None else str(directory / path.name)
+    roots = [] if directory is None else [directory]
+    exported = write_export(LabPaths.from_environment(), roots, session_id=session, path=named)
+    if json_output:
+        print_json({"path": exported.path, "count": exported.count})
+    else:
+        print(f"{exported.count} entries in {exported.path}")
+
+
+@app.command()
+def poll(
+    since: _Since = "0",
+    limit: Annotated[int | None, typer.Option(help="At most this many entries, up to 500.")] = None,
+    session: _SessionFilter = None,
+    tag: _Tag = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Print the entries behind a cursor, once; the next cursor goes to stderr.
+
+    An empty answer whose cursor has moved means: ask again at once.
+
+    Example: `onceward feedback poll --since 0 --limit 10 --json`
+    """
+    _print_page(_journal().read(since, limit, _match(session), tag), json_output=json_output)
+
+
+@app.command()
+def wait(
+    since: Annotated[
+        str, typer.Option(help="A cursor from an earlier answer, or `end` for what is new only.")
+    ] = "0",
+    session: _SessionFilter = None,
+    run: _RunFilter = None,
+    experiment: _ExperimentFilter = None,
+    tag: _Tag = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Give up after so many seconds; exit 1.", min=0)
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Wait for the first entry that matches, and print it.
+
+    Example: `onceward feedback wait --run run_1 --since end --timeout 600`
+    """
+    journal = _journal()
+    if since == "end":
+        since, tag = journal.end()
+    match = _match(session, run, experiment)
+    while True:
+        page = journal.tail(since, 1, match, tag, wait=3600.0 if timeout is None else timeout)
+        if page.items:
+            _print_page(page, json_output=json_output)
+            return
+        since, tag = page.next_cursor, page.tag
+        if timeout is not None:
+            message = f"nothing that matches came within {timeout:g} seconds"
+            fix = f"go on waiting with --since {since}"
+            raise Retryable(message, fix=fix, nextCursor=since, tag=tag)
+
+
+def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
+    pairs = []
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            message = f"--{option} {text!r} must read NAME=VALUE"
+            example = "overall=80" if option == "rating" else "q1=yes"
+            raise InvalidArgument(message, fix=f"write --{option} {example}", field=option)
+        pairs.append((name, value))
+    return pairs
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        message = f"--rating {name}={text} is not a whole number"
+        fix = f"write --rating {name}=80, from 0 to 100"
+        raise InvalidArgument(message, fix=fix, field="rating") from None
+
+
+def _match(
+    session: str | None = None, run: str | None = None, experiment: str | None = None
+) -> dict[str, str]:
+    named = {"sessionId": session, "runId": run, "experimentId": experiment}
+    return {name: text for name, text in named.items() if text is not None}
+
+
+def _journal() -> Journal:
+    from onceward.journal import Journal
+    from onceward.lab.paths import LabPaths
+    from onceward.lab.records import is_feedback
+
+    return Journal(LabPaths.from_environment().feedback, valid=is_feedback)
+
+
+def _newest(limit: int, match: dict[str, str], tag: str | None) -> list[Record]:
+    """Return the last entries that match, the newest first, reading no more than it takes."""
+    from onceward.journal.lines import last_line_end
+    from onceward.seams import SystemFiles
+
+    journal = _journal()
+    try:
+        opened = SystemFiles().open_read(journal.path)
+    except FileMissing:
+        return []
+    with closing(opened) as file:
+        size, window = file.stat().size, _LIST_BYTES
+        while True:
+            start = last_line_end(file, max(0, size - window))
+            found = deque(_matching(journal, start, match, tag), maxlen=limit)
+            if len(found) == limit or start == 0:
+                return list(reversed(found))
+            window *= 2
+
+
+def _matching(
+    journal: Journal, start: int, match: dict[str, str], tag: str | None
+) -> Iterable[Record]:
+    since, place = str(start), None
+    while True:
+        page = journal.read(since, match=match, tag=place)
+        for entry in page.items:
+            tags = entry.get("tags")
+            if tag is None or (isinstance(tags, list) and tag in tags):
+                yield entry
+        if page.next_cursor == since:
+            return
+        since, place = page.next_cursor, page.tag
+
+
+def _print_page(page: Page, *, json_output: bool) -> None:
+    if json_output:
+        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
+        return
+    for item in page.items:
+        print_json(item)
+    print(f"next cursor: {page.next_cursor}", file=sys.stderr)
+
+
+def _print_table(entries: Iterable[Record]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in ("id", "when", "about", "overall", "notes", "tags"):
+        table.add_column(title, overflow="fold")
+    for entry in entries:
+        ratings, tags, notes = entry.get("ratings"), entry.get("tags"), entry.get("notes")
+        about = entry.get("runId") or entry.get("topic") or ""
+        overall = ratings.get("overall", "") if isinstance(ratings, dict) else ""
+        shown = notes if isinstance(notes, str) else ""
+        cut = shown if len(shown) <= _NOTES_SHOWN else f"{shown[:_NOTES_SHOWN]}…"
+        tagged = " ".join(map(str, tags)) if isinstance(tags, list) else ""
+        row = (entry["id"], entry["createdAt"], about, overall, cut, tagged)
+        table.add_row(*(Text(str(value)) for value in row))
+    Console().print(table)

@@ -1,0 +1,329 @@
+"""`onceward lab`: serve the Experiment Lab, or ask somebody for one judgement and wait for it."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from onceward.cli.output import print_error, print_json
+from onceward.cli.serving import (
+    AllowExternal,
+    AllowHost,
+    Announcement,
+    Host,
+    OpenPage,
+    Place,
+    Port,
+    ServerJson,
+    check_place,
+    interrupt,
+    listen,
+    on_stop,
+    serve,
+    until_stopped,
+)
+from onceward.errors import FileMissing, InvalidArgument, Retryable
+from onceward.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.applications import Starlette
+
+    from onceward.cli.lab_tasks import Task
+    from onceward.lab.lab import Lab
+
+_SERVING: Final = f"Onceward {__version__}: the Lab is at {{url}} - Ctrl-C stops it"
+#: How often to look for what other processes did; what this one did is known at once.
+LOOK_SECONDS: Final = 1.0
+
+# --- the options of the Lab ---------------------------------------------------------------------
+
+AllowRoot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--allow-root",
+        help="Runs may lie below this directory. Repeatable. Without: the working directory.",
+    ),
+]
+_Session = Annotated[
+    str | None,
+    typer.Option("--session", help="Go on with this session, its token and its task."),
+]
+_ExitAfterSubmit = Annotated[
+    int | None,
+    typer.Option("--exit-after-submit", help="Stop after so many new submissions.", min=1),
+]
+_Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", help="Give up after so many seconds; exit 1.", min=0),
+]
+_ResultJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print a line of JSON once the server answers, then the result."),
+]
+
+
+class _ServeFirst(TyperGroup):
+    """A group that serves when no command is named: `onceward lab --port 0`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's signature
+        """Take options for those of `serve`."""
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ServeFirst,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="Serve the Experiment Lab, or ask for one judgement and wait for it; `serve` may be left "
+    "out. Example: `onceward lab compare out/a out/b --question 'Is B clearer?'`",
+)
+
+
+@app.command("serve")
+def serve_lab(
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    allow_external: AllowExternal = False,
+    allow_host: AllowHost = None,
+    allow_root: AllowRoot = None,
+    session: _Session = None,
+    exit_after_submit: _ExitAfterSubmit = None,
+    open_page: OpenPage = None,
+    json_output: ServerJson = False,
+) -> None:
+    """Serve the Lab until Ctrl-C: import runs, review and compare them, see the results.
+
+    Example: `onceward lab --allow-root ~/runs --port 0 --no-open`
+    """
+    place = check_place(host, port, allow_host, external=allow_external)
+    roots = allowed_roots(allow_root)
+    with until_stopped():
+        lab = open_lab(roots, session, exit_after_submit=exit_after_submit)
+        server = _Server(lab, place, open_page=open_page, json_output=json_output)
+        wanted = exit_after_submit
+        is_over = None if wanted is None else lambda: lab.submitted >= wanted
+        server.run(_SERVING, "/lab", is_over=is_over)
+
+
+@app.command()
+def review(
+    path: Annotated[Path, typer.Argument(help="A run: its directory, or its video.")],
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    allow_external: AllowExternal = False,
+    allow_host: AllowHost = None,
+    allow_root: AllowRoot = None,
+    session: _Session = None,
+    timeout: _Timeout = None,
+    open_page: OpenPage = None,
+    json_output: _ResultJson = False,
+) -> None:
+    """Ask somebody to judge one run, wait for it, and print what they said.
+
+    With --session, a review of the same run that was not finished goes on.
+
+    Example: `onceward lab review out/a --json`
+    """
+    from onceward.cli.lab_tasks import review_task
+
+    place = check_place(host, port, allow_host, external=allow_external)
+    lab = open_lab(allowed_roots(allow_root, path), session)
+    server = _Server(lab, place, open_page=open_page, json_output=json_output)
+    _finish(server, review_task(lab, path), timeout)
+
+
+@app.command()
+def compare(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Runs, two or more; the first one is the baseline.")
+    ],
+    name: Annotated[str | None, typer.Option(help="Results are counted by this name.")] = None,
+    hypothesis: Annotated[str | None, typer.Option(help="What should come out.")] = None,
+    topic: Annotated[str | None, typer.Option(help="What the runs are about.")] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(help="Ask this, yes or no; `text:…` wants a text. Repeatable."),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    allow_external: AllowExternal = False,
+    allow_host: AllowHost = None,
+    allow_root: AllowRoot = None,
+    session: _Session = None,
+    timeout: _Timeout = None,
+    open_page: OpenPage = None,
+    json_output: _ResultJson = False,
+) -> None:
+    """Ask somebody which run is better, wait for the decision, and print it.
+
+    With --session, a comparison of the same runs that was not finished goes on; one that was
+    submitted meanwhile is printed at once. Exit 0 comes with a result and never without.
+
+    Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
+    """
+    from onceward.cli.lab_tasks import Asked, compare_task
+
+    if len(paths) < 2:
+        message = "a comparison needs two runs or more"
+        raise InvalidArgument(message, fix="name another directory", field="paths")
+    place = check_place(host, port, allow_host, external=allow_external)
+    lab = open_lab(allowed_roots(allow_root, *paths), session)
+    server = _Server(lab, place, open_page=open_page, json_output=json_output)
+    asked = Asked(name=name, hypothesis=hypothesis, topic=topic, questions=question or [])
+    _finish(server, compare_task(lab, paths, asked), timeout)
+
+
+# --- what the commands are made of --------------------------------------------------------------
+
+
+def allowed_roots(given: Sequence[Path] | None, *runs: Path) -> list[Path]:
+    """Return the directories that may be read: those given, else this one, and those of runs."""
+    for each in given or ():
+        if not each.expanduser().is_dir():
+            message = f"--allow-root {each} is not a directory"
+            raise InvalidArgument(message, fix="name a directory that exists", field="allow_root")
+    for each in runs:
+        if not each.exists():
+            message = f"{each} does not exist"
+            raise FileMissing(message, fix="name the directory of a run, or a file in it")
+    roots = [each.expanduser() for each in given or [Path.cwd()]]
+    return roots + [each if each.is_dir() else each.parent for each in runs]
+
+
+def open_lab(
+    roots: Sequence[Path], session_id: str | None = None, *, exit_after_submit: int | None = None
+) -> Lab:
+    """Return the Lab that the environment names, with nothing left unfinished in it."""
+    from onceward.lab.lab import Lab
+    from onceward.lab.paths import LabPaths
+    from onceward.lab.sessions import open_session
+
+    paths = LabPaths.from_environment()
+    session = open_session(paths, session_id)
+    lab = Lab(paths=paths, session=session, roots=roots, exit_after_submit=exit_after_submit)
+    lab.recover()
+    return lab
+
+
+class _Server:
+    """One Lab, served until somebody stops it or until it is over."""
+
+    def __init__(
+        self, lab: Lab, place: Place, *, open_page: bool | None, json_output: bool
+    ) -> None:
+        self.lab, self.json_output = lab, json_output
+        self._place, self._open_page = place, open_page
+
+    def run(
+        self,
+        sentence: str,
+        page: str,
+        *,
+        is_task: bool = False,
+        is_over: Callable[[], bool] | None = None,
+        seconds: float | None = None,
+    ) -> bool:
+        """Serve; with `is_over`, until that is so or the seconds have passed.
+
+        Returns whether it was stopped from outside.
+        """
+        token = self.lab.session.token
+        announcement = Announcement(
+            place=self._place,
+            token=token,
+            session_id=self.lab.session.session_id,
+            sentence=sentence,
+            page=page,
+            is_task=is_task,
+            open_page=self._open_page,
+            json_output=self.json_output,
+        )
+        until = None if is_over is None else partial(_until, self.lab, is_over, seconds)
+        with listen(self._place) as listener:
+            return serve(
+                self._place, listener, token, self._build, announce=announcement, until=until
+            )
+
+    def _build(self) -> Starlette:
+        from onceward.console import build_app
+
+        return build_app(lab=self.lab, external=self._place.external)
+
+
+async def _until(lab: Lab, is_over: Callable[[], bool], seconds: float | None) -> None:
+    """Return when it is over, or after so many seconds; looks after every change."""
+    import asyncio
+
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def ring() -> None:
+        with suppress(RuntimeError):  # The loop is closed, so nobody waits there any more.
+            loop.call_soon_threadsafe(changed.set)
+
+    lab.on_change(ring)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not await asyncio.to_thread(is_over):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
+                changed.clear()
+
+
+def _finish(server: _Server, task: Task, timeout: float | None) -> None:
+    """Serve the page of a task until it is done, then print what came of it."""
+    is_stopped, session_id = False, server.lab.session.session_id
+    result = task.result()
+    if result is not None:
+        if server.json_output:  # No server was needed; the result is the second line all the same.
+            print_json({"url": None, "sessionId": session_id, "pageUrl": None})
+    else:
+        is_stopped = _serve_task(server, task, timeout)
+        result = task.result()
+    if result is None:
+        error = _unanswered(session_id, None if is_stopped else timeout)
+        if not is_stopped:
+            raise error
+        print_error(error)
+        raise typer.Exit(128 + signal.SIGINT)
+    if server.json_output:
+        print_json(result)
+    else:
+        print("\n".join(task.lines(result)), flush=True)
+    task.forget()
+
+
+def _serve_task(server: _Server, task: Task, timeout: float | None) -> bool:
+    """Serve until the task is done; return whether somebody stopped it before."""
+    try:
+        with on_stop(interrupt):
+            return server.run(
+                f"{task.what} at {{url}} - waiting for the answer, Ctrl-C stops",
+                task.page,
+                is_task=True,
+                is_over=lambda: task.result() is not None,
+                seconds=timeout,
+            )
+    except KeyboardInterrupt:
+        return True
+
+
+def _unanswered(session_id: str, timeout: float | None) -> Retryable:
+    """Return the error for a task that nobody has done yet, with the words that go on with it."""
+    words = ["onceward", *sys.argv[1:]]
+    if "--session" not in words:
+        words += ["--session", session_id]
+    when = "before this was stopped" if timeout is None else f"within {timeout:g} seconds"
+    message = f"nobody has submitted anything {when}"
+    return Retryable(message, fix=f"go on with `{shlex.join(words)}`", sessionId=session_id)

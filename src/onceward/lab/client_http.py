@@ -1,0 +1,161 @@
+"""Client over HTTP: pages of feedback from a Lab server, with retries, as our errors.
+
+The standard library is enough. Proxies of the environment are for other hosts than a Lab's, and
+redirects are not followed: the token would go with them.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from email.message import Message
+from http.client import HTTPException, IncompleteRead
+from typing import IO, Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import orjson
+
+from onceward import errors
+from onceward.journal import Page
+from onceward.retries import retrying
+from onceward.seams import Clock, Randomness
+from onceward.version import __version__
+
+#: A server holds a request no longer than this.
+WAIT_SECONDS_MAX: Final = 60.0
+#: How much longer than it was asked to wait a server may take.
+ANSWER_SECONDS_MAX: Final = 10.0
+#: A page ends a mebibyte behind its first entry, but an entry may be long.
+PAGE_BYTES_MAX: Final = 256 * 1024 * 1024
+TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
+TOKEN_HEADER: Final = "X-CM-LAB-TOKEN"  # noqa: S105 - its name, not a token
+_KINDS: Final[Mapping[str, type[errors.OncewardError]]] = {
+    kind.code: kind
+    for kind in (
+        errors.InvalidArgument,
+        errors.InvalidCursor,
+        errors.Misdirected,
+        errors.NotFound,
+        errors.RequestRefused,
+        errors.Unauthorized,
+    )
+}
+
+
+def is_url(source: str) -> bool:
+    """Say whether a source is an address; everything else is a path."""
+    return source.lower().startswith(("http://", "https://"))
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(  # noqa: PLR0913, PLR0917 - the library's signature
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Message,
+        newurl: str,
+    ) -> None:
+        """Follow none."""
+
+
+class ServerFeed:
+    """The feedback that a Lab server gives out."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        """Ask the server at this address; no answer and 5xx are tried again, 4xx never."""
+        parts = urlsplit(url)
+        if not parts.hostname or parts.username or parts.query or parts.fragment:
+            message = f"source: {url!r:.200} is not the address of a server"
+            fix = "pass the address that the server printed, such as http://127.0.0.1:3939"
+            raise errors.InvalidArgument(message, fix=fix, field="source")
+        self._url = f"{url.rstrip('/')}/api/feedback"
+        self._headers = {"Accept": "application/json", "User-Agent": f"onceward/{__version__}"}
+        if token is not None:
+            self._headers[TOKEN_HEADER] = token
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+        self._get = retrying(clock=clock, randomness=randomness)(self._get_once)
+
+    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:
+        """Return a page, after up to `wait` seconds if there is nothing yet."""
+        asked = {"since": since}
+        if session_id is not None:
+            asked["sessionId"] = session_id
+        if wait:
+            asked["wait"] = f"{min(wait, WAIT_SECONDS_MAX):g}"
+        headers = {**self._headers, **({TAG_HEADER: tag} if tag else {})}
+        body, found = self._get(f"{self._url}?{urlencode(asked)}", headers, wait)
+        if not _is_page(body):
+            raise self._not_a_lab()
+        return Page(items=body["items"], next_cursor=body["nextCursor"], tag=found or "")
+
+    def _get_once(
+        self, url: str, headers: Mapping[str, str], wait: float
+    ) -> tuple[dict[str, Any], str | None]:
+        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - checked above
+        seconds = min(wait, WAIT_SECONDS_MAX) + ANSWER_SECONDS_MAX
+        try:
+            with self._opener.open(request, timeout=seconds) as answer:
+                content, tag = answer.read(PAGE_BYTES_MAX), answer.headers.get(TAG_HEADER)
+                # What was promised and did not come; asked for in parts, the library is silent.
+                if answer.length and len(content) < PAGE_BYTES_MAX:
+                    raise IncompleteRead(content, answer.length)
+        except urllib.error.HTTPError as exc:
+            with exc:
+                raise self._refusal(exc) from None
+        except (OSError, HTTPException) as exc:
+            reason = getattr(exc, "reason", None) or exc
+            message = f"{self._url} cannot be read: {reason}"
+            fix = "check that the Lab server is running, then go on"
+            raise errors.SourceUnavailable(message, fix=fix) from exc
+        found = _object(content)
+        if found is None:
+            raise self._not_a_lab()
+        return found, tag
+
+    def _refusal(self, exc: urllib.error.HTTPError) -> errors.OncewardError:
+        """Return our error for what the server answered."""
+        try:
+            problem = (_object(exc.read(PAGE_BYTES_MAX)) or {}).get("error")
+        except (OSError, HTTPException):
+            problem = None
+        told = problem if isinstance(problem, dict) else {}
+        message = str(told.get("message") or f"{self._url} answered {exc.code}")
+        context = told.get("context")
+        fix = str(context.get("fix") or "") if isinstance(context, dict) else ""
+        if exc.code >= 500:
+            after = exc.headers.get("Retry-After")
+            return errors.SourceUnavailable(message, fix=fix, status=exc.code, retry_after=after)
+        kind = _KINDS.get(str(told.get("code")))
+        if kind is None:
+            fix = fix or "pass the address of a Lab server"
+            return errors.SourceRefused(message, fix=fix, status=exc.code)
+        return kind(message, fix=fix)
+
+    def _not_a_lab(self) -> errors.SourceRefused:
+        message = f"{self._url} did not answer with a page of feedback"
+        return errors.SourceRefused(message, fix="pass the address of a Lab server")
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_page(body: dict[str, Any]) -> bool:
+    items = body.get("items")
+    if not isinstance(items, list) or not isinstance(body.get("nextCursor"), str):
+        return False
+    return all(isinstance(each, dict) and isinstance(each.get("id"), str) for each in items)

@@ -1,0 +1,224 @@
+"""`onceward lab compare` and `review` as processes: asking, waiting, the result, going on."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.system.lab_processes import Bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+# --- comparing ----------------------------------------------------------------------------------
+
+
+def test_compare_waits_for_the_decision_and_prints_it(bench: Bench) -> None:
+    """Two lines: where the page is, then who won, where it lies, why, and every entry."""
+    words = ["runs/a", "runs/b", "runs/c", "--name", "hooks", "--hypothesis", "b wins"]
+    questions = ["--question", "Is B clearer?", "--question", "text:What is missing?"]
+    with bench.lab("compare", *words, "--topic", "cats", *questions) as server:
+        task = server.get("/api/config")["task"]
+        assert server.told["pageUrl"] == f"{server.url}/lab/compare/{task['experimentId']}"
+        assert httpx.get(server.told["pageUrl"], trust_env=False).status_code == 200
+        experiment = server.get(f"/api/experiments/{task['experimentId']}")
+        said = [experiment[name] for name in ("name", "hypothesis", "topic")]
+        assert said == ["hooks", "b wins", "cats"]
+        assert [each["label"] for each in experiment["variants"]] == ["b", "c"]
+        assert experiment["questions"] == [
+            {"id": "q1", "prompt": "Is B clearer?", "type": "yes_no_unsure"},
+            {"id": "q2", "prompt": "What is missing?", "type": "text"},
+        ]
+        answers = {"q1": "yes", "q2": "an end"}
+        submitted = server.submit(reason="clearer", answers=answers)
+        assert submitted.status_code == 200
+        code, (line,), err = server.end()
+    result = json.loads(line)
+    assert (code, err) == (0, "")
+    assert result["experimentId"] == task["experimentId"]
+    assert (result["outcome"], result["reason"]) == ("winner", "clearer")
+    winner = result["winner"]
+    assert (winner["label"], winner["path"]) == ("b", str(bench.directory / "runs" / "b"))
+    assert winner["runId"] == experiment["variants"][0]["runId"]
+    assert result["answers"] == answers
+    assert result["feedbackIds"] == submitted.json()["feedbackIds"]
+    assert result["feedback"] == bench.entries
+
+
+@pytest.mark.parametrize(
+    ("decision", "says"),
+    [
+        ({}, "winner: b ("),
+        ({"winner": "baseline"}, "winner: baseline ("),
+        ({"winnerVariantId": None, "outcome": "tie"}, "outcome: tie"),
+        ({"winnerVariantId": None, "outcome": "both_bad"}, "outcome: both bad"),
+    ],
+)
+def test_people_read_the_decision(bench: Bench, decision: dict[str, Any], says: str) -> None:
+    """Without --json the result is a few lines, the decision first."""
+    words = ["compare", "runs/a", "runs/b", "--question", "Clear?", "--port", "0", "--no-open"]
+    with bench.start("lab", *words) as server:
+        page = server.line.split()[2]
+        server.told = {"url": page.partition("/lab/")[0]}
+        assert server.submit(reason="why", answers={"q1": "no"}, **decision).status_code == 200
+        code, lines, err = server.end()
+    assert (code, err) == (0, "")
+    assert lines[0].startswith(says)
+    assert lines[1:3] == ["reason: why", "Clear? no"]
+    assert "baseline: overall 10" in lines
+    assert "b: overall 11" in lines
+
+
+def test_a_submission_that_is_refused_is_not_the_end(bench: Bench) -> None:
+    """The page corrects it and submits again."""
+    with bench.lab("compare", "runs/a", "runs/b") as server:
+        assert server.submit(winner="nobody").status_code == 400
+        assert server.submit().status_code == 200
+        assert server.end()[0] == 0
+
+
+def test_time_runs_out(bench: Bench) -> None:
+    """Exit 1, with the words that go on with the same comparison."""
+    words = ["compare", "runs/a", "runs/b"]
+    with bench.lab(*words, "--timeout", "0.1") as server:
+        code, lines, err = server.end()
+        session_id = server.told["sessionId"]
+    assert (code, lines) == (1, [])
+    error = json.loads(err)["error"]
+    assert "within 0.1 seconds" in error["message"]
+    assert error["context"]["sessionId"] == session_id
+    assert error["context"]["fix"].startswith("go on with `onceward lab compare runs/a runs/b ")
+    assert error["context"]["fix"].endswith(f" --session {session_id}`")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_comparison_that_was_stopped_goes_on(bench: Bench, how: signal.Signals) -> None:
+    """The same experiment in the same session; its token still counts, too."""
+    words = ["compare", "runs/a", "runs/b", "--session", "lab_mine"]
+    with bench.lab(*words) as server:
+        before = server.get("/api/config")
+        code, lines, err = server.stop(how)
+    assert (code, lines) == (-how if how is signal.SIGKILL else 130, [])
+    if how is not signal.SIGKILL:
+        assert "--session lab_mine" in json.loads(err)["error"]["context"]["fix"]
+    with bench.lab(*words) as server:
+        assert server.get("/api/config") == before
+        server.submit()
+        code, (line,), _ = server.end()
+    assert code == 0
+    assert json.loads(line)["experimentId"] == before["task"]["experimentId"]
+
+
+def test_what_was_submitted_meanwhile_is_printed_at_once(bench: Bench) -> None:
+    """The command was killed between the submission and its result: nobody is asked again."""
+    words = ["compare", "runs/a", "runs/b", "--session", "lab_mine"]
+    with bench.lab(*words) as server:
+        task = server.get("/api/config")["task"]
+        server.process.send_signal(signal.SIGSTOP)
+        server.process.kill()
+    with bench.lab("--session", "lab_mine") as server:
+        assert server.get("/api/config")["task"] == task
+        server.submit()
+    ran = bench.run("lab", *words, "--json")
+    first, second = map(json.loads, ran.stdout.splitlines())
+    assert first == {"url": None, "sessionId": "lab_mine", "pageUrl": None}
+    assert second["experimentId"] == task["experimentId"]
+    assert second["winner"]["label"] == "b"
+    with bench.lab(*words) as server:  # What was printed is over; this is a new question.
+        assert server.get("/api/config")["task"]["experimentId"] != task["experimentId"]
+
+
+def test_another_comparison_in_the_session_is_a_new_one(bench: Bench) -> None:
+    """Only the same runs in the same order, unchanged, are the same comparison."""
+    asked = []
+    for words in (["runs/a", "runs/b"], ["runs/b", "runs/a"], ["runs/a", "runs/b", "runs/c"]):
+        with bench.lab("compare", *words, "--session", "lab_mine") as server:
+            asked.append(server.get("/api/config")["task"]["experimentId"])
+    assert len({*asked}) == 3
+
+
+def test_a_decision_through_another_server_counts(bench: Bench) -> None:
+    """The files are the truth: it does not matter who took the submission."""
+    with (
+        bench.lab("compare", "runs/a", "runs/b") as waiting,
+        bench.lab("--session", waiting.told["sessionId"]) as other,
+    ):
+        assert other.submit().status_code == 200
+        code, (line,), _ = waiting.end()
+    assert code == 0
+    assert json.loads(line)["feedback"] == bench.entries
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "runs/a"], "two runs or more"),
+        (["compare", "runs/a", "runs/a"], "compared with itself"),
+        (["compare", "runs/a", "runs/b", "--question", "text: "], "asks nothing"),
+        (["compare", "runs/a", "nowhere"], "nowhere"),
+        (["review", "lab"], "can be judged"),
+        (["review", "runs/a", "--session", "../x"], "not the id of a session"),
+        (["--exit-after-submit", "0"], "exit-after-submit"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(bench: Bench, words: list[str], says: str) -> None:
+    """Bad input is exit 2, says what to do, and starts no server."""
+    bench.root.mkdir()
+    ran = bench.run("lab", *words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert says in ran.stderr
+    assert "fix: " in ran.stderr
+
+
+# --- reviewing ----------------------------------------------------------------------------------
+
+
+def test_review_waits_for_what_somebody_says(bench: Bench) -> None:
+    """Entries about other runs, or of other sessions, are not the answer."""
+    with bench.lab("review", "runs/a") as server:
+        task = server.get("/api/config")["task"]
+        assert server.told["pageUrl"] == f"{server.url}/lab/review/{task['runId']}"
+        assert bench.run("feedback", "add", "--run", task["runId"], "--notes", "x").returncode == 0
+        assert server.post("/api/feedback", {"notes": "in general"}).status_code == 200
+        judged = {"runId": task["runId"], "ratings": {"overall": 70}, "tags": ["slow"]}
+        feedback_id = server.post("/api/feedback", judged).json()["feedbackId"]
+        code, (line,), _ = server.end()
+    result = json.loads(line)
+    assert code == 0
+    assert (result["runId"], result["path"]) == (task["runId"], str(bench.directory / "runs" / "a"))
+    assert result["feedbackIds"] == [feedback_id]
+    assert result["feedback"] == bench.entries[-1:]
+
+
+def test_a_review_that_was_stopped_goes_on(bench: Bench) -> None:
+    """What was said before this review was asked for is not its answer; what came meanwhile is."""
+    words = ["review", "runs/a", "--session", "lab_mine"]
+    for notes in ("first", "second"):
+        with bench.lab(*words) as server:
+            run_id = server.get("/api/config")["task"]["runId"]
+            server.process.kill()
+        added = ["--run", run_id, "--session", "lab_mine", "--notes", notes]
+        assert bench.run("feedback", "add", *added).returncode == 0
+        ran = bench.run("lab", *words, "--json")
+        result = json.loads(ran.stdout.splitlines()[1])
+        assert [entry["notes"] for entry in result["feedback"]] == [notes]
+
+
+def test_people_read_the_review(bench: Bench) -> None:
+    """Ratings, notes and tags in a line."""
+    with bench.start("lab", "review", "runs/a/script.json", "--port", "0", "--no-open") as server:
+        page = server.line.split()[2]
+        server.told = {"url": page.partition("/lab/")[0]}
+        judged = {"runId": page.rpartition("/")[2], "ratings": {"overall": 70, "hook": 5}}
+        server.post("/api/feedback", {**judged, "notes": "fine", "tags": ["a", "b"]})
+        code, lines, _ = server.end()
+    assert code == 0
+    assert lines[0] == "overall 70, hook 5 | fine | #a #b"

@@ -1,0 +1,120 @@
+"""`onceward lab`: its words, the directories it may read, and the tasks it remembers."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+from tests.unit.lab.labs import make_lab, make_run, submission
+
+from onceward.cli.lab import allowed_roots
+from onceward.cli.lab_tasks import Asked, compare_task, review_task
+from onceward.errors import FileMissing, InvalidArgument
+from onceward.lab import Lab, NewFeedback
+from onceward.lab.sessions import open_session
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return make_lab(tmp_path, "lab_mine")
+
+
+def experiment_of(lab: Lab) -> str:
+    assert lab.session.task is not None
+    return lab.session.task["experimentId"]
+
+
+def test_help_names_the_commands(run: Run) -> None:
+    """The group's help is the group's, although the group alone serves."""
+    ran = run("lab", "--help")
+    assert ran.code == 0
+    for name in ("serve", "review", "compare"):
+        assert name in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("lab", "bogus"), "No such command 'bogus'"),
+        (("lab", "--bogus"), "No such option"),
+        (("lab", "--port", "many"), "port"),
+        (("lab", "--port", "70000"), "is not a port"),
+        (("lab", "--host", "0.0.0.0"), "would let other machines in"),
+        (("lab", "review"), "Missing argument"),
+        (("lab", "review", "x", "--timeout", "-1"), "timeout"),
+    ],
+)
+def test_bad_words_are_exit_2(run: Run, words: tuple[str, ...], says: str) -> None:
+    """Options without a command are those of `serve`, and are checked before anything starts."""
+    ran = run(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert says in ran.err
+
+
+def test_roots_are_those_given_and_those_of_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working directory counts when none is given; a file stands for its directory."""
+    monkeypatch.chdir(tmp_path)
+    place = make_run(tmp_path)
+    assert allowed_roots(None) == [tmp_path]
+    assert allowed_roots([place]) == [place]
+    assert allowed_roots(None, place, place / "script.json") == [tmp_path, place, place]
+    with pytest.raises(InvalidArgument, match="not a directory"):
+        allowed_roots([place / "script.json"])
+    with pytest.raises(FileMissing, match="does not exist"):
+        allowed_roots(None, tmp_path / "nowhere")
+
+
+def test_a_comparison_names_its_sides_after_their_directories(lab: Lab, tmp_path: Path) -> None:
+    """By the last name, or by the whole path where two have the same."""
+    places = [make_run(tmp_path, name) for name in ("x/out", "y/out", "z")]
+    compare_task(lab, [places[0], places[2]], Asked())
+    assert [each.label for each in lab.experiment(experiment_of(lab)).variants] == ["z"]
+    compare_task(lab, places, Asked())
+    labels = [each.label for each in lab.experiment(experiment_of(lab)).variants]
+    assert labels == [str(each) for each in places[1:]]
+
+
+def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) -> None:
+    """So a killed command can go on with it; what was answered is forgotten after it was told."""
+    places = [make_run(tmp_path, name) for name in ("a", "b")]
+    task = compare_task(lab, places, Asked(questions=["Better?", "text: Why? "]))
+    stored = open_session(lab.paths, "lab_mine").task
+    assert stored == {"type": "compare", "experimentId": experiment_of(lab)}
+    experiment = lab.experiment(experiment_of(lab))
+    assert [(each["prompt"], each["type"]) for each in experiment.questions] == [
+        ("Better?", "yes_no_unsure"),
+        ("Why?", "text"),
+    ]
+    assert task.result() is None
+    again = compare_task(make_lab(tmp_path, "lab_mine"), places, Asked())
+    assert again.page == task.page
+    lab.submit(experiment.experiment_id, submission(experiment))
+    result = again.result()
+    assert result == task.result()
+    assert result is not None
+    assert result["winner"]["path"] == str(places[1])
+    again.forget()
+    assert open_session(lab.paths, "lab_mine").task is None
+
+
+def test_a_stored_task_that_leads_nowhere_is_no_obstacle(lab: Lab, tmp_path: Path) -> None:
+    """Somebody removed the experiments: a new one is made."""
+    places = [make_run(tmp_path, name) for name in ("a", "b")]
+    first = compare_task(lab, places, Asked())
+    lab.paths.experiments.unlink()
+    second = compare_task(make_lab(tmp_path, "lab_mine"), places, Asked())
+    assert first.page != second.page
+
+
+def test_a_review_of_a_replaced_file_still_ends(lab: Lab, tmp_path: Path) -> None:
+    """The place where it began is gone, so all of the new file is looked at."""
+    lab.add_feedback(NewFeedback(notes="before"))
+    task = review_task(lab, make_run(tmp_path))
+    assert lab.session.task is not None
+    lab.paths.feedback.unlink()
+    assert task.result() is None
+    lab.add_feedback(NewFeedback(runId=lab.session.task["runId"], notes="after"))
+    result = task.result()
+    assert result is not None
+    assert [each["notes"] for each in result["feedback"]] == ["after"]
