@@ -1,0 +1,250 @@
+// Compare: two or more runs side by side, without their names, until somebody has decided. The sides are
+// shuffled once and keep their letters. What is said afterwards is ending.js's.
+
+import { experimentPath, get, loadConfig } from "./api.js";
+import { DocumentView } from "./docview.js";
+import { documentsOf } from "./documents.js";
+import { Draft } from "./drafts.js";
+import { el, entitle, fill, whisper } from "./dom.js";
+import { showEnding } from "./ending.js";
+import { Fields } from "./fields.js";
+import { Keys, playingKeys } from "./keys.js";
+import { context, problemNotes, videoRow } from "./material.js";
+import { metricsReveal, metricsTable } from "./metrics.js";
+import { patiently, stopWatching, watchServer } from "./patience.js";
+import { Questions } from "./questions.js";
+import { Judgement, toBody } from "./rating.js";
+import { Sender } from "./sending.js";
+import { inOrder, loadRuns, sidesOf } from "./sides.js";
+import { Verdict } from "./verdict.js";
+
+export async function show(content, experimentId) {
+  const config = await patiently(loadConfig);
+  const experiment = await patiently(() => get(experimentPath(experimentId)));
+  const sides = sidesOf(experiment);
+  await loadRuns(sides);
+  if (experiment.submission || experiment.status === "done") {
+    showEnding(content, { config, experiment, sides: inOrder(sides, experimentId, false), recorded: true });
+    return;
+  }
+  const page = new ComparePage(content, config, experiment, inOrder(sides, experimentId, true));
+  page.draw();
+}
+
+class ComparePage {
+  #content;
+  #config;
+  #experiment;
+  #sides;
+  #fields = new Fields();
+
+  constructor(content, config, experiment, sides) {
+    this.#content = content;
+    this.#config = config;
+    this.#experiment = experiment;
+    this.#sides = sides;
+    this.draft = new Draft(`draft.compare.${experiment.experimentId}`, {
+      choice: null,
+      reason: "",
+      answers: {},
+      perRun: {},
+    });
+    this.change = () => this.draft.change(() => {});
+  }
+
+  draw() {
+    const letters = this.#sides.map((side) => side.letter);
+    entitle(this.#experiment.name ?? "Compare", "Names and metrics stay hidden until you have submitted.");
+    const runs = this.#sides.map((side) => side.run);
+    this.verdict = new Verdict(letters, this.#chosenBefore(), (value) =>
+      // By id, not by letter: what was meant stays what is sent.
+      this.draft.change((data) => (data.choice = this.#sides[value]?.variantId ?? value)),
+    );
+    this.#fields.add("outcome", this.verdict.control, this.verdict.node);
+    this.#fields.add("winnerVariantId", this.verdict.control, this.verdict.node);
+    const documents = documentsOf(runs, true);
+    const videos = videoRow(this.#sides);
+    this.transport = videos.transport;
+    const metrics = metricsReveal(this.#config.ui, () => metricsTable(runs, letters, "Automatic metrics"));
+    const material = el(
+      "div",
+      { class: "stack" },
+      context(this.#experiment, this.#sides),
+      videos.node,
+      problemNotes(this.#sides),
+      documents.length > 0 && new DocumentView(documents, letters).node,
+      metrics,
+    );
+    const form = el("div", { class: "stack" }, this.#questions(), this.#reason(), this.#judgements());
+    const id = this.#experiment.experimentId;
+    this.sender = new Sender({
+      slot: `compare.${id}`,
+      path: `${experimentPath(id)}/submit`,
+      locks: [form, this.verdict.node],
+      finish: (done, body) => this.#finish(body),
+      refuse: (error, body) => this.#refuse(error, body),
+    });
+    this.sender.onAsk = () => this.submit();
+    const keys = this.#keys();
+    this.kept = el(
+      "span",
+      { class: "hint", id: "draft-state" },
+      this.draft.restored ? "Draft restored." : "",
+    );
+    this.draft.onKept = (lasting) =>
+      (this.kept.textContent = lasting ? "Draft kept." : "This browser keeps no drafts: do not reload.");
+    const bar = el(
+      "div",
+      { class: "bar" },
+      this.sender.node,
+      this.verdict.node,
+      this.sender.button,
+      this.kept,
+    );
+    fill(this.#content, keys.node, material, form, bar);
+    watchServer();
+    this.sender.resume();
+  }
+
+  #chosenBefore() {
+    const { choice } = this.draft.data;
+    const index = this.#sides.findIndex((side) => side.variantId === choice);
+    return index >= 0 ? String(index) : choice;
+  }
+
+  #questions() {
+    const { questions } = this.#experiment;
+    if (!questions?.length) return null;
+    return new Questions(questions, this.draft.data.answers, this.change, this.#fields).node;
+  }
+
+  #reason() {
+    this.reason = el("textarea", { id: "reason", rows: 3, "aria-keyshortcuts": "n" });
+    this.reason.value = this.draft.data.reason;
+    this.reason.addEventListener("input", () =>
+      this.draft.change((data) => (data.reason = this.reason.value)),
+    );
+    this.#fields.add("reason", this.reason);
+    return el(
+      "div",
+      { class: "field" },
+      el(
+        "label",
+        { for: "reason" },
+        "Why? ",
+        el("kbd", { "aria-hidden": "true" }, "N"),
+        el("span", { class: "hint" }, " optional; it goes to the agent that asked"),
+      ),
+      this.reason,
+    );
+  }
+
+  /** Ratings and notes of each side, folded: the choice alone is enough. */
+  #judgements() {
+    const places = sidesOf(this.#experiment).map((side) => side.variantId);
+    const columns = this.#sides.map((side) => {
+      const data = (this.draft.data.perRun[side.variantId] ??= {});
+      const summary = el("summary", {});
+      const change = () => {
+        this.change();
+        summary.textContent = `Rate ${side.letter} (${judgement.rated} of 8 rated, optional)`;
+      };
+      const judgement = new Judgement({
+        whose: `side ${side.letter}`,
+        data,
+        change,
+        fields: this.#fields,
+        name: `perRun[${places.indexOf(side.variantId)}].`,
+      });
+      summary.textContent = `Rate ${side.letter} (${judgement.rated ? `${judgement.rated} of 8 rated` : "optional"})`;
+      return el("details", { class: "reveal judgement" }, summary, judgement.node);
+    });
+    return el(
+      "section",
+      { "aria-labelledby": "rate-title" },
+      el("h2", { id: "rate-title" }, "Each side by itself"),
+      el("div", { class: `panes sides-${columns.length}` }, columns),
+    );
+  }
+
+  #keys() {
+    const chosen = this.verdict.outcomes
+      .filter(({ key }) => key)
+      .map(({ key, text, value }) => ({ key, says: text, run: () => this.#choose(value, text) }));
+    return new Keys([
+      ...chosen,
+      ...playingKeys(this.transport),
+      { key: "n", says: "Write why", run: () => this.reason.focus() },
+      { key: "Enter", says: "Submit", run: () => this.submit() },
+    ]);
+  }
+
+  #choose(value, text) {
+    if (!this.verdict || this.sender.isBusy) return;
+    this.verdict.choose(value);
+    whisper(`Chosen: ${text}`);
+  }
+
+  submit() {
+    if (this.ended || this.sender.isBusy) return;
+    this.#fields.clear();
+    if (this.verdict.value === null) {
+      this.verdict.ask();
+      return;
+    }
+    this.draft.save();
+    this.sender.send(this.#body());
+  }
+
+  #body() {
+    const { data } = this.draft;
+    const chosen = this.verdict.value;
+    const winner = this.#sides[Number(chosen)];
+    const answers = Object.fromEntries(
+      Object.entries(data.answers).filter(([, answer]) => String(answer).trim()),
+    );
+    return {
+      outcome: winner ? "winner" : chosen,
+      winnerVariantId: winner?.variantId,
+      reason: data.reason.trim() ? data.reason : undefined,
+      answers: Object.keys(answers).length ? answers : undefined,
+      perRun: sidesOf(this.#experiment).map(({ runId, variantId }) => ({
+        runId,
+        variantId,
+        ...toBody(data.perRun[variantId] ?? {}),
+      })),
+    };
+  }
+
+  #finish(body) {
+    this.ended = true;
+    stopWatching();
+    this.draft.forget();
+    const winner = body.winnerVariantId ? { variantId: body.winnerVariantId } : null;
+    const experiment = { ...this.#experiment, outcome: body.outcome, winner, reason: body.reason ?? null };
+    showEnding(this.#content, { config: this.#config, experiment, sides: this.#sides });
+  }
+
+  #refuse(error, body) {
+    if (error.code === "CONFLICT") {
+      this.#showExisting(body);
+      return true;
+    }
+    return this.#fields.show(error);
+  }
+
+  /** Somebody else was first: what counts is theirs. What was chosen here stays readable. */
+  async #showExisting(body) {
+    const experiment = await patiently(() => get(experimentPath(this.#experiment.experimentId)));
+    this.ended = true;
+    stopWatching();
+    this.draft.forget();
+    showEnding(this.#content, {
+      config: this.#config,
+      experiment,
+      sides: this.#sides,
+      recorded: true,
+      unused: body,
+    });
+  }
+}

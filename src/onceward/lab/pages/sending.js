@@ -1,0 +1,102 @@
+// Sending: the button that submits, and what is said beside it while a submission is on its way.
+// Review and compare share it. Knows neither form.
+
+import { button, el, fill, keycap } from "./dom.js";
+import { Submission } from "./submission.js";
+
+export class Sender {
+  #locks;
+  #note = el("div", { class: "sending", role: "status" });
+  #error = el("div", { class: "problem-box", tabindex: "-1", hidden: true });
+
+  /**
+   * `locks` cannot be changed while something is on its way. `finish(done, body)` and `refuse(error, body)` hear
+   * the end; `refuse` returns true when it has shown the error itself.
+   */
+  constructor({ slot, path, locks, finish, refuse }) {
+    this.#locks = locks;
+    this.finish = finish;
+    this.refuse = refuse;
+    this.submission = new Submission({ slot, path, tell: (news) => this.#show(news) });
+    this.button = button(["Submit ", keycap("Enter")], () => this.onAsk(), {
+      id: "submit",
+      class: "main",
+      "aria-keyshortcuts": "Enter",
+    });
+    this.onAsk = () => {};
+    this.node = el("div", { class: "sender" }, this.#error, this.#note);
+  }
+
+  get isBusy() {
+    return this.button.disabled;
+  }
+
+  /** A submission that a reload interrupted goes on by itself. */
+  resume() {
+    const body = this.submission.unfinished;
+    if (body !== null)
+      this.send(body, "Your last submission was interrupted. Sending it again; it counts once.");
+  }
+
+  async send(body, first = "Submitting…") {
+    if (this.isBusy) return;
+    this.#lock(true);
+    this.first = first;
+    this.#error.hidden = true;
+    let end;
+    try {
+      end = await this.submission.send(body);
+    } catch (error) {
+      // Our own mistake; without this the page would stay locked for ever.
+      end = { refused: error };
+    }
+    this.#lock(false);
+    fill(this.#note);
+    if (end.done) this.finish(end.done, body);
+    else if (end.held) fill(this.#note, "Not sent again. Change what you like, then submit.");
+    else if (!this.refuse(end.refused, body)) this.showError(end.refused);
+  }
+
+  /** Show what went wrong above the button: what, and what now. */
+  showError(error) {
+    fill(
+      this.#error,
+      el("strong", {}, "⚠ Not submitted. "),
+      error.message,
+      error.fix ? ` ${sentence(error.fix)}` : "",
+    );
+    this.#error.hidden = false;
+    this.#error.focus();
+  }
+
+  hideError() {
+    this.#error.hidden = true;
+  }
+
+  #lock(busy) {
+    this.button.disabled = busy;
+    for (const node of this.#locks) node.inert = busy;
+  }
+
+  #show({ state, attempt = 0, why = "" }) {
+    if (state === "sending") {
+      if (attempt === 0) fill(this.#note, this.first);
+      return;
+    }
+    fill(
+      this.#note,
+      el("span", {}, `⚠ No answer from the server yet: ${why}. Trying again by itself; it counts once. `),
+      button("Try now", () => this.submission.tryNow()),
+      " ",
+      button("Edit instead", () => this.submission.hold()),
+      el("span", { class: "hint" }, " (the first attempt may have arrived all the same)"),
+    );
+  }
+}
+
+/** A fix as a sentence of its own. */
+export function sentence(text) {
+  const line = String(text).trim();
+  const end = /[.!?]$/.test(line) ? "" : ".";
+  return line.charAt(0).toUpperCase() + line.slice(1) + end;
+}
