@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import FileMissing, StorageError
+from onceward.errors import FileMissing, StorageError, WrongPath
 from onceward.seams import Files, FileStat, OpenFile
 
 #: How often the file may be replaced while we wait for its lock before we give up.
@@ -24,6 +24,9 @@ def open_locked(
         try:
             file = files.open_append(path, follow_links=follow_links)
         except FileMissing:
+            if path.is_symlink():
+                message = f"{path} is a link to a place that does not exist"
+                raise WrongPath(message, fix="make that place, or remove the link") from None
             files.make_directories(path.parent)
             continue
         try:

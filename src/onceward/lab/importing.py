@@ -26,7 +26,7 @@ def open_place(path: str, roots: Sequence[Path]) -> tuple[str, RunDirectory]:
     try:
         return named, RunDirectory.open(place, roots)
     except WrongPath:
-        if not place.is_file():
+        if not os.path.isfile(place):  # noqa: PTH113 - says no, whatever is wrong with the name
             raise
     around, name = os.path.split(named)
     place = _contained(around, roots)
@@ -58,7 +58,8 @@ def find_or_make(  # noqa: PLR0913 - what a new run begins with
 ) -> tuple[Run, bool]:
     """Return the run of a directory as it is now, and whether it is a new one."""
     if not directory.is_recognisable():
-        message = f"path: nothing in {directory.path} can be judged"
+        problems = "".join(f"; {each.problem}" for each in directory.manifest.problems[:3])
+        message = f"path: nothing in {directory.path} can be judged{problems}"
         fix = f"put one of these there: {', '.join(RECOGNISED)}"
         raise InvalidArgument(message, fix=fix, field="path", recognised=list(RECOGNISED))
     place, fingerprint = str(directory.path), directory.fingerprint()

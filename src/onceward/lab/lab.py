@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from onceward.crash import crash_point
-from onceward.errors import AlreadySubmitted, InvalidArgument, NotFound, OncewardError
+from onceward.errors import AlreadySubmitted, Conflict, InvalidArgument, NotFound, OncewardError
 from onceward.journal import Journal, Page, Record
 from onceward.lab import importing, judging
 from onceward.lab.artifacts import RunDirectory
@@ -87,14 +87,26 @@ class Lab:
         self.paths, self.session = paths, session
         self.roots = tuple(Path(os.path.realpath(each)) for each in roots)
         self.exit_after_submit = exit_after_submit
-        #: New submissions that this process accepted; replays are not counted.
-        self.submitted = 0
+        self._accepted = 0
         self._files, self._clock = files or SystemFiles(), clock or SystemClock()
         self._ids = ids or Ids()
         self._steps = Steps(paths, session.session_id, files=self._files, clock=self._clock)
         self._catalog = Catalog(paths, files=self._files, clock=self._clock)
         self._feedback = self._journal(paths.feedback)
         self._rings: list[Callable[[], None]] = []
+
+    @property
+    def submitted(self) -> int:
+        """Return how many new submissions this process has written; replays are not counted.
+
+        Those of this session that an earlier process announced, and this one completed, are.
+        """
+        return self._accepted + self._steps.completed
+
+    @property
+    def unanswered(self) -> int:
+        """Return how many of the completed ones were not asked for again by their client yet."""
+        return len(self._steps.rolled_forward)
 
     def on_change(self, ring: Callable[[], None]) -> None:
         """Have this called, in whatever thread, after this process has appended feedback."""
@@ -142,12 +154,17 @@ class Lab:
         """Return a run with its metrics as they are now, or were when they cannot be read."""
         run = self._run(run_id, "runId")
         overall = self._catalog.last_overall([run_id]).get(run_id)
-        return RunSummary(run=run, metrics=self._live(run) or run.metrics, last_overall=overall)
+        return RunSummary(run=run, metrics=self._metrics(run), last_overall=overall)
 
     def directory(self, run: Run) -> RunDirectory:
-        """Open the directory of a run, if this server may read it and it is still there."""
+        """Open the directory of a run, if this server may read it and it still holds that run."""
         place = Path(run.artifacts_dir_realpath)
-        return RunDirectory.open(place, self.roots, video=run.video_path)
+        directory = RunDirectory.open(place, self.roots, video=run.video_path)
+        if directory.fingerprint() != run.fingerprint:
+            directory.close()
+            message = f"{run.artifacts_dir} was overwritten since this run was imported"
+            raise Conflict(message, fix="import it again to judge what is there now")
+        return directory
 
     # --- experiments -----------------------------------------------------------------------------
 
@@ -201,9 +218,8 @@ class Lab:
     ) -> Answer:
         """Decide an experiment, once: an entry for each side, and the decision itself."""
         given = judging.one_id(request_id, submission.requestId)
-        request = self._request(
-            given, EXPERIMENT_SUBMIT, judging.fingerprint(submission, "submit", experiment_id)
-        )
+        digest = judging.fingerprint(submission, "submit", experiment_id)
+        request = self._request(given, EXPERIMENT_SUBMIT, digest, about=experiment_id)
 
         def plan(turn: Turn) -> Plan:
             experiment = self.experiment(experiment_id)
@@ -229,6 +245,7 @@ class Lab:
             if new.experimentId is not None:
                 experiment = self.experiment(new.experimentId)
                 run_id = judging.check_side(new, experiment)
+                judging.check_answers(answers or {}, experiment)
             run = self._run(run_id, "runId") if run_id is not None else None
             subject = Subject(
                 session_id=self.session.session_id,
@@ -236,7 +253,7 @@ class Lab:
                 experiment_id=new.experimentId,
                 variant_id=new.variantId,
                 topic=new.topic,
-                metrics=(self._live(run) if run else None) or Metrics(),
+                metrics=self._metrics(run) if run else Metrics(),
             )
             entry = self._entry(subject, new, given, answers)
             response: Record = {"feedbackId": entry["id"]}
@@ -280,7 +297,7 @@ class Lab:
             if before is not None:
                 return Answer(body=before, replayed=True)
             body = turn.settle(request, plan(turn))
-            self.submitted += 1
+            self._accepted += 1
         self._ring()
         return Answer(body=body, replayed=False)
 
@@ -296,7 +313,7 @@ class Lab:
                 experiment_id=experiment.experiment_id,
                 variant_id=each.variantId,
                 topic=experiment.topic,
-                metrics=self._live(run) or Metrics(),
+                metrics=self._metrics(run),
             )
             entries.append(self._entry(subject, each, request_id, submission.answers))
         now = timestamp(self._clock.now())
@@ -328,10 +345,12 @@ class Lab:
             answers=answers,
         )
 
-    def _request(self, given: str | None, kind: str, fingerprint: str) -> Request:
+    def _request(
+        self, given: str | None, kind: str, fingerprint: str, about: str | None = None
+    ) -> Request:
         """Return what tells this request from others; one without an id gets one nobody repeats."""
         request_id = self._ids.new("req") if given is None else check_request_id(given)
-        return Request(request_id=request_id, type=kind, fingerprint=fingerprint)
+        return Request(request_id=request_id, type=kind, fingerprint=fingerprint, about=about)
 
     def _run(self, run_id: str, field: str) -> Run:
         found = self._catalog.run(run_id)
@@ -340,13 +359,13 @@ class Lab:
             raise NotFound(message, fix="import it first; see GET /api/runs", field=field)
         return found
 
-    def _live(self, run: Run) -> Metrics | None:
-        """Return the metrics of a run as they are now; None when its directory cannot be read."""
+    def _metrics(self, run: Run) -> Metrics:
+        """Return the metrics of a run as they are now, or were when it was there to be read."""
         try:
             with self.directory(run) as directory:
                 return directory.metrics()
         except OncewardError:
-            return None
+            return run.metrics
 
     def _ring(self) -> None:
         for ring in self._rings:

@@ -94,7 +94,8 @@ class Judgement(_Body):
     def is_empty(self) -> bool:
         """Say whether there is nothing in it."""
         rated = self.ratings is not None and self.ratings.to_record()
-        return not (rated or (self.notes and self.notes.strip()) or self.tags)
+        tagged = any(each.strip() for each in self.tags or ())
+        return not (rated or (self.notes and self.notes.strip()) or tagged)
 
 
 class NewFeedback(Judgement):
@@ -109,7 +110,8 @@ class NewFeedback(Judgement):
 
     @model_validator(mode="after")
     def _says_something(self) -> NewFeedback:
-        if self.is_empty() and not self.answers:
+        answered = any(str(each).strip() for each in (self.answers or {}).values())
+        if self.is_empty() and not answered:
             message = "there is nothing in it; send ratings, notes, tags or answers"
             raise ValueError(message)
         return self
@@ -146,6 +148,8 @@ class NewExperiment(_Body):
         if any(each.runId == self.baselineRunId for each in self.variants):
             message = "variants: the baseline cannot be compared with itself"
             raise ValueError(message)
+        labels = [each.label for each in self.variants if each.label is not None]
+        _no_twins("variants", [BASELINE, *labels], "label")
         _no_twins("questions", (each.id for each in self.questions or ()), "id")
         return self
 

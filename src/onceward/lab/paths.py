@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import InvalidArgument
+from onceward.errors import InvalidArgument, StorageError
 
 FEEDBACK_VARIABLE: Final = "CM_FEEDBACK_STORE_PATH"
 ROOT_VARIABLE: Final = "CM_LAB_ROOT"
@@ -72,14 +72,15 @@ class LabPaths:
 
     def is_session(self, name: str) -> bool:
         """Say whether a name below the directory of sessions can be one."""
-        return bool(_SESSION_ID.fullmatch(name)) and not (self.sessions / name).is_symlink()
+        place = self.sessions / name
+        return bool(_SESSION_ID.fullmatch(name)) and not (place.is_symlink() or place.is_file())
 
     def requests(self, session_id: str) -> Path:
         """Return the journal of a session's request ids."""
         found = self.session(session_id) / "idempotency.jsonl"
         if found.is_symlink():
-            message = f"sessionId: the request ids of {session_id} are a link"
-            raise InvalidArgument(message, fix=f"remove the link {found}", field="sessionId")
+            message = f"{found} is a link, and request ids are not read or written through one"
+            raise StorageError(message, fix=f"remove the link {found}", path=str(found))
         return found
 
 
@@ -93,4 +94,5 @@ def check_session_id(session_id: object) -> str:
 
 
 def _place(named: str | None, default: Path) -> Path:
-    return Path(named).expanduser().absolute() if named else default
+    # A home that nobody has is left as it stands, and found missing later.
+    return Path(os.path.expanduser(named)).absolute() if named else default  # noqa: PTH111

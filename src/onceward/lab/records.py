@@ -114,6 +114,8 @@ class Experiment:
     questions: tuple[Mapping[str, Any], ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
     updated_at: str | None = None
+    #: The line that it was read from: another tool may have written more than we know.
+    line: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_done(self) -> bool:
@@ -132,10 +134,10 @@ class Experiment:
         return next((v.run_id for v in self.variants if v.variant_id == variant_id), None)
 
     def to_record(self) -> Record:
-        """Return the line of this experiment."""
+        """Return the line of this experiment; what another tool wrote into it stays in it."""
         winner = self.winner
         chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason)
-        return _without_none(
+        ours = _without_none(
             schemaVersion=SCHEMA_VERSION,
             experimentId=self.experiment_id,
             sessionId=self.session_id,
@@ -156,6 +158,13 @@ class Experiment:
             answers=dict(self.answers) or None,
             updatedAt=self.updated_at,
         )
+        if not self.line:
+            return ours
+        # What was asked stays as it was written, however much of it we understand.
+        kept = {name: self.line.get(name) for name in ("sessionId", "variants", "questions")}
+        known = {**ours, **kept}
+        theirs = {name: value for name, value in self.line.items() if name not in known}
+        return _without_none(**known, **theirs)
 
     @classmethod
     def from_record(cls, record: Record) -> Experiment | None:
@@ -181,6 +190,7 @@ class Experiment:
             questions=tuple(filter(_is_question, questions if isinstance(questions, list) else ())),
             answers=_mapping(record.get("answers")),
             updated_at=_text(record.get("updatedAt")),
+            line=record,
         )
 
 

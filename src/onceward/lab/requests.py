@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from onceward.errors import InvalidCursor
+from onceward.errors import InvalidCursor, NotCanonical
 from onceward.journal import Journal, Record
 from onceward.journal.cursor import START
+from onceward.keys import compact_json
 from onceward.lab.paths import LabPaths
 from onceward.seams import Clock, Files
 
@@ -54,6 +55,9 @@ class Intent:
 class Known:
     """A request id that has an answer."""
 
+    #: feedback or experiment_submit, and the entry or experiment it was about.
+    type: str
+    entity_id: str
     #: None when another tool wrote it down without one.
     fingerprint: str | None
     response: Record
@@ -132,7 +136,10 @@ class Requests:
             response = _plain_response(str(kind), str(entity_id))
         fingerprint = record.get("fingerprint")
         known = Known(
-            fingerprint=fingerprint if isinstance(fingerprint, str) else None, response=response
+            type=str(kind),
+            entity_id=str(entity_id),
+            fingerprint=fingerprint if isinstance(fingerprint, str) else None,
+            response=response,
         )
         self._unfinished.pop(str(request_id), None)
         self._known.setdefault(str(request_id), known)
@@ -158,6 +165,8 @@ def _intent(record: Record) -> Intent | None:
         return None
     if not all(isinstance(each, dict) and isinstance(each.get("id"), str) for each in entries):
         return None
+    if not isinstance(redo.get("experiment", {}), dict) or not _is_writable(redo):
+        return None
     return Intent(
         request_id=record["requestId"],
         type=record["type"],
@@ -167,3 +176,12 @@ def _intent(record: Record) -> Intent | None:
         response=response,
         redo=redo,
     )
+
+
+def _is_writable(redo: Record) -> bool:
+    """Say whether what was read can be written again; damaged lines may hold what cannot."""
+    try:
+        compact_json(redo)
+    except NotCanonical:
+        return False
+    return True

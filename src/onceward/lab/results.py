@@ -73,7 +73,7 @@ class _Tally:
 
 def summarise(decided: Iterable[tuple[Experiment, Mapping[str, Run]]]) -> Results:
     """Count what was decided; each experiment comes with the runs that are known."""
-    tallies: dict[tuple[str | None, str], _Tally] = {}
+    tallies: dict[tuple[str | None, str, bool], _Tally] = {}
     counted = undecided = 0
     for experiment, runs in decided:
         outcome = _outcome(experiment)
@@ -83,11 +83,13 @@ def summarise(decided: Iterable[tuple[Experiment, Mapping[str, Run]]]) -> Result
         counted += 1
         sides = {BASELINE: BASELINE, **{v.variant_id: v.label for v in experiment.variants}}
         for variant_id, label in sides.items():
-            tally = tallies.setdefault((experiment.name, label), _Tally())
+            # A variant may be labelled like the baseline, and is not one for that.
+            key = (experiment.name, label, variant_id == BASELINE)
+            tally = tallies.setdefault(key, _Tally())
             tally.experiment_ids.append(experiment.experiment_id)
             _count(tally, outcome, variant_id, experiment)
             _compare(tally, runs, experiment, variant_id)
-    standings = [_standing(*key, tally) for key, tally in tallies.items()]
+    standings = [_standing(name, label, tally) for (name, label, _), tally in tallies.items()]
     return Results(experiments=counted, undecided=undecided, standings=tuple(standings))
 
 

@@ -82,7 +82,7 @@ def _read(paths: LabPaths, session_id: str, files: Files) -> Session | None:
         text = file.read(0, _BYTES_MAX)
     try:
         return _session(session_id, orjson.loads(text))
-    except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError) as exc:
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, AssertionError) as exc:
         message = f"{path} does not hold a session"
         fix = "remove it; request ids and feedback of the session are kept elsewhere"
         raise StorageError(message, fix=fix, path=str(path)) from exc

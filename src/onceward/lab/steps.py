@@ -12,20 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from onceward.crash import crash_point
-from onceward.errors import InvalidCursor, KeyReused
+from onceward.errors import InvalidCursor, KeyReused, OutcomeUnknown
 from onceward.journal import Journal, Record
 from onceward.journal.cursor import START
 from onceward.journal.locked import give_back, open_locked
 from onceward.lab.paths import LabPaths, check_session_id
-from onceward.lab.records import is_feedback
 from onceward.lab.requests import Intent, Requests
 from onceward.seams import Clock, Files, FileStat, OpenFile, timestamp
 
 #: The lock file names who wrote, a line each; so many bytes surely hold the last whole line.
 NAME_BYTES_MAX: Final = 256
+#: How often something is written again because another tool wrote into the middle of it.
+WRITES_MAX: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +38,8 @@ class Request:
     type: str
     #: Digest of all that was asked, without the id.
     fingerprint: str
+    #: The experiment that it decides; None when it makes something new.
+    about: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +52,14 @@ class Plan:
     response: Record
 
 
+class Place(NamedTuple):
+    """Where a file ended when an intent was announced."""
+
+    path: Path
+    since: str | None
+    tag: str | None
+
+
 class Steps:
     """The steps of one session's process on a root that others share."""
 
@@ -57,6 +68,10 @@ class Steps:
         self._paths, self._session_id = paths, check_session_id(session_id)
         self._files, self._clock = files, clock
         self._requests = Requests(paths, files=files, clock=clock)
+        #: Requests of this session that an earlier process announced and this one completed, as
+        #: long as their clients have not asked again, and how many there were.
+        self.rolled_forward: set[str] = set()
+        self.completed = 0
         #: Which lock file was read, and how far.
         self._seen: tuple[tuple[int, int] | None, int] = (None, 0)
 
@@ -65,21 +80,26 @@ class Steps:
         """Hold the root's lock, with nothing unfinished and everything known."""
         lock, stat = open_locked(self._paths.lock, self._files)
         try:
-            self._requests.catch_up(self._writers(lock, stat))
+            self._catch_up(lock, stat)
             for session_id, intent in self._requests.unfinished():
                 crash_point("lab.step.before_roll_forward")
-                self._finish(lock, session_id, intent)
+                self._finish(lock, session_id, intent, is_new=False)
                 self._requests.catch_up([session_id])
+                if session_id == self._session_id:
+                    self.rolled_forward.add(intent.request_id)
+                    self.completed += 1
             yield Turn(self, lock, self._requests)
         finally:
             give_back(lock)
 
     def settle(self, lock: OpenFile, request: Request, plan: Plan) -> None:
         """Announce what a request writes, write it, and end it."""
-        redo: Record = {"entries": plan.entries, **self._place(self._paths.feedback, "feedback")}
+        feedback = self._paths.feedback
+        redo: Record = {"entries": plan.entries, "feedbackPath": str(feedback)}
+        redo |= self._end(feedback, "feedback")
         if plan.experiment is not None:
-            place = self._place(self._paths.experiments, "experiments")
-            redo = {**redo, "experiment": plan.experiment, **place}
+            end = self._end(self._paths.experiments, "experiments")
+            redo |= {"experiment": plan.experiment, **end}
         intent = Intent(
             request_id=request.request_id,
             type=request.type,
@@ -93,19 +113,20 @@ class Steps:
         crash_point("lab.step.before_intent")
         self._journal(self._paths.requests(self._session_id)).append(intent.to_record("intent"))
         crash_point("lab.step.after_intent")
-        self._finish(lock, self._session_id, intent)
+        self._finish(lock, self._session_id, intent, is_new=True)
 
-    def _finish(self, lock: OpenFile, session_id: str, intent: Intent) -> None:
+    def _finish(self, lock: OpenFile, session_id: str, intent: Intent, *, is_new: bool) -> None:
         """Write what an intent announced and is not there yet; then say that it is done."""
         redo = intent.redo
-        there = {each.get("id") for each in self._since(self._paths.feedback, redo, "feedback")}
-        missing = [each for each in redo["entries"] if each["id"] not in there]
-        if missing:
-            self._journal(self._paths.feedback).append(*missing)
+        # Another process on this root may keep its feedback elsewhere; the entry belongs there.
+        feedback = Path(redo.get("feedbackPath") or self._paths.feedback)
+        place = Place(feedback, redo.get("feedbackSize"), redo.get("feedbackTag"))
+        self._write(place, redo["entries"], is_new=is_new)
         crash_point("lab.step.after_entries")
-        decided = redo.get("experiment")
-        if decided and decided not in self._since(self._paths.experiments, redo, "experiments"):
-            self._journal(self._paths.experiments).append(decided)
+        if redo.get("experiment"):
+            size, tag = redo.get("experimentsSize"), redo.get("experimentsTag")
+            place = Place(self._paths.experiments, size, tag)
+            self._write(place, [redo["experiment"]], is_new=is_new)
         crash_point("lab.step.after_experiment")
         self._announce_writer(lock, session_id)
         # Not synced: without this line the next one who takes the lock finds everything there.
@@ -113,7 +134,34 @@ class Steps:
         ending.append(intent.to_record("done"))
         crash_point("lab.step.after_done")
 
-    def _place(self, path: Path, name: str) -> Record:
+    def _write(self, place: Place, records: list[Record], *, is_new: bool) -> None:
+        """Append those records that are not behind the place yet, and see that they are.
+
+        Other tools write without our lock: half a line of theirs can come between our look at the
+        end and our write, and make ours unreadable. Then it is written once more.
+        """
+        if is_new:
+            self._journal(place.path).append(*records)
+        for _ in range(WRITES_MAX):
+            # Whoever wrote what is there may have died before the sync; reading makes up for it.
+            there = {_name(each) for each in self._since(place)}
+            missing = [each for each in records if _name(each) not in there]
+            if not missing:
+                return
+            self._journal(place.path).append(*missing)
+        message = f"another program writes into {place.path} over and over"
+        fix = "send the request again with the same request id; `onceward journal verify` looks"
+        raise OutcomeUnknown(message, fix=fix, path=str(place.path))
+
+    def _since(self, place: Place) -> list[Record]:
+        """Return what a file holds behind the place that an intent noted, and have it on disk."""
+        journal = self._journal(place.path)
+        try:
+            return _drain(journal, place.since or START, place.tag)
+        except InvalidCursor:
+            return _drain(journal, START, None)  # Replaced or cut since: look at all of it.
+
+    def _end(self, path: Path, name: str) -> Record:
         """Return where a file ends now, as an intent notes it.
 
         It need not be on disk: after a power loss a place that does not fit is noticed by its tag.
@@ -121,25 +169,20 @@ class Steps:
         since, tag = self._journal(path, sync=False).end()
         return {f"{name}Size": since, f"{name}Tag": tag}
 
-    def _since(self, path: Path, redo: Record, name: str) -> list[Record]:
-        """Return what a file holds behind the place that an intent noted, and have it on disk.
+    def _catch_up(self, lock: OpenFile, stat: FileStat) -> None:
+        """Know what everybody has written; if that fails half-way, begin anew next time."""
+        seen, self._seen = self._seen, (None, 0)
+        self._requests.catch_up(self._writers(lock, stat, seen))
+        self._seen = stat.identity, stat.size
 
-        Whoever wrote it may have died before the sync, and nobody else would make up for it.
-        """
-        journal = self._journal(path)
-        since, tag = redo.get(f"{name}Size", START), redo.get(f"{name}Tag")
-        try:
-            return _drain(journal, since, tag)
-        except InvalidCursor:
-            return _drain(journal, START, None)  # Replaced or cut since: look at all of it.
-
-    def _writers(self, lock: OpenFile, stat: FileStat) -> set[str] | None:
+    def _writers(
+        self, lock: OpenFile, stat: FileStat, seen: tuple[tuple[int, int] | None, int]
+    ) -> set[str] | None:
         """Return the sessions that may have written since we last looked; None is all of them.
 
         The names are not synced: after a power loss nobody is left who relies on them.
         """
-        identity, offset = self._seen
-        self._seen = stat.identity, stat.size
+        identity, offset = seen
         if identity != stat.identity or stat.size < offset:
             return None
         # The last one named may have written again without naming itself again.
@@ -154,8 +197,7 @@ class Steps:
             lock.write((b"\n" if is_torn else b"") + session_id.encode() + b"\n")
 
     def _journal(self, path: Path, *, sync: bool = True) -> Journal:
-        valid = is_feedback if path == self._paths.feedback else None
-        return Journal(path, valid=valid, sync=sync, files=self._files, clock=self._clock)
+        return Journal(path, sync=sync, files=self._files, clock=self._clock)
 
 
 class Turn:
@@ -170,9 +212,12 @@ class Turn:
         known = self._requests.known(request.request_id)
         if known is None:
             return None
-        if known.fingerprint not in (None, request.fingerprint):
+        # Another tool may have noted no fingerprint; what it was about still has to fit.
+        is_other = known.type != request.type or request.about not in (None, known.entity_id)
+        if is_other or known.fingerprint not in (None, request.fingerprint):
             message = f"requestId {request.request_id!r} was used for another request"
             raise KeyReused(message, fix="make a new request id", requestId=request.request_id)
+        self._steps.rolled_forward.discard(request.request_id)
         return known.response
 
     def submission_of(self, experiment_id: str) -> Record | None:
@@ -183,6 +228,11 @@ class Turn:
         """Do what a new request asks, once, and return its answer."""
         self._steps.settle(self._lock, request, plan)
         return plan.response
+
+
+def _name(record: Record) -> tuple[str, ...]:
+    """Return what tells a line from all others: an entry's id, or an experiment and its moment."""
+    return tuple(str(record.get(key)) for key in ("id", "experimentId", "updatedAt"))
 
 
 def _names(lock: OpenFile, offset: int, end: int) -> list[str]:

@@ -206,3 +206,30 @@ def test_lines_of_others_are_read_and_broken_ones_passed_over(tmp_path: Path, la
     assert lab.experiments(limit=1).items[0].experiment_id == second.experiment_id
     with pytest.raises(NotFound):
         lab.experiment("exp_none")
+
+
+def test_a_decision_keeps_what_another_tool_wrote(tmp_path: Path, lab: Lab) -> None:
+    """Keys that we do not know, at any level, are in the line of the decision too."""
+    record = compare(lab, tmp_path).to_record()
+    del record["sessionId"]
+    record["config"] = {"model": "x"}
+    record["variants"][0]["seed"] = 7
+    record["questions"] = [{"id": "scale", "prompt": "How much?", "type": "scale"}]
+    record["experimentId"] = "exp_theirs"
+    Journal(lab.paths.experiments).append(record)
+    theirs = lab.experiment("exp_theirs")
+    lab.submit("exp_theirs", submission(theirs), "req")
+    line = Journal(lab.paths.experiments).read().items[-1]
+    assert line["status"] == "done"
+    assert {name: line[name] for name in record if name != "status"} == {
+        name: value for name, value in record.items() if name != "status"
+    }
+    assert "sessionId" not in line
+
+
+def test_labels_tell_sides_apart() -> None:
+    """Two sides of one label, or a variant called baseline, could not be counted."""
+    for labels in (["a", "a"], ["baseline", "b"]):
+        variants = [{"runId": f"run_{place}", "label": each} for place, each in enumerate(labels)]
+        with pytest.raises(ValidationError, match="label"):
+            NewExperiment.model_validate({"baselineRunId": "run_x", "variants": variants})

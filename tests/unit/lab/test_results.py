@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.labs import make_lab, make_run, submission
+from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
+from onceward.journal import Journal
 from onceward.lab.models import NewExperiment
 from onceward.lab.results import DECISIONS_MIN, Standing, wilson
 
@@ -52,6 +53,17 @@ def test_wins_ties_and_deltas_are_counted_by_name_and_label(tmp_path: Path) -> N
     (delta,) = calm.deltas
     assert (delta.metric, delta.mean, delta.n) == ("proxyScoreOverall", 25, 15)
     assert baseline.deltas == ()
+
+
+def test_a_variant_of_the_baselines_name_is_counted_by_itself(tmp_path: Path) -> None:
+    """Another tool may have labelled it so; the two sides are two standings."""
+    lab = make_lab(tmp_path)
+    experiment = make_experiment(lab, tmp_path)
+    record = experiment.to_record()
+    record["variants"][0]["label"] = "baseline"
+    Journal(lab.paths.experiments).append(record)
+    lab.submit(experiment.experiment_id, submission(experiment))
+    assert sorted((each.wins, each.losses) for each in lab.results().standings) == [(0, 1), (1, 0)]
 
 
 def test_a_few_decisions_are_not_enough(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from tests.unit.lab.labs import make_lab, make_run
 
-from onceward.errors import FileMissing, InvalidArgument, InvalidCursor, NotFound, RequestRefused
+from onceward.errors import (
+    Conflict,
+    FileMissing,
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    RequestRefused,
+    WrongPath,
+)
 from onceward.journal import Journal
 from onceward.lab.lab import Lab
 from onceward.lab.models import NewFeedback, Ratings
@@ -94,6 +102,8 @@ def test_what_cannot_be_imported_is_explained(tmp_path: Path, lab: Lab) -> None:
     assert "lab.json" in refused.value.fix
     with pytest.raises(FileMissing):
         lab.import_run(str(tmp_path / "none"))
+    with pytest.raises(WrongPath):
+        lab.import_run(str(tmp_path / ("x" * 300)))
     for path in ("", "a\0b", "\ud800"):
         with pytest.raises((InvalidArgument, RequestRefused)):
             lab.import_run(path)
@@ -141,6 +151,17 @@ def test_metrics_are_those_of_now_and_else_those_of_the_import(tmp_path: Path, l
     assert lab.run(run.run_id).metrics.proxy_score_overall == 50
     with pytest.raises(FileMissing):
         lab.directory(run)
+
+
+def test_an_overwritten_run_is_not_judged_by_its_successor(tmp_path: Path, lab: Lab) -> None:
+    """What is there now is another run: the old one keeps the metrics of its import."""
+    old = lab.import_run(str(make_run(tmp_path, topic="old", score={"overall": 0.1})))
+    make_run(tmp_path, topic="the new one", score={"overall": 0.9})
+    assert lab.run(old.run_id).metrics.proxy_score_overall == 10
+    with pytest.raises(Conflict, match="overwritten"):
+        lab.directory(old)
+    lab.add_feedback(NewFeedback(runId=old.run_id, notes="x"))
+    assert lab.poll().items[0]["autoMetricsSnapshot"] == {"proxyScoreOverall": 10}
 
 
 def test_a_run_outside_the_roots_of_this_server_is_listed_and_not_read(tmp_path: Path) -> None:

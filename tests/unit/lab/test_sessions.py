@@ -57,12 +57,21 @@ def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) 
     assert list(outside.iterdir()) == []
     (paths.sessions / "lab_file").mkdir()
     (paths.sessions / "lab_file" / "idempotency.jsonl").symlink_to(outside / "stolen.jsonl")
-    with pytest.raises(InvalidArgument, match="are a link"):
+    with pytest.raises(StorageError, match="is a link"):
         paths.requests("lab_file")
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"[]", b'{"token":5,"createdAt":"t"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b'{"token":5,"createdAt":"t"}',
+        b'{"token":"t","createdAt":"t","task":[1]}',
+    ],
+)
 def test_a_broken_session_is_told_and_not_replaced(tmp_path: Path, content: bytes) -> None:
     """A new token behind somebody's back would lock an open page out."""
     paths = paths_in(tmp_path)
@@ -80,6 +89,7 @@ def test_the_environment_names_the_files(tmp_path: Path) -> None:
         {"CM_LAB_ROOT": str(tmp_path / "r"), "CM_FEEDBACK_STORE_PATH": str(tmp_path / "f.jsonl")}
     )
     assert named == LabPaths(root=tmp_path / "r", feedback=tmp_path / "f.jsonl")
+    assert LabPaths.from_environment({"CM_LAB_ROOT": "~nobody-at-all/x"}).root.name == "x"
     default = LabPaths.from_environment({})
     assert default.root == Path("~/.cm/lab").expanduser()
     assert default.feedback == Path("~/.cm/feedback/feedback.jsonl").expanduser()

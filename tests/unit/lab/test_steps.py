@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.lab.labs import (
@@ -18,10 +20,13 @@ from tests.unit.lab.labs import (
 
 from onceward import crash
 from onceward.crash import Crashed
-from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown
-from onceward.journal import Journal, Record
+from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown, StorageError
+from onceward.journal import Journal, Page, Record
 from onceward.lab.lab import Lab
 from onceward.lab.models import NewFeedback
+from onceward.lab.paths import LabPaths
+from onceward.lab.sessions import open_session
+from onceward.seams import OpenFile
 from onceward.testing import CrashFiles
 
 POINTS = [name for name in crash.POINTS if name.startswith("lab.step.after_")]
@@ -199,6 +204,117 @@ def test_a_mapping_of_another_tool_is_recognised(tmp_path: Path) -> None:
     assert make_lab(tmp_path).add_feedback(notes(), "theirs").body == {"feedbackId": "fb_1"}
 
 
+@pytest.mark.parametrize("kind", ["feedback", "experiment_submit"])
+def test_h05_a_mapping_without_a_fingerprint_answers_only_what_it_is_about(
+    tmp_path: Path, lab: Lab, kind: str
+) -> None:
+    """Another kind of request, or another experiment, is never answered with its result."""
+    experiment = make_experiment(lab, tmp_path)
+    line = {"requestId": "theirs", "type": kind, "entityId": "exp_other", "createdAt": "now"}
+    Journal(lab.paths.requests("lab_other")).append(line)
+    fresh = make_lab(tmp_path)
+    with pytest.raises(KeyReused):
+        fresh.submit(experiment.experiment_id, submission(experiment), "theirs")
+    assert not fresh.experiment(experiment.experiment_id).is_done
+
+
+def test_half_a_line_that_comes_in_between_does_not_swallow_an_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another tool writes without our lock, in the middle of our append: ours is readable."""
+    lab = make_lab(tmp_path)
+    experiment = make_experiment(lab, tmp_path)
+    lab.add_feedback(notes(), "before")
+    glued = {lab.paths.feedback: 0, lab.paths.experiments: 0}
+    write = Journal._write
+
+    def between(journal: Journal, file: OpenFile, data: bytes) -> None:
+        if glued.get(journal.path) == 0:
+            glued[journal.path] = 1
+            with journal.path.open("ab") as other:
+                other.write(b'{"id":"theirs",')
+        write(journal, file, data)
+
+    monkeypatch.setattr(Journal, "_write", between)
+    lab.submit(experiment.experiment_id, submission(experiment), "req")
+    assert glued == dict.fromkeys(glued, 1)
+    assert by_request(lab) == Counter({"before": 1, "req": 2})
+    assert make_lab(tmp_path).experiment(experiment.experiment_id).is_done
+
+
+def test_a_catch_up_that_failed_half_way_is_done_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not read because of a passing error is not taken for read."""
+    old = make_lab(tmp_path, "lab_a")
+    old.add_feedback(notes(), "old")
+    for number in range(9):
+        make_lab(tmp_path, f"lab_z{number}").add_feedback(notes(), f"other-{number}")
+    lab, broken = make_lab(tmp_path, "lab_new"), [True]
+    read = Journal.read
+
+    def failing(journal: Journal, *arguments: Any, **options: Any) -> Page:
+        if broken and "lab_a" in str(journal.path):
+            broken.clear()
+            raise StorageError
+        return read(journal, *arguments, **options)
+
+    monkeypatch.setattr(Journal, "read", failing)
+    with pytest.raises(StorageError):
+        lab.add_feedback(notes(), "old")
+    assert lab.add_feedback(notes(), "old").replayed
+
+
+def test_an_intent_is_completed_in_the_file_that_it_was_for(tmp_path: Path) -> None:
+    """Another process on the same root keeps its feedback elsewhere, and finds the intent."""
+    lab = make_lab(tmp_path)
+    crash.arm("lab.step.after_intent:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            lab.add_feedback(notes(), "req")
+    finally:
+        crash.arm(None)
+    elsewhere = LabPaths(root=lab.paths.root, feedback=tmp_path / "elsewhere.jsonl")
+    Lab(paths=elsewhere, session=open_session(elsewhere)).recover()
+    assert not elsewhere.feedback.exists()
+    assert by_request(lab) == Counter({"req": 1})
+
+
+def test_what_was_rolled_forward_counts_as_submitted(tmp_path: Path) -> None:
+    """In the same session; and it is known whether its client has asked again."""
+    lab = make_lab(tmp_path, "lab_one")
+    crash.arm("lab.step.after_intent:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            lab.add_feedback(notes(), "req")
+    finally:
+        crash.arm(None)
+    again = make_lab(tmp_path, "lab_one")
+    again.recover()
+    assert (again.submitted, again.unanswered) == (1, 1)
+    again.add_feedback(notes(), "req")
+    assert (again.submitted, again.unanswered) == (1, 0)
+
+
+def test_what_only_looks_like_a_session_stops_nobody(tmp_path: Path) -> None:
+    """A stray file between the sessions is left alone."""
+    lab = make_lab(tmp_path)
+    (lab.paths.sessions / "notes").write_text("hello")
+    assert not make_lab(tmp_path).add_feedback(notes(), "req").replayed
+
+
+def test_a_dangling_link_for_the_feedback_is_named(tmp_path: Path) -> None:
+    """The disk behind it is not there: told at once, and mended by making the place."""
+    lab = make_lab(tmp_path)
+    lab.paths.feedback.parent.mkdir()
+    lab.paths.feedback.symlink_to(tmp_path / "disk" / "feedback.jsonl")
+    with pytest.raises(StorageError, match="does not exist"):
+        lab.add_feedback(notes(), "req")
+    (tmp_path / "disk").mkdir()
+    assert lab.add_feedback(notes(), "req").replayed
+    assert len(feedback_of(lab)) == 1
+
+
 def test_lines_that_are_no_requests_are_passed_over(tmp_path: Path) -> None:
     """Junk, half intents and strange types in the file stop nobody."""
     lab = make_lab(tmp_path, "lab_junk")
@@ -206,6 +322,12 @@ def test_lines_that_are_no_requests_are_passed_over(tmp_path: Path) -> None:
     journal.append({"requestId": 5}, {"requestId": "a", "type": "feedback"}, {})
     half = {"requestId": "h", "type": "feedback", "entityId": "fb", "state": "intent"}
     journal.append(half, {**half, "redo": 7}, {**half, "redo": {"entries": [1]}})
+    whole = {**half, "createdAt": "t", "fingerprint": "f", "response": {}}
+    journal.append({**whole, "redo": {"entries": [], "experiment": "text"}})
+    nested = '{"a":' * 600 + "1" + "}" * 600
+    text = json.dumps({**whole, "redo": {"entries": [{"id": "x", "deep": "HERE"}]}})
+    with journal.path.open("a") as file:
+        file.write(text.replace('"HERE"', nested) + "\n")
     assert not lab.add_feedback(notes(), "h").replayed
     assert len(feedback_of(lab)) == 1
 
