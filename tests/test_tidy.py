@@ -12,6 +12,7 @@ from onceward import crash
 from tests.system import (
     alert_matrix,
     crash_matrix,
+    lab_matrix,
     lease_matrix,
     outcome_matrix,
     retries_matrix,
@@ -32,11 +33,12 @@ FLOORS = [
     {"testing"},
     {"console"},
     {"workers", "lab", "orchestrator", "memory", "dispatch"},
+    {"failures"},
     {"agents", "gate"},
     {"handle"},
     {"cursors", "outcomes", "retries", "journal"},
     {"stores"},
-    {"keys"},
+    {"keys", "rooted", "secrets"},
     {"crash", "seams"},
     {"errors", "version"},
 ]
@@ -203,7 +205,7 @@ def test_every_crash_point_is_registered_and_used() -> None:
 def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
-        *(alert_matrix, crash_matrix, lease_matrix),
+        *(alert_matrix, crash_matrix, lab_matrix, lease_matrix),
         *(outcome_matrix, retries_matrix, worker_matrix),
     )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]

@@ -364,7 +364,7 @@ class RecordedFailure(OncewardError):
         super().__init__(f"{type}: {message}", type=type, data=data)
 
 
-# --- the Lab refused -----------------------------------------------------------------------------
+# --- something is in the way ----------------------------------------------------------------------
 
 
 class Conflict(OncewardError):
@@ -373,10 +373,69 @@ class Conflict(OncewardError):
     code = "CONFLICT"
 
 
+# --- a run of agents refused ---------------------------------------------------------------------
+
+
+class RunHeld(Conflict):
+    """Another process works on this run; wait for it, or stop it."""
+
+    default_fix = "wait for that process, or stop it, then resume"
+
+
+class Drifted(Conflict):
+    """The workspace is not as the run left it; look at the changes before going on."""
+
+    default_fix = "undo the changes, or go on from them with --accept-drift"
+
+
+class RunMissing(OncewardError):
+    """There is no run with this id in the workspace."""
+
+    code = "NOT_FOUND"
+    default_fix = "see `onceward runs list`"
+
+
+class LedgerDamaged(StorageError):
+    """The ledger of a run lacks records that were written; it cannot be resumed safely."""
+
+    retryable = False
+    default_fix = "restore it from a backup; `onceward runs verify` names the damage"
+
+
+# --- the Lab refused -----------------------------------------------------------------------------
+
+
 class AlreadySubmitted(Conflict):
     """The experiment was decided before; `result` holds what that was answered."""
 
     default_fix = "make a new experiment to judge again"
+
+
+# --- an agent, or what it sent, is not acceptable ------------------------------------------------
+
+
+class MessageRefused(InvalidArgument):
+    """A message to or from an agent has the wrong shape; nothing was done with it."""
+
+    def __init__(self, path: str, problem: str, *, fix: str = "") -> None:
+        """Name the place in the message, such as `event.payload.tests`, and what is wrong there."""
+        #: Where in the message it is wrong.
+        self.path = path
+        super().__init__(f"{path}: {problem}", fix=fix, path=path)
+
+
+class AgentFailed(OncewardError):
+    """An agent did not do its work; `code` and `retryable` are those of this failure."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(
+        self, message: str, *, code: str, retryable: bool, fix: str = "", **context: object
+    ) -> None:
+        """Keep what the agent, or its supervisor, said about this failure."""
+        super().__init__(message, fix=fix, **context)
+        # Of one failure, not of the class: agents bring codes of their own.
+        vars(self).update(code=code, retryable=retryable)
 
 
 # --- a request was refused at the gate ----------------------------------------------------------

@@ -91,6 +91,22 @@ def test_it_exits_after_so_many_submissions(bench: Bench) -> None:
     assert [entry["notes"] for entry in bench.entries] == ["one", "two"]
 
 
+@pytest.mark.parametrize("is_asked_again", [True, False])
+def test_what_a_killed_server_had_announced_counts(bench: Bench, is_asked_again: bool) -> None:
+    """The next one completes it, lets the page ask for its answer, and exits; not for ever."""
+    words = ["--exit-after-submit", "1", "--session", "lab_mine"]
+    dying = {**bench.environment, "ONCEWARD_CRASH": "lab.step.after_intent:1:kill"}
+    with bench.start("lab", "--port", "0", "--no-open", "--json", *words, env=dying) as server:
+        with pytest.raises(httpx.TransportError):
+            server.post("/api/feedback", {"notes": "one"}, "r1")
+        assert server.end()[0] == -signal.SIGKILL
+    with bench.lab(*words) as server:
+        if is_asked_again:
+            assert server.post("/api/feedback", {"notes": "one"}, "r1").status_code == 200
+        assert server.end() == (0, [], "stopped\n")
+    assert [entry["notes"] for entry in bench.entries] == ["one"]
+
+
 def test_waiting_agents_get_the_last_entry_before_the_server_goes(bench: Bench) -> None:
     """A long poll that is open when the server ends by itself is answered with what came."""
     with bench.lab("--exit-after-submit", "1") as server, ThreadPoolExecutor(1) as pool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,44 @@ def test_a_decision_through_another_server_counts(bench: Bench) -> None:
     ):
         assert other.submit().status_code == 200
         code, (line,), _ = waiting.end()
+    assert code == 0
+    assert json.loads(line)["feedback"] == bench.entries
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_although_somebody_holds_the_lock(bench: Bench, how: signal.Signals) -> None:
+    """Another process stands still inside its step: who waits for the answer may still leave."""
+    with (
+        bench.lab("compare", "runs/a", "runs/b") as server,
+        (bench.root / "lock").open("a") as held,
+    ):
+        fcntl.flock(held, fcntl.LOCK_EX)
+        blocked = f"FLOCK  ADVISORY  WRITE {server.process.pid} "
+        while not any("->" in each and blocked in each for each in locks()):
+            assert server.process.poll() is None
+        code, lines, err = server.stop(how)
+    assert (code, lines) == (130, [])
+    assert "before this was stopped" in err
+
+
+def locks() -> list[str]:
+    """Every lock of this machine, and who waits for it."""
+    return Path("/proc/locks").read_text().splitlines()
+
+
+def test_a_look_that_fails_is_not_the_end(bench: Bench) -> None:
+    """The disk refuses for a moment: the command looks again, and gives the result."""
+    with bench.lab("compare", "runs/a", "runs/b") as server:
+        lock = bench.root / "lock"
+        lock.rename(bench.root / "moved")
+        lock.mkdir()
+        assert server.post("/api/feedback", {"notes": "x"}).status_code >= 400
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(1.5)  # Looks fail meanwhile, one a second.
+        lock.rmdir()
+        (bench.root / "moved").rename(lock)
+        assert server.submit().status_code == 200
+        code, (line,), _ = server.end()
     assert code == 0
     assert json.loads(line)["feedback"] == bench.entries
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -11,11 +13,16 @@ import pytest
 from fastapi import APIRouter, FastAPI, HTTPException
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
+from tests.unit.lab.labs import make_experiment, make_lab, submission
 
 from onceward import errors
 from onceward.console import build_app
-from onceward.console.failures import wire_errors
+from onceward.failures import wire_errors
 from onceward.gate import CSP, RESPONSE_HEADERS, Gate, GateSettings
+from onceward.lab.content import CONTENT_POLICY
+from onceward.lab.lab import Lab
+from onceward.lab.paths import LabPaths
+from onceward.lab.sessions import Session
 from onceward.version import __version__
 
 if TYPE_CHECKING:
@@ -59,27 +66,95 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
     return error
 
 
+#: What stands in braces in an address, and so has to be filled in.
+BLANKS = ("{run_id:run}", "{run_id}", "{experiment_id}", "{name:path}", "{name}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The console with a Lab in it, and what to ask it for."""
+
+    app: FastAPI
+    blanks: dict[str, str]
+    bodies: dict[str, str]
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str] | None = None, **settings: Any
+    ) -> httpx.Response:
+        """Ask for an address as `addresses` names it, with the body it needs."""
+        body = self.bodies.get(path) if method == "POST" else None
+        sent = {**(headers or {}), **({"content-type": "application/json"} if body else {})}
+        content = body.encode() if body else None
+        return ask(self.app, method, self.filled(path), sent, content, **settings)
+
+    def filled(self, path: str) -> str:
+        for blank, value in self.blanks.items():
+            path = path.replace(blank, value)
+        return path.replace("{name}", "api.js" if path.startswith("/lab/") else "console.css")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Return a console whose Lab has a run with a video, and an experiment."""
+    directory = tmp_path_factory.mktemp("site")
+    lab = make_lab(directory)
+    experiment = make_experiment(lab, directory)
+    place = directory / "runs" / "side0"
+    (place / "video.mp4").write_bytes(b"not really")
+    run_id = lab.import_run(str(place)).run_id
+    compared = {"baselineRunId": run_id, "variants": [{"runId": experiment.variants[0].run_id}]}
+    decision = submission(experiment, requestId="one").model_dump_json(exclude_none=True)
+    return Site(
+        app=build_app(lab=lab),
+        blanks={
+            "{run_id:run}": run_id,
+            "{run_id}": run_id,
+            "{experiment_id}": experiment.experiment_id,
+            "{name:path}": "script.json",
+        },
+        bodies={
+            "/api/runs/import": json.dumps({"path": str(place)}),
+            "/api/experiments": json.dumps(compared),
+            "/api/experiments/{experiment_id}/submit": decision,
+            "/api/feedback": json.dumps({"notes": "good"}),
+            "/api/export": "{}",
+        },
+    )
+
+
+def whole_app() -> FastAPI:
+    """Return the console with all its parts, to look at; nothing lies behind it."""
+    nowhere = LabPaths(root=Path("/nowhere"), feedback=Path("/nowhere/feedback.jsonl"))
+    session = Session(session_id="lab_1", token=TOKEN, created_at="")
+    return build_app(lab=Lab(paths=nowhere, session=session))
+
+
 def addresses(app: FastAPI) -> dict[str, set[str]]:
-    """Return every address of the application, parameters filled in, with its methods."""
+    """Return every address of the application, with its methods."""
     found: dict[str, set[str]] = {}
     for route in iter_route_contexts(app.routes):
         assert route.path is not None, f"{route}: a mounted application needs a walk of its own"
         assert route.methods is not None, f"{route}: a websocket needs a walk of its own"
-        path = route.path.replace("{name}", "console.css")
-        assert "{" not in path, f"{route.path}: say here what to fill in"
-        found.setdefault(path, set()).update(route.methods)
+        rest = route.path
+        for blank in BLANKS:
+            rest = rest.replace(blank, "")
+        assert "{" not in rest, f"{route.path}: say in `site` what to fill in"
+        found.setdefault(route.path, set()).update(route.methods)
     return found
+
+
+#: Addresses that another address also matches; it has nothing there.
+ALIKE = {
+    "/api/runs/nope": "/api/runs/{run_id:run}",
+    "/assets/nope": "/assets/{name}",
+    "/lab/assets/lab.html": "/lab/assets/{name}",
+}
+MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
 
 def walk() -> Iterator[tuple[str, str]]:
     """Yield every method on every address, and on some that do not exist."""
-    for path in [
-        *addresses(build_app()),
-        "/nope",
-        "/api/nope",
-        "/assets/nope",
-        "/assets/..%2fapp.py",
-    ]:
+    for path in dict.fromkeys([*addresses(whole_app()), *MISSING]):
         for method in METHODS:
             yield method, path
 
@@ -88,16 +163,19 @@ WALK = pytest.mark.parametrize(("method", "path"), list(walk()))
 
 
 @WALK
-def test_every_answer_carries_the_headers(method: str, path: str) -> None:
-    """Page, asset, API, 404 and 405 alike, to every method."""
-    app = build_app()
-    response = ask(app, method, path, {"x-cm-lab-token": TOKEN})
-    known = addresses(app).get("/assets/console.css" if path == "/assets/nope" else path, set())
-    missing = not known or (path == "/assets/nope" and method in known)
+def test_every_answer_carries_the_headers(method: str, path: str, site: Site) -> None:
+    """Page, asset, API, content, 404 and 405 alike, to every method."""
+    response = site.ask(method, path, {"x-cm-lab-token": TOKEN})
+    methods = addresses(site.app)
+    own, alike = methods.get(path, set()), methods.get(ALIKE.get(path, ""), set())
+    known = own | alike
+    missing = not known or method in alike - own
     assert response.status_code == (404 if missing else 200 if method in known else 405)
     for name, value in RESPONSE_HEADERS.items():
         assert response.headers.get_list(name.decode()) == [value.decode()]
-    assert response.headers.get_list("content-security-policy") == [CSP.decode()]
+    is_content = path.endswith(("/video", "/{name:path}")) and response.status_code == 200
+    policy = CONTENT_POLICY if is_content else CSP.decode()
+    assert response.headers.get_list("content-security-policy") == [policy]
     assert not [name for name in response.headers if name.startswith("access-control-")]
     if path.startswith("/api/") or response.status_code >= 400:
         assert response.headers["cache-control"] == "no-store"
@@ -123,42 +201,42 @@ def test_every_answer_carries_the_headers(method: str, path: str) -> None:
     ],
 )
 def test_every_route_refuses_strangers(
-    method: str, path: str, headers: dict[str, str], status: int
+    method: str, path: str, headers: dict[str, str], status: int, site: Site
 ) -> None:
     """A foreign name and a foreign page get nothing from any address, token or not."""
-    response = ask(build_app(), method, path, {"x-cm-lab-token": TOKEN, **headers})
+    response = site.ask(method, path, {"x-cm-lab-token": TOKEN, **headers})
     assert response.status_code == status
     assert response.headers["content-security-policy"] == CSP.decode()
 
 
 @WALK
-def test_every_route_needs_the_token_where_it_should(method: str, path: str) -> None:
+def test_every_route_needs_the_token_where_it_should(method: str, path: str, site: Site) -> None:
     """Changes always, and everything where other machines can ask."""
-    here = ask(build_app(), method, path)
-    assert (here.status_code == 401) == (method not in SAFE)
-    assert ask(build_app(), method, path, external=True).status_code == 401
+    assert (site.ask(method, path).status_code == 401) == (method not in SAFE)
+    assert site.ask(method, path, external=True).status_code == 401
 
 
 @WALK
-def test_every_route_checks_type_and_size_of_a_body(method: str, path: str) -> None:
+def test_every_route_checks_type_and_size_of_a_body(method: str, path: str, site: Site) -> None:
     """No address reads a form, and none reads without an end."""
     form = {"x-cm-lab-token": TOKEN, "content-type": "text/plain"}
+    address = site.filled(path)
     if method not in SAFE:
-        assert ask(build_app(), method, path, form, b"{}").status_code == 415
+        assert ask(site.app, method, address, form, b"{}").status_code == 415
     large = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
-    response = ask(build_app(), method, path, large, b"12", body_bytes_max=1)
+    response = ask(site.app, method, address, large, b"12", body_bytes_max=1)
     assert response.status_code == 413
 
 
 def test_every_get_answers_head_too() -> None:
     """An address that can be read can be asked about."""
-    for path, methods in addresses(build_app()).items():
+    for path, methods in addresses(whole_app()).items():
         assert ("GET" in methods) == ("HEAD" in methods), path
 
 
 def test_no_page_needs_the_internet() -> None:
     """The framework's own documentation pages load scripts from elsewhere, so they are off."""
-    assert not {"/docs", "/redoc", "/openapi.json"} & set(addresses(build_app()))
+    assert not {"/docs", "/redoc", "/openapi.json"} & set(addresses(whole_app()))
 
 
 def test_health_names_the_version() -> None:
@@ -177,7 +255,7 @@ def test_the_openapi_document_describes_health_and_its_errors() -> None:
 
 
 def test_the_page_says_what_this_is_and_what_is_missing() -> None:
-    """A visitor reads the promise, the commands, and that five systems are not here yet."""
+    """A visitor reads the promise, the commands, and which systems are not here yet."""
     response = ask(build_app(), "GET", "/")
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     page = response.text
@@ -186,13 +264,14 @@ def test_the_page_says_what_this_is_and_what_is_missing() -> None:
     for command in ("onceward keys ik", "onceward journal append", "onceward doctor"):
         assert command in page
     missing = page.partition("Not yet in this version")[2]
-    for system in ("Experiment Lab", "Orchestrator", "Memory", "Workers", "Dispatch"):
+    for system in ("Orchestrator", "Memory", "Dispatch"):
         assert system in missing
+    assert "Lab" not in missing
 
 
-def test_the_page_obeys_its_own_policy() -> None:
+def test_the_page_obeys_its_own_policy(site: Site) -> None:
     """Nothing on the page is inline or from elsewhere, and everything it refers to exists."""
-    app = build_app()
+    app = site.app
     page = ask(app, "GET", "/").text
     assert "<script" not in page
     assert "<style" not in page

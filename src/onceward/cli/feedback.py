@@ -199,13 +199,16 @@ def wait(
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             message = f"--{option} {text!r} must read NAME=VALUE"
             example = "overall=80" if option == "rating" else "q1=yes"
             raise InvalidArgument(message, fix=f"write --{option} {example}", field=option)
+        if any(name == each for each, _ in pairs):
+            message = f"--{option}: {name!r} is given twice"
+            raise InvalidArgument(message, fix="give each name once", field=option)
         pairs.append((name, value))
     return pairs
 

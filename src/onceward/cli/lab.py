@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from onceward.cli.looking import Looking, Submissions
 from onceward.cli.output import print_error, print_json
 from onceward.cli.serving import (
     AllowExternal,
@@ -30,20 +31,19 @@ from onceward.cli.serving import (
     serve,
     until_stopped,
 )
-from onceward.errors import FileMissing, InvalidArgument, Retryable
+from onceward.errors import FileMissing, InvalidArgument, Retryable, StorageError
 from onceward.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.applications import Starlette
 
     from onceward.cli.lab_tasks import Task
+    from onceward.journal import Record
     from onceward.lab.lab import Lab
 
 _SERVING: Final = f"Onceward {__version__}: the Lab is at {{url}} - Ctrl-C stops it"
-#: How often to look for what other processes did; what this one did is known at once.
-LOOK_SECONDS: Final = 1.0
 
 # --- the options of the Lab ---------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ def serve_lab(
         lab = open_lab(roots, session, exit_after_submit=exit_after_submit)
         server = _Server(lab, place, open_page=open_page, json_output=json_output)
         wanted = exit_after_submit
-        is_over = None if wanted is None else lambda: lab.submitted >= wanted
-        server.run(_SERVING, "/lab", is_over=is_over)
+        looking = None if wanted is None else Looking(Submissions(lab, wanted))
+        server.run(_SERVING, "/lab", looking=looking)
 
 
 @app.command()
@@ -168,8 +168,9 @@ def compare(
 ) -> None:
     """Ask somebody which run is better, wait for the decision, and print it.
 
-    With --session, a comparison of the same runs that was not finished goes on; one that was
-    submitted meanwhile is printed at once. Exit 0 comes with a result and never without.
+    With --session, a comparison of the same runs that was not finished goes on, unless other words
+    are asked now; one that was submitted meanwhile is printed at once. Exit 0 comes with a result
+    and never without.
 
     Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
     """
@@ -191,15 +192,21 @@ def compare(
 def allowed_roots(given: Sequence[Path] | None, *runs: Path) -> list[Path]:
     """Return the directories that may be read: those given, else this one, and those of runs."""
     for each in given or ():
-        if not each.expanduser().is_dir():
+        if not _is_directory(each):
             message = f"--allow-root {each} is not a directory"
             raise InvalidArgument(message, fix="name a directory that exists", field="allow_root")
     for each in runs:
-        if not each.exists():
+        if not os.path.exists(each):  # noqa: PTH110 - pathlib's raises for some names
             message = f"{each} does not exist"
             raise FileMissing(message, fix="name the directory of a run, or a file in it")
     roots = [each.expanduser() for each in given or [Path.cwd()]]
-    return roots + [each if each.is_dir() else each.parent for each in runs]
+    return roots + [each if _is_directory(each) else each.parent for each in runs]
+
+
+def _is_directory(path: Path) -> bool:
+    """Say whether a directory is there, also of names that no file can have."""
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - pathlib's raises for unknown users
+    return os.path.isdir(expanded)  # noqa: PTH112 - pathlib's raises for some names
 
 
 def open_lab(
@@ -232,10 +239,10 @@ class _Server:
         page: str,
         *,
         is_task: bool = False,
-        is_over: Callable[[], bool] | None = None,
+        looking: Looking[Any] | None = None,
         seconds: float | None = None,
     ) -> bool:
-        """Serve; with `is_over`, until that is so or the seconds have passed.
+        """Serve; with something to look for, until it is found or the seconds have passed.
 
         Returns whether it was stopped from outside.
         """
@@ -250,7 +257,9 @@ class _Server:
             open_page=self._open_page,
             json_output=self.json_output,
         )
-        until = None if is_over is None else partial(_until, self.lab, is_over, seconds)
+        until = None
+        if looking is not None:
+            until = partial(looking.until_found, self.lab.on_change, seconds)
         with listen(self._place) as listener:
             return serve(
                 self._place, listener, token, self._build, announce=announcement, until=until
@@ -262,37 +271,19 @@ class _Server:
         return build_app(lab=self.lab, external=self._place.external)
 
 
-async def _until(lab: Lab, is_over: Callable[[], bool], seconds: float | None) -> None:
-    """Return when it is over, or after so many seconds; looks after every change."""
-    import asyncio
-
-    loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-    def ring() -> None:
-        with suppress(RuntimeError):  # The loop is closed, so nobody waits there any more.
-            loop.call_soon_threadsafe(changed.set)
-
-    lab.on_change(ring)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while not await asyncio.to_thread(is_over):
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), LOOK_SECONDS)
-                changed.clear()
-
-
 def _finish(server: _Server, task: Task, timeout: float | None) -> None:
     """Serve the page of a task until it is done, then print what came of it."""
     is_stopped, session_id = False, server.lab.session.session_id
+    looking = Looking(task.result)
     result = task.result()
     if result is not None:
         if server.json_output:  # No server was needed; the result is the second line all the same.
             print_json({"url": None, "sessionId": session_id, "pageUrl": None})
     else:
-        is_stopped = _serve_task(server, task, timeout)
-        result = task.result()
+        is_stopped = _serve_task(server, task, looking, timeout)
+        result = looking.found
     if result is None:
-        error = _unanswered(session_id, None if is_stopped else timeout)
+        error = _unanswered(session_id, None if is_stopped else timeout, looking.error)
         if not is_stopped:
             raise error
         print_error(error)
@@ -304,26 +295,32 @@ def _finish(server: _Server, task: Task, timeout: float | None) -> None:
     task.forget()
 
 
-def _serve_task(server: _Server, task: Task, timeout: float | None) -> bool:
+def _serve_task(
+    server: _Server, task: Task, looking: Looking[Record], timeout: float | None
+) -> bool:
     """Serve until the task is done; return whether somebody stopped it before."""
     try:
         with on_stop(interrupt):
-            return server.run(
+            is_stopped = server.run(
                 f"{task.what} at {{url}} - waiting for the answer, Ctrl-C stops",
                 task.page,
                 is_task=True,
-                is_over=lambda: task.result() is not None,
+                looking=looking,
                 seconds=timeout,
             )
+            looking.look_last()
+            return is_stopped
     except KeyboardInterrupt:
         return True
 
 
-def _unanswered(session_id: str, timeout: float | None) -> Retryable:
+def _unanswered(session_id: str, timeout: float | None, error: StorageError | None) -> Retryable:
     """Return the error for a task that nobody has done yet, with the words that go on with it."""
     words = ["onceward", *sys.argv[1:]]
     if "--session" not in words:
         words += ["--session", session_id]
     when = "before this was stopped" if timeout is None else f"within {timeout:g} seconds"
     message = f"nobody has submitted anything {when}"
+    if error is not None:
+        message = f"whether somebody has submitted something {when} is not known: {error.message}"
     return Retryable(message, fix=f"go on with `{shlex.join(words)}`", sessionId=session_id)

@@ -6,15 +6,17 @@ with it. Knows neither sockets nor pages.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from onceward.cli.output import warn
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
 from onceward.lab.models import BASELINE, NewExperiment, made
 from onceward.lab.records import is_feedback
-from onceward.lab.sessions import save_task
+from onceward.lab.sessions import open_session, save_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from onceward.lab.records import Experiment, Run
 
 _TEXT: Final = "text:"
+#: A session keeps so many at the most; its file may not grow without end.
+_MARKS_MAX: Final = 50_000
 
 
 class Task(Protocol):
@@ -79,20 +83,22 @@ def _question(place: int, text: str) -> dict[str, str]:
 def compare_task(lab: Lab, paths: Sequence[Path], asked: Asked) -> Task:
     """Return the unfinished comparison of these runs in the session, or a new one."""
     runs = [lab.import_run(str(path.absolute())) for path in paths]
-    experiment = _unfinished(lab, [run.run_id for run in runs])
+    labels = _labels(paths)
+    variants = [
+        {"label": label, "runId": run.run_id}
+        for label, run in zip(labels[1:], runs[1:], strict=True)
+    ]
+    body = {**asked.to_body(), "baselineRunId": runs[0].run_id, "variants": variants}
+    new = made(lambda: NewExperiment.model_validate(body))
+    experiment = _unfinished(lab, new)
     if experiment is None:
-        labels = _labels(paths)
-        variants = [
-            {"label": label, "runId": run.run_id}
-            for label, run in zip(labels[1:], runs[1:], strict=True)
-        ]
-        body = {**asked.to_body(), "baselineRunId": runs[0].run_id, "variants": variants}
-        experiment = lab.create_experiment(made(lambda: NewExperiment.model_validate(body)))
+        experiment = lab.create_experiment(new)
         _remember(lab, {"type": "compare", "experimentId": experiment.experiment_id})
     return _Compare(lab, experiment.experiment_id)
 
 
-def _unfinished(lab: Lab, run_ids: Sequence[str]) -> Experiment | None:
+def _unfinished(lab: Lab, new: NewExperiment) -> Experiment | None:
+    """Return the session's comparison, if it is of the same runs and asks what is asked now."""
     task = lab.session.task or {}
     if task.get("type") != "compare":
         return None
@@ -101,15 +107,31 @@ def _unfinished(lab: Lab, run_ids: Sequence[str]) -> Experiment | None:
     except NotFound:
         return None
     compared = [found.baseline_run_id, *(each.run_id for each in found.variants)]
-    return found if compared == list(run_ids) else None
+    if compared != [new.baselineRunId, *(each.runId for each in new.variants)]:
+        return None
+    wanted = (
+        new.name,
+        new.hypothesis,
+        new.topic,
+        [each.model_dump() for each in new.questions or ()],
+    )
+    before = (found.name, found.hypothesis, found.topic, list(found.questions))
+    # What is not said now is taken as it was; whoever goes on need not repeat it.
+    if all(not now or now == then for now, then in zip(wanted, before, strict=True)):
+        return found
+    warn(f"{found.experiment_id} asks something else of these runs; this is a new comparison")
+    return None
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return the last names of paths, or where two are the same, the whole paths."""
+    """Return the last names of paths; the whole paths where names do not tell sides apart."""
     names = [path.absolute().name for path in paths]
-    if len({*names}) == len(names) and all(names):
+    if len({*names, BASELINE}) == len(names) + 1 and all(names):
         return names
-    return [str(path) for path in paths]
+    whole = [str(path.absolute()) for path in paths]
+    if len({*whole}) == len(whole):
+        return whole
+    return [f"{name} ({place})" for place, name in enumerate(whole)]
 
 
 class _Compare:
@@ -132,7 +154,7 @@ class _Compare:
         return self._result
 
     def _decided(self, experiment: Experiment, submission: Record) -> Record:
-        feedback = _entries(self._lab, {"experimentId": experiment.experiment_id})
+        feedback, _, _ = _read(self._lab, {"experimentId": experiment.experiment_id})
         ids = submission.get("feedbackIds") or [each["id"] for each in feedback]
         winner = experiment.winner
         return {
@@ -174,7 +196,7 @@ class _Compare:
 
     def forget(self) -> None:
         """Clear the session's task."""
-        _remember(self._lab, None)
+        _forget(self._lab, {"type": "compare", "experimentId": self._experiment_id})
 
 
 # --- reviewing ----------------------------------------------------------------------------------
@@ -185,10 +207,21 @@ def review_task(lab: Lab, path: Path) -> Task:
     run = lab.import_run(str(path.absolute()))
     task = lab.session.task or {}
     if (task.get("type"), task.get("runId")) != ("review", run.run_id):
-        since, tag = _journal(lab).end()
-        task = {"type": "review", "runId": run.run_id, "since": since, "tag": tag}
+        before, since, tag = _read(lab, _about(lab, run))
+        marks = " ".join(_mark(each) for each in before[-_MARKS_MAX:])
+        task = {"type": "review", "runId": run.run_id, "since": since, "before": marks}
+        task |= {} if tag is None else {"tag": tag}
         _remember(lab, task)
-    return _Review(lab, run, since=task.get("since", "0"), tag=task.get("tag"))
+    return _Review(lab, run, task)
+
+
+def _about(lab: Lab, run: Run) -> dict[str, str]:
+    return {"runId": run.run_id, "sessionId": lab.session.session_id}
+
+
+def _mark(entry: Record) -> str:
+    """Return what an entry is known by, short enough for a session to keep many of them."""
+    return hashlib.sha256(entry["id"].encode()).hexdigest()[:12]
 
 
 class _Review:
@@ -196,17 +229,19 @@ class _Review:
 
     what = "review"
 
-    def __init__(self, lab: Lab, run: Run, *, since: str, tag: str | None) -> None:
-        self._lab, self._run = lab, run
-        self._since, self._tag = since, tag
+    def __init__(self, lab: Lab, run: Run, task: Mapping[str, str]) -> None:
+        self._lab, self._run, self._task = lab, run, task
+        #: What was said before: in a file that was replaced, it stands behind the place again.
+        self._before = frozenset(task.get("before", "").split())
         self.page = f"/lab/review/{run.run_id}"
         self._result: Record | None = None
 
     def result(self) -> Record | None:
         """Return what was said of the run since it was asked for."""
         if self._result is None:
-            match = {"runId": self._run.run_id, "sessionId": self._lab.session.session_id}
-            feedback = _entries(self._lab, match, self._since, self._tag)
+            since, tag = self._task.get("since", "0"), self._task.get("tag")
+            said, _, _ = _read(self._lab, _about(self._lab, self._run), since, tag)
+            feedback = [each for each in said if _mark(each) not in self._before]
             if feedback:
                 self._result = {
                     "type": "review",
@@ -225,7 +260,7 @@ class _Review:
 
     def forget(self) -> None:
         """Clear the session's task."""
-        _remember(self._lab, None)
+        _forget(self._lab, self._task)
 
 
 # --- what both need -----------------------------------------------------------------------------
@@ -235,30 +270,40 @@ def _remember(lab: Lab, task: Mapping[str, str] | None) -> None:
     lab.session = save_task(lab.paths, lab.session, task)
 
 
-def _journal(lab: Lab) -> Journal:
-    return Journal(lab.paths.feedback, valid=is_feedback)
+def _forget(lab: Lab, task: Mapping[str, str]) -> None:
+    """Clear this task; another command of the session may have begun its own meanwhile."""
+    current = open_session(lab.paths, lab.session.session_id)
+    if current.task == task:
+        lab.session = save_task(lab.paths, current, None)
 
 
-def _entries(
+def _read(
     lab: Lab, match: Mapping[str, str], since: str = "0", tag: str | None = None
-) -> list[Record]:
-    """Return the entries that match, behind a place or in a file that was replaced since."""
+) -> tuple[list[Record], str, str | None]:
+    """Return the entries that match, and the place behind them.
+
+    Those behind a place, or all of them if the file was replaced since.
+    """
     found: list[Record] = []
-    journal = _journal(lab)
+    journal = Journal(lab.paths.feedback, valid=is_feedback)
     while True:
         try:
             page = journal.read(since, match=match, tag=tag)
         except InvalidCursor:
-            since, tag = "0", None
+            found, since, tag = [], "0", None
             continue
         found += page.items
         if page.next_cursor == since:
-            return found
+            return found, since, page.tag
         since, tag = page.next_cursor, page.tag
 
 
 def _said(entry: Record) -> str:
     """Return a judgement in one line."""
-    rated = ", ".join(f"{name} {value}" for name, value in (entry.get("ratings") or {}).items())
-    tags = " ".join(f"#{tag}" for tag in entry.get("tags") or ())
-    return " | ".join(filter(None, [rated, entry.get("notes"), tags])) or "nothing in particular"
+    ratings, notes, tags = (entry.get(name) for name in ("ratings", "notes", "tags"))
+    # Other tools write into the file, too.
+    given = ratings.items() if isinstance(ratings, dict) else ()
+    rated = ", ".join(f"{name} {value}" for name, value in given)
+    tagged = " ".join(f"#{tag}" for tag in tags) if isinstance(tags, list) else ""
+    parts = [rated, notes if isinstance(notes, str) else "", tagged]
+    return " | ".join(filter(None, parts)) or "nothing in particular"

@@ -41,9 +41,9 @@ def single(command: Callable[..., None]) -> typer.Typer:
 
 def print_json(value: object) -> None:
     """Print one line of JSON."""
-    import orjson
+    from onceward.keys.encoding import encoded
 
-    print(orjson.dumps(value).decode(), flush=True)
+    print(encoded(value).decode(), flush=True)
 
 
 def print_error(error: OncewardError) -> None:

@@ -1,4 +1,4 @@
-"""App: builds the console's web application: first page, assets, health, metrics and OpenAPI.
+"""App: builds the console's web application: first page, assets, health, metrics, Lab, OpenAPI.
 
 Knows nothing of sockets, ports and tokens; the gate in front of it does.
 """
@@ -12,9 +12,12 @@ from typing import Final
 
 from fastapi import FastAPI, Response
 
-from onceward.console.failures import wire_errors
-from onceward.console.models import GATE_ANSWERS, Health
+from onceward.console.models import Health
 from onceward.errors import NotFound
+from onceward.failures import GATE_ANSWERS, wire_errors
+from onceward.lab.http import lab_router
+from onceward.lab.lab import Lab
+from onceward.lab.waiting import Bell
 from onceward.version import __version__
 from onceward.workers.metrics import CONTENT_TYPE, Metrics
 
@@ -24,8 +27,25 @@ _ASSETS: Final = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
 _REVALIDATE: Final = {"cache-control": "no-cache"}
 
 
-def build_app(*, version: str = __version__, metrics: Callable[[], bytes] | None = None) -> FastAPI:
-    """Return the console, with what `metrics` makes for Prometheus; serve it behind the gate."""
+def build_app(
+    *,
+    version: str = __version__,
+    metrics: Callable[[], bytes] | None = None,
+    lab: Lab | None = None,
+    external: bool = False,
+) -> FastAPI:
+    """Return the console; serve it behind the gate.
+
+    Whoever serves it calls `app.state.stop_waiting()`, from any thread, when the server is about to
+    stop: it answers the requests that wait for news.
+
+    Args:
+        version: What it says it is.
+        metrics: Makes what Prometheus reads.
+        lab: The Experiment Lab, if it is to be served too.
+        external: Whether other machines can ask; then nobody is handed the token.
+
+    """
     app = FastAPI(
         title="Onceward",
         version=version,
@@ -38,7 +58,17 @@ def build_app(*, version: str = __version__, metrics: Callable[[], bytes] | None
     _add_health(app, version)
     _add_metrics(app, metrics or Metrics(None).page)
     _add_pages(app, version)
+    app.state.stop_waiting = _add_lab(app, lab, version, external=external)
     return app
+
+
+def _add_lab(app: FastAPI, lab: Lab | None, version: str, *, external: bool) -> Callable[[], None]:
+    """Add the Lab, if there is one; return what ends the waiting for its feedback."""
+    if lab is None:
+        return lambda: None
+    bell = Bell(lab.paths.feedback)
+    app.include_router(lab_router(lab, version=version, external=external, bell=bell))
+    return bell.close
 
 
 def _add_health(app: FastAPI, version: str) -> None:

@@ -184,7 +184,8 @@ class RunDirectory:
             {"name": each.name, "problem": each.problem}
             for each in (*self.manifest.problems, *found)
         ]
-        return {**parsed, "reports": reports, "files": files, "problems": problems}
+        told = {"prompt": self.manifest.prompt, "files": files, "problems": problems}
+        return {**parsed, "reports": reports, **told}
 
     def open_artifact(self, name: str) -> tuple[RootedFile, Kind]:
         """Open a file that may be served: a known name, or one that the manifest declares."""

@@ -23,7 +23,7 @@ import orjson
 from onceward.crash import crash_point
 from onceward.errors import FileMissing, InvalidArgument, InvalidCursor, KeyInFlight
 from onceward.journal import Journal, Page, Record, atomic
-from onceward.journal.cursor import START
+from onceward.journal.cursor import START, parse_cursor
 from onceward.journal.scan import check_wait
 from onceward.lab.client_http import ServerFeed, is_url
 from onceward.lab.paths import LabPaths
@@ -195,8 +195,9 @@ class FeedbackClient:
             page = self._read(0.0 if place.done else wait)
             self._check_same(page, place)
             self._page, self._handed = page, place.done
-            if not page.items and page.next_cursor != place.since:
-                self._move_behind(page)  # Entries of others, and room for more behind them.
+            if len(page.items) == place.done and page.next_cursor != place.since:
+                # Entries of others, or all that is left was done before; there may be more behind.
+                self._move_behind(page)
         if not self._page.items:
             empty, self._page = self._page, None
             return empty
@@ -244,7 +245,7 @@ class FeedbackClient:
         try:
             record = orjson.loads(text)
             place = _place(record)
-        except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError) as exc:
+        except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError, InvalidCursor) as exc:
             message = f"{self._path} does not hold the place of a client"
             fix = "name another file, or remove this one to start again from the first entry"
             raise InvalidCursor(message, fix=fix, path=str(self._path)) from exc
@@ -266,7 +267,7 @@ class FeedbackClient:
 def _place(record: Any) -> Place:  # noqa: ANN401 - whatever the file held
     assert record["schemaVersion"] == SCHEMA_VERSION, record
     since, tag, done, last_id = (record[name] for name in ("since", "tag", "done", "lastId"))
-    assert isinstance(since, str), record
+    parse_cursor(since)
     assert tag is None or isinstance(tag, str), record
     assert type(done) is int, record
     assert done >= 0, record

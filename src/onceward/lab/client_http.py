@@ -73,8 +73,7 @@ class ServerFeed:
         randomness: Randomness | None = None,
     ) -> None:
         """Ask the server at this address; no answer and 5xx are tried again, 4xx never."""
-        parts = urlsplit(url)
-        if not parts.hostname or parts.username or parts.query or parts.fragment:
+        if not _is_server(url):
             message = f"source: {url!r:.200} is not the address of a server"
             fix = "pass the address that the server printed, such as http://127.0.0.1:3939"
             raise errors.InvalidArgument(message, fix=fix, field="source")
@@ -144,6 +143,18 @@ class ServerFeed:
     def _not_a_lab(self) -> errors.SourceRefused:
         message = f"{self._url} did not answer with a page of feedback"
         return errors.SourceRefused(message, fix="pass the address of a Lab server")
+
+
+def _is_server(url: str) -> bool:
+    """Say whether this is the address of a server and no more: a port may follow, and a path."""
+    try:
+        parts = urlsplit(url)
+        is_port = parts.port is None or parts.port > 0
+    except ValueError:  # An open bracket, or a port that is no number or too large.
+        return False
+    is_plain = url.isprintable() and " " not in url
+    extras = parts.username or parts.query or parts.fragment
+    return bool(parts.hostname) and is_port and is_plain and not extras
 
 
 def _object(content: bytes) -> dict[str, Any] | None:

@@ -7,13 +7,11 @@ through no link. Never writes over anything but an earlier export.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path, PurePath
 from typing import Final, Self
-
-import orjson
 
 from onceward.errors import (
     FileMissing,
@@ -23,10 +21,19 @@ from onceward.errors import (
     WrongPath,
 )
 from onceward.journal import Journal, Record, atomic
+from onceward.keys.encoding import encoded
 from onceward.lab.paths import LabPaths
 from onceward.lab.records import SCHEMA_VERSION, Experiment, Run, is_feedback
 from onceward.rooted import RootedDirectory
-from onceward.seams import Clock, Files, SystemClock, SystemFiles, timestamp
+from onceward.seams import (
+    Clock,
+    Files,
+    Randomness,
+    SystemClock,
+    SystemFiles,
+    SystemRandomness,
+    timestamp,
+)
 
 SUFFIX: Final = ".json"
 #: The kernel takes no longer name, and the temporary beside it needs a few bytes more.
@@ -46,7 +53,7 @@ class Exported:
     count: int
 
 
-def write_export(  # noqa: PLR0913 - two of them are seams
+def write_export(  # noqa: PLR0913 - three of them are seams
     paths: LabPaths,
     roots: Sequence[Path],
     *,
@@ -54,6 +61,7 @@ def write_export(  # noqa: PLR0913 - two of them are seams
     path: str | None = None,
     files: Files | None = None,
     clock: Clock | None = None,
+    randomness: Randomness | None = None,
 ) -> Exported:
     """Write everything, or everything of a session, into one file, whole or not at all.
 
@@ -64,6 +72,7 @@ def write_export(  # noqa: PLR0913 - two of them are seams
         path: A name below the exports directory, or an absolute path; one is made up if left out.
         files: The file system.
         clock: The clock.
+        randomness: Chance, for a name that is made up.
 
     Raises:
         RequestRefused: The path leads elsewhere, or over a link, or something that is no export is
@@ -72,10 +81,11 @@ def write_export(  # noqa: PLR0913 - two of them are seams
 
     """
     disk, now = files or SystemFiles(), timestamp((clock or SystemClock()).now())
-    with _Target.open(_place(paths, roots, path), now if path is None else None, disk) as target:
+    asked = _new_name(now, randomness or SystemRandomness()) if path is None else path
+    with _Target.open(_place(paths, roots, asked), disk) as target:
         target.check_free()
         content = collect(paths, now, session_id, files=disk)
-        target.write(orjson.dumps(content), disk)
+        target.write(encoded(content), disk)
         return Exported(path=target.shown, count=len(content["feedback"]))
 
 
@@ -146,8 +156,8 @@ class _Target:
         self.shown = shown
 
     @classmethod
-    def open(cls, place: tuple[Path, PurePath], now: str | None, files: Files) -> Self:
-        """Open the directory; with a time, the name is made of that."""
+    def open(cls, place: tuple[Path, PurePath], files: Files) -> Self:
+        """Open the directory."""
         root, relative = place
         try:
             if root.name == _EXPORTS:
@@ -158,8 +168,7 @@ class _Target:
             raise FileMissing(message, fix="make it, or give a plain name", field="path") from None
         except WrongPath as exc:
             raise _refused() from exc
-        name = relative.name if now is None else _free_name(directory, now)
-        return cls(directory, name, str(root / relative.with_name(name)))
+        return cls(directory, relative.name, str(root / relative))
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +195,7 @@ class _Target:
         assert data.startswith(_HEAD), data[:64]
         held = self._directory.path()
         try:
+            _drop_planted(held / f".{self._name}.tmp", files)
             atomic.write(held / self._name, data, files=files)
         except WrongPath as exc:
             raise _refused() from exc
@@ -195,11 +205,22 @@ class _Target:
             raise type(exc)(message, fix=exc.fix) from exc
 
 
-def _place(paths: LabPaths, roots: Sequence[Path], path: str | None) -> tuple[Path, PurePath]:
+def _drop_planted(temporary: Path, files: Files) -> None:
+    """Remove a temporary that has a second name: what is written to it would be written there too.
+
+    Ours has one name only, and stays: another writer may be at it, and we take turns.
+    """
+    try:
+        found = temporary.lstat()
+    except OSError:
+        return  # Not there, or nothing that can be looked at; the write will say.
+    if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+        files.remove(temporary)
+
+
+def _place(paths: LabPaths, roots: Sequence[Path], path: str) -> tuple[Path, PurePath]:
     """Return the root that an export lies in, and the way from there, by the letter."""
     own = Path(os.path.realpath(paths.root), _EXPORTS)
-    if path is None:
-        return own, PurePath(f"lab{SUFFIX}")
     parts = path.split("/")
     if "\0" in path or ".." in parts or not _is_text(path):
         raise _refused()
@@ -224,18 +245,9 @@ def _check_name(name: str) -> None:
         raise InvalidArgument(message, fix=fix, field="path")
 
 
-def _free_name(directory: RootedDirectory, now: str) -> str:
-    """Return a name after the time, with a number behind it if that is taken."""
-    stem = f"lab-{now.replace('-', '').replace(':', '')}"
-    for number in count(1):
-        name = f"{stem}{SUFFIX}" if number == 1 else f"{stem}-{number}{SUFFIX}"
-        try:
-            directory.open_file(name).close()
-        except FileMissing:
-            return name
-        except WrongPath:
-            continue
-    raise AssertionError
+def _new_name(now: str, randomness: Randomness) -> str:
+    """Return a name after the time; by chance, so that nobody else takes the same one meanwhile."""
+    return f"lab-{now.replace('-', '').replace(':', '')}-{randomness.hex(12)}{SUFFIX}"
 
 
 def _is_text(path: str) -> bool:

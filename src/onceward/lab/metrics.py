@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 LABEL_CHARACTERS_MAX: Final = 200
+#: Beyond it, readers of JSON disagree about integers, so records hold none.
+INTEGER_MAX: Final = 2**53
 #: Field by key, in the order of a run's summary.
 _SUMMARY: Final[Mapping[str, str]] = {
     "syncRating": "sync_rating",
@@ -99,10 +101,9 @@ def _number(value: object, *keys: str) -> float | None:
     # True is an int to Python, and no measurement to anybody.
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    try:
-        return found if math.isfinite(found) else None
-    except OverflowError:  # An integer beyond every float.
-        return None
+    if isinstance(found, int):
+        return found if abs(found) <= INTEGER_MAX else None
+    return found if math.isfinite(found) else None
 
 
 def _percent(share: float | None) -> float | None:

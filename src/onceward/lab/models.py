@@ -204,8 +204,11 @@ def made(build: Callable[[], Made]) -> Made:
 def invalid(path: Iterable[str | int], problem: str) -> InvalidArgument:
     """Return the error for one field of a body, named as one would reach it."""
     spelled = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    name = spelled.removeprefix(".") or "body"
     said = problem.removeprefix("Value error, ")
+    name = spelled.removeprefix(".")
+    if not name:  # A check of the whole body names the field itself, if it is about one.
+        name, colon, rest = said.partition(": ")
+        name, said = (name, rest) if colon and name.isidentifier() else ("body", said)
     return InvalidArgument(f"{name}: {said}", fix=f"correct {name}", field=name)
 
 

@@ -82,6 +82,8 @@ def test_a_request_id_adds_once(run: Run, path: Path) -> None:
         (["--rating", "overall=high"], "is not a whole number"),
         (["--rating", "overall=101"], "ratings.overall"),
         (["--rating", "beauty=1"], "ratings.beauty"),
+        (["--rating", "overall=80", "--rating", "overall=90"], "'overall' is given twice"),
+        (["--answer", "q1=a", "--answer", "q1=a"], "'q1' is given twice"),
         (["--answer", "=yes"], "must read NAME=VALUE"),
         (["--notes", "x", "--session", "../x"], "not the id of a session"),
         (["--notes", "x", "--request-id", ""], "requestId"),
@@ -206,6 +208,22 @@ def test_poll_is_the_journals(run: Run, path: Path) -> None:
     ran = run("feedback", "poll", *words, "--json")
     assert ran.code == 2
     assert json.loads(ran.err)["error"]["code"] == "INVALID_CURSOR"
+
+
+def test_a_deeply_nested_line_is_in_nobodys_way(run: Run, path: Path) -> None:
+    """What the journal reads, every command prints as it stands."""
+    nested = '{"a":' * 900 + "1" + "}" * 900
+    deep, plain = (
+        '{"id":"fb_1","createdAt":"x","e":' + nested + "}",
+        '{"id":"fb_2","createdAt":"x"}',
+    )
+    path.parent.mkdir()
+    path.write_text(f"{deep}\n{plain}\n")
+    assert run("feedback", "list", "--json").out == f"{plain}\n{deep}\n"
+    assert run("feedback", "poll").out == f"{deep}\n{plain}\n"
+    assert f'{{"items":[{deep},{plain}],' in run("feedback", "poll", "--json").out
+    assert run("feedback", "wait", "--timeout", "1").out == f"{deep}\n"
+    assert run("feedback", "export", "--json").json["count"] == 2
 
 
 def test_wait_gives_the_first_entry_that_matches(run: Run, path: Path) -> None:

@@ -1,6 +1,7 @@
 """`onceward lab`: its words, the directories it may read, and the tasks it remembers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Run
@@ -9,8 +10,9 @@ from tests.unit.lab.labs import make_lab, make_run, submission
 from onceward.cli.lab import allowed_roots
 from onceward.cli.lab_tasks import Asked, compare_task, review_task
 from onceward.errors import FileMissing, InvalidArgument
+from onceward.journal import Journal, Page
 from onceward.lab import Lab, NewFeedback
-from onceward.lab.sessions import open_session
+from onceward.lab.sessions import open_session, save_task
 
 
 @pytest.fixture
@@ -41,6 +43,10 @@ def test_help_names_the_commands(run: Run) -> None:
         (("lab", "--host", "0.0.0.0"), "would let other machines in"),
         (("lab", "review"), "Missing argument"),
         (("lab", "review", "x", "--timeout", "-1"), "timeout"),
+        (("lab", "review", "a" * 300), "does not exist"),
+        (("lab", "compare", "a" * 300, "b"), "does not exist"),
+        (("lab", "--allow-root", "a" * 300), "is not a directory"),
+        (("lab", "--allow-root", "~nobody-of-this-name"), "is not a directory"),
     ],
 )
 def test_bad_words_are_exit_2(run: Run, words: tuple[str, ...], says: str) -> None:
@@ -118,3 +124,133 @@ def test_a_review_of_a_replaced_file_still_ends(lab: Lab, tmp_path: Path) -> Non
     result = task.result()
     assert result is not None
     assert [each["notes"] for each in result["feedback"]] == ["after"]
+
+
+def test_a_review_of_a_rewritten_file_does_not_give_old_words(lab: Lab, tmp_path: Path) -> None:
+    """What was there before it was asked for is not its answer, wherever it stands now."""
+    place = make_run(tmp_path)
+    run_id = lab.import_run(str(place)).run_id
+    lab.add_feedback(NewFeedback(runId=run_id, notes="last week"))
+    task = review_task(lab, place)
+    again = review_task(make_lab(tmp_path, "lab_mine"), place)
+    rewrite(lab.paths.feedback)
+    assert (task.result(), again.result()) == (None, None)
+    lab.add_feedback(NewFeedback(runId=run_id, notes="now"))
+    for each in (task, again):
+        result = each.result()
+        assert result is not None
+        assert [entry["notes"] for entry in result["feedback"]] == ["now"]
+
+
+def test_a_file_rewritten_while_it_is_read_gives_each_entry_once(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading begins again, and so does what was found."""
+    place = make_run(tmp_path)
+    run_id = lab.import_run(str(place)).run_id
+    lab.add_feedback(NewFeedback(notes="before"))
+    task = review_task(lab, place)
+    lab.add_feedback(NewFeedback(runId=run_id, notes="now"))
+    read, looks = Journal.read, iter([False, True])
+
+    def rewritten(self: Journal, *given: Any, **options: Any) -> Page:
+        if next(looks, False):
+            rewrite(lab.paths.feedback)
+        return read(self, *given, **options)
+
+    monkeypatch.setattr(Journal, "read", rewritten)
+    result = task.result()
+    assert result is not None
+    assert [entry["notes"] for entry in result["feedback"]] == ["now"]
+
+
+def rewrite(path: Path) -> None:
+    """Do as editors do: the same content in another file, under the same name."""
+    other = path.with_suffix(".new")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    ("odd", "says"),
+    [
+        ({"ratings": 5}, "nothing in particular"),
+        ({"ratings": [1]}, "nothing in particular"),
+        ({"tags": 7, "notes": "fine"}, "fine"),
+        ({"notes": 3, "tags": ["a", 7]}, "#a #7"),
+        ({"ratings": {"overall": {"a": 1}}}, "overall {'a': 1}"),
+    ],
+)
+def test_odd_entries_of_others_are_told_as_far_as_they_go(
+    lab: Lab, tmp_path: Path, odd: dict[str, Any], says: str
+) -> None:
+    """Another tool writes other types: the review ends all the same."""
+    task = review_task(lab, make_run(tmp_path))
+    assert lab.session.task is not None
+    about = {"runId": lab.session.task["runId"], "sessionId": "lab_mine"}
+    Journal(lab.paths.feedback).append({"id": "fb_x", "createdAt": "x", **about, **odd})
+    result = task.result()
+    assert result is not None
+    assert next(iter(task.lines(result))) == says
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked(questions=["Faster?"]),
+        Asked(questions=["text:Better?"]),
+        Asked(questions=["Better?", "Faster?"]),
+        Asked(name="other"),
+        Asked(hypothesis="other"),
+        Asked(topic="other"),
+    ],
+)
+def test_other_words_are_another_comparison(
+    lab: Lab, tmp_path: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks something else of the same runs is asked that, and is told so."""
+    places = [make_run(tmp_path, name) for name in ("a", "b")]
+    words = Asked(name="n", hypothesis="h", topic="t", questions=["Better?"])
+    first = compare_task(lab, places, words)
+    assert compare_task(make_lab(tmp_path, "lab_mine"), places, words).page == first.page
+    assert compare_task(make_lab(tmp_path, "lab_mine"), places, Asked()).page == first.page
+    assert capsys.readouterr().err == ""
+    left = experiment_of(lab)
+    lab = make_lab(tmp_path, "lab_mine")
+    assert compare_task(lab, places, asked).page != first.page
+    assert f"{left} asks something else" in capsys.readouterr().err
+    made = lab.experiment(experiment_of(lab))
+    assert [each["prompt"] for each in made.questions] == [
+        each.removeprefix("text:") for each in asked.questions
+    ]
+
+
+@pytest.mark.parametrize("kind", ["compare", "review"])
+def test_a_finished_task_leaves_the_task_of_another_command(
+    lab: Lab, tmp_path: Path, kind: str
+) -> None:
+    """Two commands share a session: the first to end forgets its own task and no other."""
+    places = [make_run(tmp_path, name) for name in ("a", "b", "c")]
+    first = (
+        compare_task(lab, places[:2], Asked()) if kind == "compare" else review_task(lab, places[0])
+    )
+    other = make_lab(tmp_path, "lab_mine")
+    second = compare_task(other, places, Asked())
+    first.forget()
+    assert open_session(lab.paths, "lab_mine").task == other.session.task
+    second.forget()
+    assert open_session(lab.paths, "lab_mine").task is None
+
+
+def test_a_task_of_an_earlier_version_goes_on(lab: Lab, tmp_path: Path) -> None:
+    """It did not note what was there before; what came behind its place is its answer."""
+    place = make_run(tmp_path)
+    run_id = lab.import_run(str(place)).run_id
+    lab.add_feedback(NewFeedback(runId=run_id, notes="before"))
+    since, tag = Journal(lab.paths.feedback).end()
+    stored = {"type": "review", "runId": run_id, "since": since, "tag": tag}
+    lab.session = save_task(lab.paths, lab.session, stored)
+    lab.add_feedback(NewFeedback(runId=run_id, notes="now"))
+    result = review_task(lab, place).result()
+    assert result is not None
+    assert [entry["notes"] for entry in result["feedback"]] == ["now"]

@@ -196,6 +196,7 @@ def test_a_run_without_reports_has_none(look: Opener) -> None:
         "visuals": None,
         "score": None,
         "reports": {"sync": None, "caption": None},
+        "prompt": None,
         "files": [],
         "problems": [],
     }

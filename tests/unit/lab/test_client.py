@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import threading
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tests.system.lives import Ack, live_and_die
 
 from onceward.errors import InvalidArgument, InvalidCursor, KeyInFlight
-from onceward.journal import Journal, Page
+from onceward.journal import Journal, Page, Record
 from onceward.lab import FeedbackClient
 
 
@@ -213,7 +214,41 @@ def test_reset_inside_the_loop_begins_again(agent: Agent) -> None:
     assert seen == ["fb_1", "fb_2", "fb_1", "fb_2"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schemaVersion":1,"since":"0","tag":null}'])
+@pytest.mark.parametrize("how", ["available", "poll", "iterate"])
+def test_entries_that_come_after_the_done_ones_were_all_that_is_left(
+    agent: Agent, how: str
+) -> None:
+    """Somebody took the rest of the page away: what is appended then still arrives, once."""
+    agent.add(1, 2, 3)
+    with agent.client() as client:
+        assert len(list(islice(client, 2))) == 2
+        client.done()
+    kept = agent.file.read_bytes().splitlines(keepends=True)[:2]
+    agent.file.write_bytes(b"".join(kept))
+    with agent.client(wait=5) as client:
+        assert list(client.available()) == []
+        agent.add(4)
+        ways: dict[str, Callable[[], Iterable[Record]]] = {
+            "available": client.available,
+            "poll": client.poll,
+            "iterate": lambda: islice(client, 1),
+        }
+        found = ways[how]()
+        assert [entry["id"] for entry in found] == ["fb_4"]
+        client.done()
+    assert agent.available() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"schemaVersion":1,"since":"0","tag":null}',
+        '{"schemaVersion":1,"since":"x","tag":null,"done":0,"lastId":null,"sessionId":null}',
+    ],
+)
 def test_a_file_that_is_no_cursor_is_left_alone(agent: Agent, text: str) -> None:
     """Somebody named the wrong file: it is refused and not overwritten."""
     agent.cursor.parent.mkdir()

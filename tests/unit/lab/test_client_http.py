@@ -237,7 +237,13 @@ def test_proxies_of_the_environment_are_not_used(
     assert ids(client()) == ["fb_1"]
 
 
-@pytest.mark.parametrize("url", ["http://", "http://u@host", "https://host/?a=1", "http://host/#x"])
+ADDRESSES = [
+    *("http://", "http://u@host", "https://host/?a=1", "http://host/#x"),
+    *("http://[::1", "http://127.0.0.1:99999", "http://127.0.0.1:abc", "http://a b/"),
+]
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
 def test_an_address_is_checked(client: Make, url: str) -> None:
     """What is not the address of a server is refused before anything is asked."""
     with pytest.raises(errors.InvalidArgument, match="address of a server"):

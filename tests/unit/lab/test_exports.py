@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 from onceward import crash
 from onceward.errors import FileMissing, InvalidArgument, RequestRefused
 from onceward.journal import Journal
-from onceward.lab import Lab, NewFeedback
+from onceward.lab import Lab, NewFeedback, exports
 from onceward.seams import ManualClock
 
 
@@ -91,11 +94,54 @@ def test_lines_that_are_no_records_are_left_out(lab: Lab) -> None:
 
 
 def test_names_are_made_of_the_time_and_never_reused(lab: Lab) -> None:
-    """Two exports of the same millisecond are two files."""
-    names = [Path(lab.export().path).name for _ in range(3)]
-    stem = "lab-20260101T000000.000Z"
-    assert names == [f"{stem}.json", f"{stem}-2.json", f"{stem}-3.json"]
-    assert {str(each.parent) for each in lab.paths.exports.iterdir()} == {str(lab.paths.exports)}
+    """Two exports of the same millisecond are two files, also when neither sees the other."""
+    names = {Path(lab.export().path).name for _ in range(3)}
+    assert all(
+        re.fullmatch(r"lab-20260101T000000\.000Z-[0-9a-f]{12}\.json", each) for each in names
+    )
+    assert {each.name for each in lab.paths.exports.iterdir()} == names
+    assert len(names) == 3
+
+
+def test_exports_that_begin_together_do_not_meet(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both choose a name before either has written: each gets what it asked for."""
+    both, collected = threading.Barrier(2, timeout=30), exports.collect
+
+    def collect(*given: Any, **options: Any) -> Any:
+        both.wait()
+        return collected(*given, **options)
+
+    monkeypatch.setattr(exports, "collect", collect)
+    with ThreadPoolExecutor(2) as pool:
+        asked = ["lab_a", "lab_b"]
+        made = list(pool.map(lambda each: lab.export(session_id=each).path, asked))
+    assert [content(each)["sessionId"] for each in made] == asked
+
+
+def test_a_deeply_nested_line_is_exported(lab: Lab) -> None:
+    """What the journal reads, an export holds, and everything beside it."""
+    nested = '{"a":' * 900 + "1" + "}" * 900
+    lines = [
+        '{"id":"fb_1","createdAt":"x","extra":' + nested + "}",
+        '{"id":"fb_2","createdAt":"x"}',
+    ]
+    lab.paths.feedback.parent.mkdir(parents=True, exist_ok=True)
+    lab.paths.feedback.write_text("".join(f"{line}\n" for line in lines))
+    exported = lab.export()
+    assert exported.count == 2
+    assert ",".join(lines) in Path(exported.path).read_text()
+
+
+def test_a_second_name_of_a_file_is_not_written_through(lab: Lab, tmp_path: Path) -> None:
+    """A hard link in the place of the temporary is taken away; what it named stays as it is."""
+    precious = tmp_path / "outside" / "precious.txt"
+    precious.write_text("precious")
+    planted = tmp_path / "allowed" / ".x.json.tmp"
+    planted.hardlink_to(precious)
+    assert lab.export(path=str(tmp_path / "allowed" / "x.json")).count == 0
+    assert precious.read_text() == "precious"
+    assert precious.stat().st_nlink == 1
+    assert content(tmp_path / "allowed" / "x.json")["feedback"] == []
 
 
 def test_a_relative_name_lies_in_the_exports(lab: Lab) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onceward.keys import compact_json
 from onceward.lab.metrics import Metrics
 
 SYNC = {"rating": 82, "ratingLabel": "good", "metrics": {"meanDriftMs": 41.5, "maxDriftMs": 120}}
@@ -89,6 +90,9 @@ def test_the_snapshot_leaves_out_what_is_not_known() -> None:
         math.inf,
         -math.inf,
         10**400,
+        2**53 + 1,
+        -(2**53) - 1,
+        2**64 - 1,
         {"score": 1},
     ],
 )
@@ -100,6 +104,14 @@ def test_what_is_no_number_is_not_known(wrong: object) -> None:
     assert Metrics.from_reports(sync=wrong, caption=wrong, score=wrong) == Metrics()
     shapes = {"metrics": wrong, "captionQuality": wrong}
     assert Metrics.from_reports(sync=shapes, caption=shapes, score=shapes) == Metrics()
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**53), 1e300, 1e16])
+def test_what_a_record_can_hold_is_a_number(number: float) -> None:
+    """An integer that every reader reads alike stays; a float is one anyway."""
+    found = Metrics.from_reports(sync={"rating": number}, caption=None, score=None)
+    assert found == Metrics(sync_rating=number)
+    assert compact_json(found.to_summary())
 
 
 def test_a_number_too_large_to_be_a_share_is_not_known() -> None:

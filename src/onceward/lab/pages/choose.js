@@ -6,7 +6,7 @@ import { comparePage, nameOf } from "./cards.js";
 import { button, el, fill, freshId } from "./dom.js";
 import { Fields } from "./fields.js";
 import { isPassing, why } from "./patience.js";
-import { plural } from "./words.js";
+import { plural, said } from "./words.js";
 
 export class Choice {
   #chosen = [];
@@ -159,7 +159,7 @@ export class Choice {
       if (this.#fields.show(error)) return;
       this.#problem.textContent = isPassing(error)
         ? `⚠ No answer from the server: ${why(error)}. Try again.`
-        : `⚠ ${error.message}. ${error.fix ?? ""}`;
+        : `⚠ ${said(error)}`;
       this.#problem.hidden = false;
     }
   }

@@ -16,6 +16,7 @@ import { Questions } from "./questions.js";
 import { Judgement, toBody } from "./rating.js";
 import { Sender } from "./sending.js";
 import { inOrder, loadRuns, sidesOf } from "./sides.js";
+import { isUnfinished } from "./submission.js";
 import { Verdict } from "./verdict.js";
 
 export async function show(content, experimentId) {
@@ -23,7 +24,9 @@ export async function show(content, experimentId) {
   const experiment = await patiently(() => get(experimentPath(experimentId)));
   const sides = sidesOf(experiment);
   await loadRuns(sides);
-  if (experiment.submission || experiment.status === "done") {
+  const isDecided = experiment.submission || experiment.status === "done";
+  // What was on its way when the page was reloaded is sent again: only the answer tells whose decision it is.
+  if (isDecided && !isUnfinished(`compare.${experimentId}`)) {
     showEnding(content, { config, experiment, sides: inOrder(sides, experimentId, false), recorded: true });
     return;
   }

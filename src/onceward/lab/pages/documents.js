@@ -3,7 +3,7 @@
 
 import { artifactPath, getText } from "./api.js";
 import { veil, veilText } from "./veil.js";
-import { bytes } from "./words.js";
+import { bytes, sentence } from "./words.js";
 
 /** A longer text is cut: nobody reads it here, and the page would crawl. */
 export const CHARACTERS_MAX = 1_000_000;
@@ -88,7 +88,8 @@ export function problemsOf(run, blind) {
   const hide = blind ? veilText : (text) => text;
   if (!run) return ["This run cannot be read. You can judge it all the same."];
   if (run.artifacts === null || run.artifacts === undefined) {
-    return [`${hide(run.artifactsProblem ?? "Its directory cannot be read.")} You can rate it all the same.`];
+    const problem = hide(run.artifactsProblem ?? "its directory cannot be read");
+    return [`${sentence(problem)} You can rate it all the same.`];
   }
   return (run.artifacts.problems ?? []).map(({ name, problem }) => hide(`${name} ${problem}.`));
 }

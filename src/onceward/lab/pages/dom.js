@@ -101,9 +101,12 @@ export function keycap(key) {
   return el("kbd", { "aria-hidden": "true" }, key);
 }
 
-/** Something that is shown when asked for. */
-export function reveal(summary, ...children) {
-  return el("details", { class: "reveal" }, el("summary", {}, summary), ...children);
+/** Something that is shown when asked for, and not in the page at all before. */
+export function reveal(summary, build) {
+  const holder = el("div", {});
+  const node = el("details", { class: "reveal" }, el("summary", {}, summary), holder);
+  node.addEventListener("toggle", () => node.open && !holder.firstChild && fill(holder, build()));
+  return node;
 }
 
 /** A sentence that something is missing or went wrong: an icon, what, why, what now. */

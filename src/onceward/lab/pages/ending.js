@@ -5,6 +5,8 @@ import { chip, el, entitle, fill, notice, part } from "./dom.js";
 import { BASELINE } from "./sides.js";
 import { deltaTable, metricsTable } from "./metrics.js";
 
+const CLOSE = "You can close this page.";
+
 /**
  * `sides` with their letters, if this browser showed them. `recorded`: the decision comes from the server, and
  * was not made just now. `unused`: what was chosen here, but came too late.
@@ -37,7 +39,7 @@ export function showEnding(content, { config, experiment, sides, recorded = fals
       ),
       el("p", { class: "outcome", id: "outcome" }, outcomeOf(experiment, sides)),
       experiment.reason && el("blockquote", {}, experiment.reason),
-      el("p", { id: "close-hint" }, closing(config, recorded)),
+      el("p", { id: "close-hint" }, recorded ? `There is nothing left to do here. ${CLOSE}` : closing(config)),
     ),
     whoWasWho(experiment, sides),
     el(
@@ -67,11 +69,10 @@ export function showEnding(content, { config, experiment, sides, recorded = fals
   part("title").focus();
 }
 
-function closing(config, recorded) {
-  if (recorded) return "There is nothing left to do here. You can close this page.";
-  if (config.exitAfterSubmit)
-    return "You can close this page. The server may stop now; nothing more is needed from it.";
-  return "You can close this page.";
+/** What to do after a submission: nothing. A server that was started for it stops by itself. */
+export function closing({ exitAfterSubmit, task }) {
+  const stops = exitAfterSubmit || task;
+  return stops ? `${CLOSE} The server may stop now; nothing more is needed from it.` : CLOSE;
 }
 
 function nameOf(side) {

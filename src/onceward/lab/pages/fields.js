@@ -2,14 +2,7 @@
 // server refuses that name. Knows no page.
 
 import { el, freshId } from "./dom.js";
-import { sentence } from "./sending.js";
-
-/** What is wrong, without the name of the field: the message stands beside it. */
-function said({ field, message, fix }) {
-  const what = message.startsWith(`${field}: `) ? message.slice(field.length + 2) : message;
-  const isEmpty = !fix || fix === `correct ${field}`;
-  return isEmpty ? sentence(what) : `${sentence(what)} ${sentence(fix)}`;
-}
+import { said } from "./words.js";
 
 export class Fields {
   #byName = new Map();

@@ -3,7 +3,7 @@
 
 import { Refused } from "./api.js";
 import { el, entitle, fill, notice, part } from "./dom.js";
-import { sentence } from "./sending.js";
+import { problem, sentence } from "./words.js";
 
 const PAGES = [
   [/^\/lab\/?$/, () => import("./runs.js"), "runs"],
@@ -11,6 +11,8 @@ const PAGES = [
   [/^\/lab\/review\/([^/]+)\/?$/, () => import("./review.js"), null],
   [/^\/lab\/compare\/([^/]+)\/?$/, () => import("./compare.js"), null],
 ];
+const MISSING = "Check the address. It may also belong to the Lab of another server.";
+const RELOAD = "Reload the page; if that does not help, look into the server’s log.";
 
 async function start() {
   const content = part("content");
@@ -37,17 +39,13 @@ function route(path) {
 }
 
 function showFailure(content, error) {
-  const missing = error instanceof Refused && error.status === 404;
-  const title = missing ? "Not here" : "This page cannot be shown";
-  entitle(title);
-  const fix = error.fix
-    ? sentence(error.fix)
-    : "Reload the page; if that does not help, look into the server’s log.";
-  const code = error instanceof Refused ? ` (${error.code}, ${error.status})` : "";
+  const isMissing = error instanceof Refused && error.status === 404;
+  entitle(isMissing ? "Not here" : "This page cannot be shown");
   fill(
     content,
-    notice("problem", `${sentence(error.message ?? String(error))}${code} ${fix}`),
-    el("p", {}, el("a", { href: "/lab" }, "Go to the list of runs")),
+    notice("problem", `${problem(error)} ${isMissing ? MISSING : sentence(error.fix ?? RELOAD)}`),
+    el("p", {}, el("a", { href: "/lab" }, "Go to all runs and comparisons")),
+    error instanceof Refused && el("p", { class: "hint" }, `${error.code}, ${error.status}`),
   );
 }
 

@@ -12,8 +12,7 @@ export function context({ hypothesis }, sides) {
   return [
     same && prompts[0] && promptSection(prompts[0]),
     !same &&
-      reveal(
-        "Show what each side was asked for (may bias you)",
+      reveal("Show what each side was asked for (may bias you)", () =>
         sides.map((side, index) =>
           el(
             "div",
@@ -23,7 +22,7 @@ export function context({ hypothesis }, sides) {
           ),
         ),
       ),
-    hypothesis && reveal("Show the hypothesis (may bias you)", el("p", {}, hypothesis)),
+    hypothesis && reveal("Show the hypothesis (may bias you)", () => el("p", {}, hypothesis)),
   ];
 }
 

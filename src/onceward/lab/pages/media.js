@@ -32,13 +32,13 @@ export function videoBox(run, whose) {
     controlslist: "nodownload",
   });
   video.addEventListener("error", async () => {
-    const sentence = await reasonFor(src);
+    const reason = await reasonFor(src);
     const again = button("Try again", () => {
       box.replaceChildren(video);
       video.load();
     });
     box.replaceChildren(
-      notice("problem", `The video cannot be played: ${sentence} You can rate it all the same. `, again),
+      notice("problem", `The video cannot be played: ${reason} You can rate it all the same. `, again),
     );
   });
   box.append(video);
@@ -49,6 +49,7 @@ async function reasonFor(src) {
   const status = await peek(src);
   if (status === 0) return "the server does not answer.";
   if (status === 404) return "the file is no longer there.";
+  if (status === 409) return "the run was changed after it was imported.";
   if (status === 403) return "it lies outside the directories that this server may read.";
   if (status >= 400) return `the server answered ${status}.`;
   return "this browser does not understand its format, or the file is damaged.";

@@ -51,11 +51,7 @@ function valueOf(spec, run) {
 export function metricsReveal(ui, build) {
   if (ui?.blindMetricsDefault === false) return el("section", { "aria-label": "Metrics" }, build());
   if (ui?.revealMetricsEnabled === false) return null;
-  const holder = el("div", {});
-  const node = reveal("Show the automatic metrics (may bias you)", holder);
-  // Not in the page at all before somebody asks.
-  node.addEventListener("toggle", () => node.open && !holder.firstChild && holder.append(build()));
-  return node;
+  return reveal("Show the automatic metrics (may bias you)", build);
 }
 
 /** The metrics on one line, for lists. */

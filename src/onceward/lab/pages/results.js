@@ -4,7 +4,7 @@ import { get, loadConfig, post } from "./api.js";
 import { button, el, entitle, fill, freshId, notice, svg } from "./dom.js";
 import { deltaChip } from "./metrics.js";
 import { isPassing, patiently, watchServer, why } from "./patience.js";
-import { isNumber, METRICS, percent, plural } from "./words.js";
+import { isNumber, METRICS, percent, plural, said } from "./words.js";
 
 export async function show(content) {
   entitle("Results", "Which variant wins, and can it be trusted?");
@@ -152,7 +152,7 @@ function differences(sides, name) {
           "td",
           {},
           deltaChip(spec, found?.mean),
-          found ? el("span", { class: "hint" }, ` n ${found.n}`) : "",
+          found && el("span", { class: "hint count" }, `n ${found.n}`),
         );
       }),
     ),
@@ -184,7 +184,7 @@ function exporting() {
           said,
           isPassing(error)
             ? `⚠ Not exported, no answer from the server: ${why(error)}. Try again.`
-            : `⚠ Not exported: ${error.message}. ${error.fix ?? ""}`,
+            : `⚠ Not exported. ${said(error)}`,
         );
       }
       start.disabled = false;

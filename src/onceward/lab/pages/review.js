@@ -7,6 +7,7 @@ import { DocumentView } from "./docview.js";
 import { documentsOf, problemsOf } from "./documents.js";
 import { Draft } from "./drafts.js";
 import { el, entitle, fill, notice, part, reveal } from "./dom.js";
+import { closing } from "./ending.js";
 import { Fields } from "./fields.js";
 import { Keys, playingKeys } from "./keys.js";
 import { promptSection } from "./material.js";
@@ -137,8 +138,7 @@ class ReviewPage {
     this.draft.forget();
     entitle("Submitted", nameOf(this.#run));
     const rated = Object.entries(body.ratings ?? {});
-    const metrics = reveal(
-      "Show the automatic metrics",
+    const metrics = reveal("Show the automatic metrics", () =>
       metricsTable([this.#run], ["This run"], "Automatic metrics"),
     );
     fill(
@@ -155,13 +155,7 @@ class ReviewPage {
           ),
         body.notes && el("blockquote", {}, body.notes),
         body.tags && el("p", {}, `Tags: ${body.tags.join(", ")}`),
-        el(
-          "p",
-          { id: "close-hint" },
-          this.#config.exitAfterSubmit
-            ? "You can close this page. The server may stop now; nothing more is needed from it."
-            : "You can close this page.",
-        ),
+        el("p", { id: "close-hint" }, closing(this.#config)),
       ),
       metrics,
       el("p", {}, el("a", { href: "/lab" }, "All runs")),

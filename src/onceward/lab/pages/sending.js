@@ -3,6 +3,7 @@
 
 import { button, el, fill, keycap } from "./dom.js";
 import { Submission } from "./submission.js";
+import { said } from "./words.js";
 
 export class Sender {
   #locks;
@@ -42,6 +43,7 @@ export class Sender {
     if (this.isBusy) return;
     this.#lock(true);
     this.first = first;
+    delete this.#note.dataset.why;
     this.#error.hidden = true;
     let end;
     try {
@@ -59,12 +61,7 @@ export class Sender {
 
   /** Show what went wrong above the button: what, and what now. */
   showError(error) {
-    fill(
-      this.#error,
-      el("strong", {}, "⚠ Not submitted. "),
-      error.message,
-      error.fix ? ` ${sentence(error.fix)}` : "",
-    );
+    fill(this.#error, el("strong", {}, "⚠ Not submitted. "), said(error));
     this.#error.hidden = false;
     this.#error.focus();
   }
@@ -83,6 +80,9 @@ export class Sender {
       if (attempt === 0) fill(this.#note, this.first);
       return;
     }
+    // Drawn anew only when there is news, so that a button keeps the focus from one attempt to the next.
+    if (this.#note.dataset.why === why) return;
+    this.#note.dataset.why = why;
     fill(
       this.#note,
       el("span", {}, `⚠ No answer from the server yet: ${why}. Trying again by itself; it counts once. `),
@@ -92,11 +92,4 @@ export class Sender {
       el("span", { class: "hint" }, " (the first attempt may have arrived all the same)"),
     );
   }
-}
-
-/** A fix as a sentence of its own. */
-export function sentence(text) {
-  const line = String(text).trim();
-  const end = /[.!?]$/.test(line) ? "" : ".";
-  return line.charAt(0).toUpperCase() + line.slice(1) + end;
 }

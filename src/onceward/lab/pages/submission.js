@@ -7,6 +7,12 @@ import { forget, keep, newId, recall } from "./drafts.js";
 import { delayMs, isPassing, Wait, why } from "./patience.js";
 import { NoToken } from "./token.js";
 
+/** Whether something about this slot was on its way when a page went away. */
+export function isUnfinished(slot) {
+  const kept = recall(`pending.${slot}`);
+  return kept !== null && !kept.held;
+}
+
 export class Submission {
   #slot;
   #path;

@@ -1,4 +1,4 @@
-// Words: times, numbers and metrics as people read them. Pure; knows no page.
+// Words: times, numbers, metrics and errors as people read them. Pure; knows no page.
 
 const MINUS = "−";
 const UNITS = [
@@ -98,4 +98,22 @@ export function lastPart(path) {
 /** The letter of a side: A, B, C. */
 export function letter(index) {
   return String.fromCharCode(65 + index);
+}
+
+/** A text as a sentence of its own. */
+export function sentence(text) {
+  const line = String(text).trim();
+  const end = /[.!?]$/.test(line) ? "" : ".";
+  return line.charAt(0).toUpperCase() + line.slice(1) + end;
+}
+
+/** What went wrong, without the name that the field has in requests: people see the field itself. */
+export function problem({ field, message }) {
+  return sentence(field && message.startsWith(`${field}: `) ? message.slice(field.length + 2) : message);
+}
+
+/** What went wrong, and what now. */
+export function said(error) {
+  const { field, fix } = error;
+  return !fix || fix === `correct ${field}` ? problem(error) : `${problem(error)} ${sentence(fix)}`;
 }

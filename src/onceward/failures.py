@@ -1,0 +1,154 @@
+"""Failures: makes a FastAPI application answer whatever goes wrong in our one shape.
+
+Owns the translation of the framework's own errors, and how the OpenAPI document tells of errors;
+the shape and the statuses are the gate's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from onceward import errors
+from onceward.gate import SEE_LOG, answer, as_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+_KIND_OF_STATUS: Final[Mapping[int, type[errors.OncewardError]]] = {
+    401: errors.Unauthorized,
+    403: errors.RequestRefused,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMediaType,
+}
+
+
+_FIXES: Final = {
+    "FILE_NOT_FOUND": "check the path",
+    "INVALID_ARGUMENT": "correct the request",
+    "UNAVAILABLE": "try again later, or look into the server's log",
+}
+#: How much of a name that somebody sent is repeated to them.
+_NAME_CHARACTERS_MAX: Final = 200
+#: How a check of a whole body says which field it means.
+_NAMED: Final = re.compile(r"([A-Za-z]\w*): (.+)", re.DOTALL)
+
+
+class Problem(BaseModel, frozen=True):
+    """What went wrong, and what to do about it."""
+
+    #: Stable name of this kind of failure.
+    code: str
+    message: str
+    #: The facts; `fix` says what to do.
+    context: dict[str, Any]
+
+
+class Failure(BaseModel, frozen=True):
+    """The one shape of every answer that is not a success."""
+
+    error: Problem
+
+
+#: The gate can give these on every address, so every documented route lists them.
+GATE_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": Failure, "description": "The request is malformed; the error names the place."},
+    401: {"model": Failure, "description": "The token is missing or wrong."},
+    403: {"model": Failure, "description": "The request comes from a page of another site."},
+    413: {"model": Failure, "description": "The body is larger than this server takes."},
+    421: {"model": Failure, "description": "The Host header does not name this server."},
+    500: {"model": Failure, "description": "The server failed; its log names the cause."},
+}
+
+
+def wire_errors(app: FastAPI) -> None:
+    """Replace the framework's error answers by ours, and what its document says of them."""
+    app.add_exception_handler(errors.OncewardError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_crash)
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        return app.openapi_schema or _without_theirs(described())
+
+    # As the framework documents it.
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _without_theirs(document: dict[str, Any]) -> dict[str, Any]:
+    """Take the framework's 422 out of its document: what is invalid is answered with our 400."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document.get("components", {}).get("schemas", {}).pop(name, None)
+    return document
+
+
+async def _on_error(_: Request, exc: Exception) -> Response:
+    error = as_error(exc)
+    # What comes from the system's own errors brings no advice along, and everybody expects some.
+    error.context.setdefault("fix", _FIXES.get(error.code, SEE_LOG))
+    return answer(error)
+
+
+async def _on_crash(_: Request, __: Exception) -> Response:
+    # The framework raises the exception once more after this answer, and the gate logs it.
+    return answer(errors.Internal(fix=SEE_LOG))
+
+
+async def _on_invalid(_: Request, exc: Exception) -> Response:
+    assert isinstance(exc, RequestValidationError)
+    problem = exc.errors()[0]
+    where, *path = problem["loc"]
+    if problem["type"] == "json_invalid":
+        message = f"the body is not JSON: {problem['ctx']['error']}"
+        return answer(errors.InvalidJson(message, fix="send one JSON value", position=path[0]))
+    spelled = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    name = ("".join(spelled).removeprefix(".") or str(where))[:_NAME_CHARACTERS_MAX]
+    said = problem["msg"].removeprefix("Value error, ")
+    named = _NAMED.match(said)
+    if not path and named:  # A check of the whole body, which names the field itself.
+        name, said = named.groups()
+    message = f"{name}: {said}"
+    return answer(errors.InvalidArgument(message, fix=f"correct {name}", field=name))
+
+
+async def _on_http(request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)
+    if exc.status_code == 405:
+        allowed = ", ".join(_allowed_methods(request))
+        return answer(errors.MethodNotAllowed(fix=f"use {allowed}"), {"allow": allowed})
+    if exc.status_code == 404:
+        return answer(errors.NotFound(fix="check the address; `/` lists what this server has"))
+    if isinstance(exc.__cause__, (ValueError, RecursionError)):
+        # Bytes that are not UTF-8, a number of thousands of digits, or nested without end.
+        return answer(errors.InvalidJson(fix="send one JSON value, encoded as UTF-8"))
+    if exc.status_code >= 500:
+        return answer(as_error(exc), exc.headers)
+    kind = _KIND_OF_STATUS.get(exc.status_code, errors.InvalidArgument)
+    return answer(kind(str(exc.detail), fix="correct the request"), exc.headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes at this address; the framework names only one route's."""
+    routes = request.app.router.routes
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes
+        )
+    ]

@@ -1,0 +1,323 @@
+"""HTTP: the Lab's routes and pages, as they stand behind the gate.
+
+Owns what is read from a request and how an answer is dressed; the Lab decides everything else.
+Changes run in threads, and whoever waits or streams does not occupy those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final
+
+import anyio.to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.convertors import Convertor, register_url_convertor
+
+from onceward.errors import InvalidArgument, NotFound, OncewardError
+from onceward.journal import Page
+from onceward.lab import schemas
+from onceward.lab.content import ARTIFACT_TYPES, VIDEO_TYPES, Sender, content_type
+from onceward.lab.lab import Answer, Lab
+from onceward.lab.models import NewExperiment, NewFeedback, Submission, check_request_id
+from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
+from onceward.lab.waiting import WAIT_SECONDS_MAX, Bell, unless_gone, wait_for_page
+from onceward.rooted import RootedFile
+from onceward.seams import Clock, SystemClock
+
+
+class _RunId(Convertor[str]):
+    """The id of a run in an address, where `import` is none."""
+
+    regex = "(?!import$)[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Take it as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Give it as it is."""
+        return value
+
+
+register_url_convertor("run", _RunId())
+REQUEST_ID_HEADER: Final = "X-CM-LAB-REQUEST-ID"
+TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
+REPLAYED_HEADER: Final = "Idempotent-Replayed"
+#: Polls that read the file at the same time; the threads that changes need are others.
+POLLS_MAX: Final = 8
+#: Pages and assets are asked for again each time, so that no version shows with another's looks.
+_REVALIDATE: Final = {"cache-control": "no-cache"}
+_ASSET_TYPES: Final = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+RequestId = Annotated[
+    str | None,
+    Header(
+        alias=REQUEST_ID_HEADER,
+        description="Makes a retry safe: the same id is carried out once. 1 to 200 characters.",
+    ),
+]
+Limit = Annotated[int, Query(ge=1, description="How many at the most; above 500 it is 500.")]
+Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
+
+
+def lab_router(
+    lab: Lab,
+    *,
+    version: str,
+    external: bool,
+    bell: Bell | None = None,
+    clock: Clock | None = None,
+) -> APIRouter:
+    """Return the Lab's routes.
+
+    Args:
+        lab: What they are about.
+        version: What the pages say this is.
+        external: Whether other machines can ask; then the token is not handed out.
+        bell: Wakes who waits for feedback; close it before the server stops.
+        clock: The clock for waiting.
+
+    """
+    router = APIRouter()
+    _add_feedback(router, lab, bell or Bell(lab.paths.feedback), clock or SystemClock())
+    _add_config(router, lab, version, external=external)
+    _add_runs(router, lab)
+    _add_content(router, lab)
+    _add_experiments(router, lab)
+    _add_export(router, lab)
+    _add_pages(router)
+    return router
+
+
+def _add_config(router: APIRouter, lab: Lab, version: str, *, external: bool) -> None:
+    @router.get("/api/config", response_model=schemas.Config, responses=answers())
+    @router.head("/api/config", include_in_schema=False)
+    async def config() -> Response:
+        """Tell a page what it must know before its first change."""
+        session = lab.session
+        return _json(
+            {
+                "sessionId": session.session_id,
+                "token": None if external else session.token,
+                "version": version,
+                "runnerEnabled": False,
+                "runnerAllowNetwork": False,
+                "runnerAllowWorkflowExec": False,
+                "allowedRoots": [os.fsencode(root).decode(errors="replace") for root in lab.roots],
+                "ui": {"blindMetricsDefault": True, "revealMetricsEnabled": True},
+                "task": _task(session.task),
+                "exitAfterSubmit": lab.exit_after_submit,
+            }
+        )
+
+
+def _add_runs(router: APIRouter, lab: Lab) -> None:
+    @router.post("/api/runs/import", response_model=schemas.Imported, responses=answers(404, 415))
+    def import_run(body: schemas.ImportRun) -> Response:
+        """Make a directory a run, or find the run that it is already."""
+        return _json({"runId": lab.import_run(body.path).run_id})
+
+    @router.get("/api/runs", response_model=schemas.RunPage, responses=answers())
+    @router.head("/api/runs", include_in_schema=False)
+    def runs(limit: Limit = 50, cursor: Cursor = None) -> Response:
+        """List the runs, newest first."""
+        page = lab.runs(limit=limit, cursor=cursor)
+        items = [run_item(each) for each in page.items]
+        return _json({"items": items, "nextCursor": page.next_cursor})
+
+    @router.get("/api/runs/{run_id:run}", response_model=schemas.RunDetail, responses=answers(404))
+    @router.head("/api/runs/{run_id:run}", include_in_schema=False)
+    def run(run_id: str) -> Response:
+        """Show one run and what lies in its directory now."""
+        summary = lab.run(run_id)
+        artifacts = problem = None
+        try:
+            with lab.directory(summary.run) as directory:
+                artifacts = directory.content()
+        except OncewardError as exc:
+            problem = exc.message
+        item = run_item(summary)
+        return _json({**item, "artifacts": artifacts, "artifactsProblem": problem})
+
+
+def _add_content(router: APIRouter, lab: Lab) -> None:
+    sender = Sender()
+
+    @router.get(
+        "/api/runs/{run_id:run}/video", response_class=Response, responses=parts(VIDEO_TYPES)
+    )
+    @router.head("/api/runs/{run_id:run}/video", include_in_schema=False)
+    async def video(run_id: str, request: Request) -> Response:
+        """Send the video of a run, or a part of it."""
+
+        def opened() -> tuple[RootedFile, str, str]:
+            with lab.directory(lab.run(run_id).run) as directory:
+                file, name = directory.open_video(), directory.video_name() or "video"
+            return file, name, content_type(name, "video")
+
+        return await sender.file(request, opened)
+
+    one = "/api/runs/{run_id:run}/artifact/{name:path}"
+
+    @router.get(one, response_class=Response, responses=parts(ARTIFACT_TYPES))
+    @router.head(one, include_in_schema=False)
+    async def artifact(
+        run_id: str,
+        name: str,
+        request: Request,
+        rendered: Annotated[bool, Query(description="A Markdown file as a page.")] = False,  # noqa: FBT002 - its name in the query
+    ) -> Response:
+        """Send a file of a run, or a part of it; Markdown also as a page."""
+
+        def opened() -> tuple[RootedFile, str, str]:
+            with lab.directory(lab.run(run_id).run) as directory:
+                file, kind = directory.open_artifact(name)
+            if rendered and kind != "markdown":
+                file.close()
+                message = f"rendered: {name:.60} is not declared as Markdown"
+                raise InvalidArgument(message, fix="leave `rendered` out", field="rendered")
+            return file, name, content_type(name, kind)
+
+        return await (sender.rendered if rendered else sender.file)(request, opened)
+
+
+def _add_experiments(router: APIRouter, lab: Lab) -> None:
+    base = "/api/experiments"
+
+    @router.post(base, response_model=schemas.ExperimentCreated, responses=answers(404, 415))
+    def create(body: NewExperiment) -> Response:
+        """Set up a comparison of runs."""
+        return _json({"experimentId": lab.create_experiment(body).experiment_id})
+
+    @router.get(base, response_model=schemas.ExperimentPage, responses=answers())
+    @router.head(base, include_in_schema=False)
+    def experiments(limit: Limit = 50, cursor: Cursor = None) -> Response:
+        """List the experiments, newest first."""
+        page = lab.experiments(limit=limit, cursor=cursor)
+        items = [experiment_item(each) for each in page.items]
+        return _json({"items": items, "nextCursor": page.next_cursor})
+
+    @router.get(f"{base}/results", response_model=schemas.ResultsAnswer, responses=answers())
+    @router.head(f"{base}/results", include_in_schema=False)
+    def results() -> Response:
+        """Tell which sides win, how sure that is, and how their metrics differ."""
+        return _json(results_body(lab.results()))
+
+    one = f"{base}/{{experiment_id}}"
+
+    @router.get(one, response_model=schemas.ExperimentDetail, responses=answers(404))
+    @router.head(one, include_in_schema=False)
+    def experiment(experiment_id: str) -> Response:
+        """Show one experiment, and what its submission was answered."""
+        lab.experiment(experiment_id)
+        # First: it completes what a dead process announced, and the experiment shows that.
+        submission = lab.submission_of(experiment_id)
+        return _json({**experiment_item(lab.experiment(experiment_id)), "submission": submission})
+
+    decided = answers(404, 409, 415, 422)
+
+    @router.post(f"{one}/submit", response_model=schemas.Submitted, responses=decided)
+    def submit(
+        experiment_id: str, body: Submission, request: Request, request_id: RequestId = None
+    ) -> Response:
+        """Decide an experiment, once."""
+        return _answered(lab.submit(experiment_id, body, _one_id(request, request_id)))
+
+
+def _add_feedback(router: APIRouter, lab: Lab, bell: Bell, clock: Clock) -> None:
+    readers = anyio.CapacityLimiter(POLLS_MAX)
+    lab.on_change(bell.ring)
+
+    tagged: schemas.Documented = {
+        **answers(),
+        200: {"headers": {TAG_HEADER: {"schema": {"type": "string"}, "required": True}}},
+    }
+
+    @router.get("/api/feedback", response_model=schemas.FeedbackPage, responses=tagged)
+    @router.head("/api/feedback", include_in_schema=False)
+    async def poll(  # noqa: PLR0913, PLR0917 - the parameters of the query
+        request: Request,
+        since: Annotated[str, Query(description="The cursor to begin behind.")] = "0",
+        session_id: Annotated[str | None, Query(alias="sessionId")] = None,
+        limit: Annotated[int | None, Query(ge=1)] = None,
+        wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX, allow_inf_nan=False)] = 0,
+        tag: Annotated[str | None, Header(alias=TAG_HEADER)] = None,
+    ) -> Response:
+        """Return the feedback behind a cursor; wait for some if there is none."""
+
+        async def read(since: str, tag: str | None) -> Page:
+            look = partial(lab.poll, since, limit=limit, session_id=session_id, tag=tag)
+            return await anyio.to_thread.run_sync(look, limiter=readers)
+
+        page = await read(since, tag)
+        if wait and not page.items:
+            work = wait_for_page(read, page, seconds=wait, bell=bell, clock=clock)
+            # The client may hang up meanwhile; then nobody is there to read what is answered.
+            page = await unless_gone(request.receive, work) or page
+        return _json({"items": page.items, "nextCursor": page.next_cursor}, {TAG_HEADER: page.tag})
+
+    @router.post(
+        "/api/feedback", response_model=schemas.FeedbackAdded, responses=answers(404, 415, 422)
+    )
+    def add(body: NewFeedback, request: Request, request_id: RequestId = None) -> Response:
+        """Add one judgement."""
+        return _answered(lab.add_feedback(body, _one_id(request, request_id)))
+
+
+def _add_export(router: APIRouter, lab: Lab) -> None:
+    @router.post("/api/export", response_model=schemas.ExportWritten, responses=answers(404, 415))
+    def export(body: schemas.NewExport) -> Response:
+        """Write everything, or everything of a session, into one file."""
+        written = lab.export(session_id=body.sessionId, path=body.path)
+        return _json({"path": str(written.path), "count": written.count})
+
+
+def _add_pages(router: APIRouter) -> None:
+    found = (resources.files(__package__) / "pages").iterdir()
+    pages = {each.name: each.read_bytes() for each in found if each.is_file()}
+    shell = pages["lab.html"]
+
+    async def page() -> Response:
+        return Response(shell, media_type="text/html", headers=_REVALIDATE)
+
+    for path in ("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"):
+        router.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
+
+    @router.get("/lab/assets/{name}", include_in_schema=False)
+    @router.head("/lab/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        kind = _ASSET_TYPES.get(PurePosixPath(name).suffix)
+        if kind is None or name not in pages:
+            message = "there is no such asset"
+            raise NotFound(message, fix="reload the page")
+        return Response(pages[name], media_type=kind, headers=_REVALIDATE)
+
+
+def _task(task: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return what is asked of the person; what the command keeps for itself stays here."""
+    told = ("type", "experimentId", "runId")
+    return None if task is None else {name: task[name] for name in told if name in task}
+
+
+def _one_id(request: Request, request_id: str | None) -> str | None:
+    """Return the request id of the header, which may not name two."""
+    if len(set(request.headers.getlist(REQUEST_ID_HEADER))) > 1:
+        message = f"requestId: {REQUEST_ID_HEADER} was sent twice, with different ids"
+        raise InvalidArgument(message, fix="send one of them", field="requestId")
+    return None if request_id is None else check_request_id(request_id)
+
+
+def _answered(answer: Answer) -> Response:
+    return _json(answer.body, {REPLAYED_HEADER: "true"} if answer.replayed else None)
+
+
+def _json(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encoded(body), headers=headers, media_type="application/json")

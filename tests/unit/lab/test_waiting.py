@@ -1,0 +1,287 @@
+"""Waiting for feedback: news arrive within milliseconds, and nobody who waits is in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import httpx
+import pytest
+from tests.unit.lab.labs import paths_in
+from tests.unit.lab.test_content import Content, call
+from tests.unit.lab.test_http import Site, error_of
+
+from onceward.journal import Journal
+from onceward.lab.waiting import Bell
+from onceward.seams import SystemClock
+
+T = TypeVar("T")
+#: What should come at once comes within this, also on a busy machine.
+SOON = 5.0
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def run(work: Callable[[], Awaitable[T]]) -> T:
+    async def within() -> T:
+        async with asyncio.timeout(30):
+            return await work()
+
+    return asyncio.run(within())
+
+
+def bells() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "bell"]
+
+
+def append(directory: Path, **fields: Any) -> None:
+    """Append an entry as another tool would, knowing nothing of the Lab."""
+    record = {"id": "fb_1", "createdAt": "now", **fields}
+    Journal(paths_in(directory).feedback).append(record)
+
+
+def begin(
+    group: asyncio.TaskGroup, client: httpx.AsyncClient, **parameters: Any
+) -> asyncio.Task[httpx.Response]:
+    """Begin a poll that waits."""
+    return group.create_task(client.get("/api/feedback", params={"wait": 30, **parameters}))
+
+
+async def until_waiting(site: Site, count: int = 1) -> None:
+    """Return when so many wait for the bell."""
+    bell = bell_of(site)
+    while len(bell._listeners) < count:  # noqa: ASYNC110 - nothing rings for who begins to listen
+        await asyncio.sleep(0.001)
+
+
+def bell_of(site: Site) -> Bell:
+    bell = site.app.state.stop_waiting.__self__
+    assert isinstance(bell, Bell)
+    return bell
+
+
+def test_what_is_there_is_answered_at_once(site: Site, tmp_path: Path) -> None:
+    """Nobody waits for a second entry, and nothing watches the file for that."""
+    append(tmp_path)
+    page = site.get("/api/feedback", params={"wait": 30}).json()
+    assert [each["id"] for each in page["items"]] == ["fb_1"]
+    assert bells() == []
+
+
+def test_another_tools_entry_ends_the_wait(site: Site, tmp_path: Path) -> None:
+    """Whoever appends to the file, the agent that waits gets it."""
+
+    async def work() -> float:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client)
+            await until_waiting(site)
+            await asyncio.to_thread(append, tmp_path)
+            began = SystemClock().monotonic()
+            response = await poll
+            assert [each["id"] for each in response.json()["items"]] == ["fb_1"]
+            return SystemClock().monotonic() - began
+
+    assert run(work) < SOON
+
+
+def test_a_submit_of_this_server_ends_the_wait(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bell rings without waiting for the file system to tell."""
+    monkeypatch.setattr(Bell, "_watch", lambda *_: None)
+
+    async def work() -> None:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client)
+            await until_waiting(site)
+            added = await client.post("/api/feedback", json={"notes": "good"})
+            page = (await poll).json()
+            assert [each["id"] for each in page["items"]] == [added.json()["feedbackId"]]
+
+    run(work)
+
+
+def test_a_wait_for_nothing_ends_at_the_furthest_cursor(site: Site, tmp_path: Path) -> None:
+    """What was passed without a match is not read again by the next poll."""
+    append(tmp_path, sessionId="other")
+
+    async def work() -> httpx.Response:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client, wait=0.3, sessionId="mine")
+            await until_waiting(site)
+            await asyncio.to_thread(append, tmp_path, sessionId="another")
+            return await poll
+
+    response = run(work)
+    size = paths_in(tmp_path).feedback.stat().st_size
+    assert response.json() == {"items": [], "nextCursor": str(size)}
+    again = {"x-cm-lab-cursor-tag": response.headers["x-cm-lab-cursor-tag"]}
+    follow_up = site.get("/api/feedback", params={"since": str(size)}, headers=again)
+    assert follow_up.status_code == 200
+
+
+def test_only_a_match_ends_the_wait(site: Site, tmp_path: Path) -> None:
+    """Entries of other sessions are passed while waiting, and the one that matches comes."""
+
+    async def work() -> dict[str, Any]:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client, sessionId="mine")
+            await until_waiting(site)
+            for number in range(20):
+                await asyncio.to_thread(append, tmp_path, sessionId=f"other{number}")
+            await asyncio.to_thread(append, tmp_path, id="fb_2", sessionId="mine")
+            page: dict[str, Any] = (await poll).json()
+            return page
+
+    page = run(work)
+    assert [each["id"] for each in page["items"]] == ["fb_2"]
+
+
+def test_h10_a_file_replaced_during_the_wait_is_told(site: Site, tmp_path: Path) -> None:
+    """A poll never goes on in the middle of another file."""
+    append(tmp_path)
+    file = paths_in(tmp_path).feedback
+    since = str(file.stat().st_size)
+    other = file.with_name("other")
+    other.write_bytes(file.read_bytes().replace(b"fb_1", b"fb_9") * 2)
+
+    async def work() -> httpx.Response:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client, since=since)
+            await until_waiting(site)
+            other.replace(file)
+            return await poll
+
+    assert error_of(run(work))[:2] == (400, "INVALID_CURSOR")
+
+
+def test_a_directory_that_does_not_exist_yet_can_be_waited_for(site: Site, tmp_path: Path) -> None:
+    """The first entry ever arrives like any other."""
+    assert not paths_in(tmp_path).feedback.parent.exists()
+
+    async def work() -> httpx.Response:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client)
+            await until_waiting(site)
+            await asyncio.to_thread(append, tmp_path)
+            return await poll
+
+    assert len(run(work).json()["items"]) == 1
+
+
+def test_many_who_wait_do_not_hold_up_a_write(site: Site) -> None:
+    """Two hundred polls wait, one submit gets through, and all two hundred get it."""
+
+    async def work() -> list[httpx.Response]:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            asking = [client.get("/api/feedback", params={"wait": 30}) for _ in range(200)]
+            polls = [group.create_task(each) for each in asking]
+            await until_waiting(site, 200)
+            async with asyncio.timeout(SOON):
+                await client.post("/api/feedback", json={"notes": "good"})
+                return list(await asyncio.gather(*polls))
+
+    answers = {response.content for response in run(work)}
+    assert len(answers) == 1
+    assert len(json.loads(answers.pop())["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("slow", "slow_method", "quick_method"),
+    [("poll", "GET", "POST"), ("add_feedback", "POST", "GET")],
+)
+def test_polls_and_changes_have_threads_of_their_own(
+    site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
+) -> None:
+    """What sits on a slow disk, or waits for the root's lock, holds up only its own kind."""
+    begun, done = threading.Event(), threading.Event()
+    works = getattr(site.lab, slow)
+
+    def sit(*arguments: Any, **named: Any) -> object:
+        begun.set()
+        assert done.wait(30)
+        return works(*arguments, **named)
+
+    monkeypatch.setattr(site.lab, slow, sit)
+
+    async def work() -> int:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
+        async with site.client() as client, asyncio.TaskGroup() as group:
+
+            async def ask(method: str) -> httpx.Response:
+                body = {"json": {"notes": "good"}} if method == "POST" else {}
+                return await client.request(method, "/api/feedback", **body)  # type: ignore[arg-type]
+
+            group.create_task(ask(slow_method))
+            await asyncio.to_thread(begun.wait)
+            try:
+                async with asyncio.timeout(SOON):
+                    return (await ask(quick_method)).status_code
+            finally:
+                done.set()
+
+    assert run(work) == 200
+
+
+def test_nobody_watches_when_nobody_waits(site: Site) -> None:
+    """The thread ends with the last one who waits."""
+    response = site.get("/api/feedback", params={"wait": 0.05})
+    assert response.json() == {"items": [], "nextCursor": "0"}
+    for thread in bells():
+        thread.join(SOON)
+    assert bells() == []
+
+
+def test_a_client_that_hangs_up_frees_everything(tmp_path: Path) -> None:
+    """No listener, no thread and no task stays behind."""
+    content = Content(tmp_path)
+
+    async def work() -> None:
+        async with asyncio.timeout(SOON):
+            leaving = asyncio.create_task(
+                call(
+                    content, "/api/feedback", query=b"wait=30", gone_at=until_waiting(content.site)
+                )
+            )
+            await leaving
+        assert len(asyncio.all_tasks()) == 1
+
+    run(work)
+    assert not bell_of(content.site)._listeners
+    for thread in bells():
+        thread.join(SOON)
+    assert bells() == []
+
+
+def test_a_server_that_stops_answers_who_waits(site: Site) -> None:
+    """They get what there is, at once, and those who come later do not wait."""
+
+    async def work() -> list[httpx.Response]:
+        async with site.client() as client, asyncio.TaskGroup() as group:
+            poll = begin(group, client)
+            await until_waiting(site)
+            await asyncio.to_thread(site.app.state.stop_waiting)
+            return [await poll, await client.get("/api/feedback", params={"wait": 30})]
+
+    for response in run(work):
+        assert response.json() == {"items": [], "nextCursor": "0"}
+
+
+def test_a_bell_outlives_the_loops_that_listened(tmp_path: Path) -> None:
+    """Ringing for a loop that is gone harms nobody."""
+    bell = Bell(tmp_path / "file")
+    listening = bell.listening()
+
+    async def listen() -> None:
+        listening.__enter__()
+
+    asyncio.run(listen())
+    bell.ring()
+    listening.__exit__(None, None, None)
+    assert not bell._listeners
