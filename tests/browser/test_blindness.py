@@ -1,0 +1,108 @@
+"""Blindness: before the decision nothing tells which side is which, and chance has no favourite."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.acting import ends, open_comparison
+from tests.browser.material import comparison, make_documents, make_video, reports
+from tests.system.lab_servers import LabServer
+from tests.unit.lab.labs import make_run
+
+DRAWS = 200
+MINUS = "\N{MINUS SIGN}"
+SIDES = "[...document.querySelectorAll('video')].map((each) => each.getAttribute('src'))"
+
+
+def telling_runs(lab: LabServer) -> list[Path]:
+    """Return two runs that give themselves away wherever they can."""
+    places = []
+    for name, topic, numbers in (
+        ("rocket-model", "The tides of Venus", (87.5, 413, 0.715, 0.335)),
+        ("turtle-model", "The winds of Saturn", (64.5, 977, 0.885, 0.555)),
+    ):
+        place = make_run(lab.directory, name, topic, **reports(*numbers))
+        script = {
+            "meta": {"topic": topic, "model": name},
+            "title": topic,
+            "scenes": [{"text": "Once upon a time", "audioPath": str(place / "1.wav")}],
+        }
+        (place / "script.json").write_text(json.dumps(script))
+        make_documents(lab.directory, name, {"plan.md": "# The same\n"}, title=f"By {name}")
+        make_video(place, seconds=1)
+        places.append(place)
+    return places
+
+
+def test_nothing_tells_before_the_decision(page: Page, lab: LabServer) -> None:
+    """Labels, topics, paths, metrics and the hypothesis are nowhere in the page; then all are."""
+    rocket, turtle = telling_runs(lab)
+    hypothesis = "the turtle is slower"
+    experiment_id = comparison(lab, rocket, turtle, name="Planets", hypothesis=hypothesis)
+    open_comparison(page, lab, experiment_id)
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        expect(page.locator(".pane-body > *").first).not_to_have_text("Loading…")
+    page.get_by_role("tab", name="Script").click()
+    expect(page.get_by_text("Once upon a time").first).to_be_visible()
+    # Ids are drawn by chance, and may hold any digits.
+    html = re.sub(r"run_[0-9a-f-]{36}", "", page.evaluate("document.documentElement.outerHTML"))
+    experiment = lab.get(f"/api/experiments/{experiment_id}").json()
+    metrics = ("87.5", "413", "71.5", "33.5", "64.5", "977", "88.5", "55.5", "passable")
+    words = ("rocket", "turtle", "Venus", "Saturn", str(lab.directory), "Baseline", "baseline")
+    for secret in (*metrics, *words, experiment["variants"][0]["variantId"]):
+        assert secret not in html, secret
+
+    page.get_by_text("Show the hypothesis (may bias you)").click()
+    expect(page.get_by_text(hypothesis)).to_be_visible()
+    page.get_by_text("Show the automatic metrics (may bias you)").click()
+    expect(page.get_by_role("table", name="Automatic metrics")).to_contain_text("87.5")
+    page.keyboard.press("1")
+    page.locator("#submit").click()
+    ends(page)
+    for told in ("turtle-model", "The tides of Venus", str(rocket), str(turtle)):
+        expect(page.locator("#who")).to_contain_text(told)
+    expect(page.locator("#deltas")).to_contain_text(
+        re.compile(rf"Sync rating\s*87\.5\s*{MINUS}23\.0")
+    )
+    expect(page.locator("#deltas")).to_contain_text("+564 ms")
+    expect(page.locator("#deltas")).to_contain_text("+22.0")
+
+
+def test_sides_keep_their_places(page: Page, lab: LabServer) -> None:
+    """A reload shows the same side under the same letter, and the end names it by that letter."""
+    experiment_id = comparison(lab, *telling_runs(lab))
+    open_comparison(page, lab, experiment_id)
+    before = page.evaluate(SIDES)
+    page.reload()
+    expect(page.locator("#submit")).to_be_visible()
+    assert page.evaluate(SIDES) == before
+    page.keyboard.press("1")
+    page.locator("#submit").click()
+    ends(page)
+    experiment = lab.get(f"/api/experiments/{experiment_id}").json()
+    won = experiment["winner"]["variantId"]
+    variant = experiment["variants"][0]
+    run_id = experiment["baselineRunId"] if won == "baseline" else variant["runId"]
+    assert run_id in before[0]
+    name = "Baseline" if won == "baseline" else "turtle-model"
+    expect(page.locator("#outcome")).to_have_text(f"✓ {name} (A) is better.")
+
+
+def test_both_orders_occur(page: Page, lab: LabServer) -> None:
+    """Over many comparisons each side is shown first about as often as the other."""
+    page.goto(f"{lab.url}/lab")
+    first = page.evaluate(
+        """async (draws) => {
+          const { inOrder } = await import("/lab/assets/sides.js");
+          const sides = () => [{ variantId: "baseline" }, { variantId: "other" }];
+          const drawn = [...Array(draws).keys()].map((at) => inOrder(sides(), `e${at}`, true));
+          return drawn.filter(([side]) => side.variantId === "baseline").length;
+        }""",
+        DRAWS,
+    )
+    assert DRAWS * 0.3 < first < DRAWS * 0.7, first
