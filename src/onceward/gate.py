@@ -6,6 +6,7 @@ which status belongs to which error code. Knows no route, and nothing of what li
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
@@ -108,6 +109,12 @@ class Gate:
         exchange = _Exchange(scope, receive, send, self._settings.body_bytes_max)
         try:
             await self._pass_on(scope, exchange)
+        except asyncio.CancelledError:
+            # The server stops. What was begun may still come to its end.
+            if not exchange.started:
+                unknown = errors.OutcomeUnknown(fix="ask again; a request id makes that safe")
+                await answer(unknown)(scope, receive, exchange.send)
+            raise
         except Exception as exc:
             error = exchange.refusal or as_error(exc)
             if not exchange.started:

@@ -209,6 +209,9 @@ class OpenFile(Protocol):
     def lock(self) -> None:
         """Wait for the exclusive lock on this file; whoever dies gives it back."""
 
+    def try_lock(self) -> bool:
+        """Take the lock if nobody has it, and say whether that is so."""
+
     def unlock(self) -> None:
         """Give the lock back."""
 
@@ -353,6 +356,15 @@ class _SystemFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError as exc:
             raise refusal(exc, self._path, "lock") from exc
+
+    def try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as exc:
+            raise refusal(exc, self._path, "lock") from exc
+        return True
 
     def unlock(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)

@@ -67,8 +67,14 @@ def _add_lab(app: FastAPI, lab: Lab | None, version: str, *, external: bool) -> 
     if lab is None:
         return lambda: None
     bell = Bell(lab.paths.feedback)
+    app.state.bell = bell
     app.include_router(lab_router(lab, version=version, external=external, bell=bell))
-    return bell.close
+
+    def stop_waiting() -> None:
+        bell.close()
+        lab.stop()
+
+    return stop_waiting
 
 
 def _add_health(app: FastAPI, version: str) -> None:

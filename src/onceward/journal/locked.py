@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,22 @@ from onceward.seams import Files, FileStat, OpenFile
 REOPEN_COUNT_MAX: Final = 1000
 
 
+def wait_for_ever(file: OpenFile) -> None:
+    """Take a lock, however long its holder keeps it."""
+    file.lock()
+
+
 def open_locked(
-    path: Path, files: Files, *, follow_links: bool = True
+    path: Path,
+    files: Files,
+    *,
+    follow_links: bool = True,
+    take: Callable[[OpenFile], None] = wait_for_ever,
 ) -> tuple[OpenFile, FileStat]:
     """Open `path` for appending, created with its directories where missing, and lock it.
 
     The lock lies on the file, not on its name: whoever got it may find that the name points to
-    another file by now, and begins again.
+    another file by now, and begins again. `take` takes it, or raises.
     """
     for _ in range(REOPEN_COUNT_MAX):
         try:
@@ -30,7 +40,7 @@ def open_locked(
             files.make_directories(path.parent)
             continue
         try:
-            file.lock()
+            take(file)
             found, current = file.stat(), files.stat(path)
         except BaseException:
             give_back(file)

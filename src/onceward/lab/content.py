@@ -26,12 +26,11 @@ from onceward.rooted import RootedFile
 
 CHUNK_BYTES: Final = 256 * 1024
 #: A Markdown file is rendered whole, so it is read whole.
-MARKDOWN_BYTES_MAX: Final = 512 * 1024
+MARKDOWN_BYTES_MAX: Final = 128 * 1024
 #: Files that are read at the same time; the threads that changes need are others.
 READERS_MAX: Final = 8
 CONTENT_POLICY: Final = (
-    "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; "
-    "frame-ancestors 'self'"
+    "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
 )
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
@@ -73,6 +72,8 @@ class Sender:
     def __init__(self) -> None:
         """Read nothing yet."""
         self._readers = anyio.CapacityLimiter(READERS_MAX)
+        # What an agent wrote may take long to render: one at a time, and files do not wait for it.
+        self._renderer = anyio.CapacityLimiter(1)
 
     async def file(self, request: Request, opened: Opened) -> Response:
         """Answer with a file, or with the part of it that is asked for."""
@@ -89,7 +90,7 @@ class Sender:
     async def rendered(self, request: Request, opened: Opened) -> Response:
         """Answer with a Markdown file as a page, without code and without foreign images."""
         rendering = partial(_render, opened)
-        body, headers = await anyio.to_thread.run_sync(rendering, limiter=self._readers)
+        body, headers = await anyio.to_thread.run_sync(rendering, limiter=self._renderer)
         if request.headers.get("if-none-match") == headers["etag"]:
             return Response(status_code=304, headers=headers)
         return Response(body, headers={**headers, "content-type": HTML})

@@ -7,11 +7,11 @@ Changes run in threads, and whoever waits or streams does not occupy those.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -27,6 +27,8 @@ from onceward.lab.schemas import answers, encoded, experiment_item, parts, resul
 from onceward.lab.waiting import WAIT_SECONDS_MAX, Bell, unless_gone, wait_for_page
 from onceward.rooted import RootedFile
 from onceward.seams import Clock, SystemClock
+
+T = TypeVar("T")
 
 
 class _RunId(Convertor[str]):
@@ -49,6 +51,8 @@ TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
 #: Polls that read the file at the same time; the threads that changes need are others.
 POLLS_MAX: Final = 8
+#: Changes at the same time; they may wait for another process, and reads must not wait for them.
+CHANGES_MAX: Final = 16
 #: Pages and assets are asked for again each time, so that no version shows with another's looks.
 _REVALIDATE: Final = {"cache-control": "no-cache"}
 _ASSET_TYPES: Final = {
@@ -66,6 +70,17 @@ RequestId = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, description="How many at the most; above 500 it is 500.")]
 Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
+
+
+class _Changes:
+    """The threads that changes run in; who only reads has others."""
+
+    def __init__(self) -> None:
+        self._threads = anyio.CapacityLimiter(CHANGES_MAX)
+
+    async def do(self, change: Callable[[], T]) -> T:
+        """Make a change and return what came of it."""
+        return await anyio.to_thread.run_sync(change, limiter=self._threads)
 
 
 def lab_router(
@@ -87,12 +102,14 @@ def lab_router(
 
     """
     router = APIRouter()
-    _add_feedback(router, lab, bell or Bell(lab.paths.feedback), clock or SystemClock())
+    changes = _Changes()
+    waiting = bell or Bell(lab.paths.feedback)
+    _add_feedback(router, lab, changes, waiting, clock or SystemClock())
     _add_config(router, lab, version, external=external)
-    _add_runs(router, lab)
+    _add_runs(router, lab, changes)
     _add_content(router, lab)
-    _add_experiments(router, lab)
-    _add_export(router, lab)
+    _add_experiments(router, lab, changes)
+    _add_export(router, lab, changes)
     _add_pages(router)
     return router
 
@@ -119,11 +136,12 @@ def _add_config(router: APIRouter, lab: Lab, version: str, *, external: bool) ->
         )
 
 
-def _add_runs(router: APIRouter, lab: Lab) -> None:
+def _add_runs(router: APIRouter, lab: Lab, changes: _Changes) -> None:
     @router.post("/api/runs/import", response_model=schemas.Imported, responses=answers(404, 415))
-    def import_run(body: schemas.ImportRun) -> Response:
+    async def import_run(body: schemas.ImportRun) -> Response:
         """Make a directory a run, or find the run that it is already."""
-        return _json({"runId": lab.import_run(body.path).run_id})
+        run = await changes.do(lambda: lab.import_run(body.path))
+        return _json({"runId": run.run_id})
 
     @router.get("/api/runs", response_model=schemas.RunPage, responses=answers())
     @router.head("/api/runs", include_in_schema=False)
@@ -189,13 +207,14 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
         return await (sender.rendered if rendered else sender.file)(request, opened)
 
 
-def _add_experiments(router: APIRouter, lab: Lab) -> None:
+def _add_experiments(router: APIRouter, lab: Lab, changes: _Changes) -> None:
     base = "/api/experiments"
 
     @router.post(base, response_model=schemas.ExperimentCreated, responses=answers(404, 415))
-    def create(body: NewExperiment) -> Response:
+    async def create(body: NewExperiment) -> Response:
         """Set up a comparison of runs."""
-        return _json({"experimentId": lab.create_experiment(body).experiment_id})
+        experiment = await changes.do(lambda: lab.create_experiment(body))
+        return _json({"experimentId": experiment.experiment_id})
 
     @router.get(base, response_model=schemas.ExperimentPage, responses=answers())
     @router.head(base, include_in_schema=False)
@@ -225,14 +244,15 @@ def _add_experiments(router: APIRouter, lab: Lab) -> None:
     decided = answers(404, 409, 415, 422)
 
     @router.post(f"{one}/submit", response_model=schemas.Submitted, responses=decided)
-    def submit(
+    async def submit(
         experiment_id: str, body: Submission, request: Request, request_id: RequestId = None
     ) -> Response:
         """Decide an experiment, once."""
-        return _answered(lab.submit(experiment_id, body, _one_id(request, request_id)))
+        given = _one_id(request, request_id)
+        return _answered(await changes.do(lambda: lab.submit(experiment_id, body, given)))
 
 
-def _add_feedback(router: APIRouter, lab: Lab, bell: Bell, clock: Clock) -> None:
+def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, clock: Clock) -> None:
     readers = anyio.CapacityLimiter(POLLS_MAX)
     lab.on_change(bell.ring)
 
@@ -267,16 +287,17 @@ def _add_feedback(router: APIRouter, lab: Lab, bell: Bell, clock: Clock) -> None
     @router.post(
         "/api/feedback", response_model=schemas.FeedbackAdded, responses=answers(404, 415, 422)
     )
-    def add(body: NewFeedback, request: Request, request_id: RequestId = None) -> Response:
+    async def add(body: NewFeedback, request: Request, request_id: RequestId = None) -> Response:
         """Add one judgement."""
-        return _answered(lab.add_feedback(body, _one_id(request, request_id)))
+        given = _one_id(request, request_id)
+        return _answered(await changes.do(lambda: lab.add_feedback(body, given)))
 
 
-def _add_export(router: APIRouter, lab: Lab) -> None:
+def _add_export(router: APIRouter, lab: Lab, changes: _Changes) -> None:
     @router.post("/api/export", response_model=schemas.ExportWritten, responses=answers(404, 415))
-    def export(body: schemas.NewExport) -> Response:
+    async def export(body: schemas.NewExport) -> Response:
         """Write everything, or everything of a session, into one file."""
-        written = lab.export(session_id=body.sessionId, path=body.path)
+        written = await changes.do(lambda: lab.export(session_id=body.sessionId, path=body.path))
         return _json({"path": str(written.path), "count": written.count})
 
 

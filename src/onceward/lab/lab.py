@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from onceward.crash import crash_point
-from onceward.errors import AlreadySubmitted, Conflict, InvalidArgument, NotFound, OncewardError
+from onceward.errors import (
+    AlreadySubmitted,
+    Conflict,
+    InvalidArgument,
+    NotFound,
+    OncewardError,
+    StorageError,
+)
 from onceward.journal import Journal, Page, Record
 from onceward.lab import importing, judging
 from onceward.lab.artifacts import RunDirectory
@@ -37,6 +45,8 @@ from onceward.lab.steps import Plan, Request, Steps, Turn
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
 
 LISTED_MAX: Final = 500
+#: How long a look at an experiment waits for its turn.
+LOOK_PATIENCE_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +121,10 @@ class Lab:
     def on_change(self, ring: Callable[[], None]) -> None:
         """Have this called, in whatever thread, after this process has appended feedback."""
         self._rings.append(ring)
+
+    def stop(self) -> None:
+        """Let nobody wait any more for another process that holds the root."""
+        self._steps.stop()
 
     def recover(self) -> None:
         """Roll forward what another process announced and did not live to write."""
@@ -209,9 +223,13 @@ class Lab:
         return found
 
     def submission_of(self, experiment_id: str) -> Record | None:
-        """Return what the one submission of an experiment was answered, if there was one."""
-        with self._steps.turn() as turn:
+        """Return what the one submission of an experiment was answered, if there was one.
+
+        Completes what a dead process announced. Whoever only looks does not wait long for that.
+        """
+        with suppress(StorageError), self._steps.turn(LOOK_PATIENCE_SECONDS) as turn:
             return turn.submission_of(experiment_id)
+        return None
 
     def submit(
         self, experiment_id: str, submission: Submission, request_id: str | None = None

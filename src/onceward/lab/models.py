@@ -13,6 +13,8 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 
@@ -49,11 +51,23 @@ Id = Annotated[_Text, StringConstraints(min_length=1, max_length=200)]
 #: A percentage: 0 is the worst, 100 the best.
 Rating = Annotated[int, Field(strict=True, ge=0, le=100)]
 RequestId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]{1,200}$")]
+
+
+def _one_answer(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    """Say in one sentence what none of the kinds would take."""
+    try:
+        return handler(value)
+    except ValidationError:
+        message = f"must be text of at most {NOTES_CHARACTERS_MAX} characters, a number, or yes/no"
+        raise ValueError(message) from None
+
+
 AnswerValue = Annotated[
     Notes
     | Annotated[bool, Field(strict=True)]
     | Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
     | Annotated[float, Field(strict=True, allow_inf_nan=False)],
+    WrapValidator(_one_answer),
     Field(description="What was answered: text, a truth value or a number."),
 ]
 Answers = Annotated[dict[Id, AnswerValue], Field(max_length=ANSWERS_MAX)]

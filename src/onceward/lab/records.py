@@ -15,6 +15,8 @@ from onceward.lab.metrics import Metrics
 from onceward.lab.models import BASELINE, Judgement
 
 SCHEMA_VERSION: Final = 1
+STATUSES: Final = ("queued", "running", "done", "failed")
+OUTCOMES: Final = ("winner", "tie", "both_bad")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,10 +185,10 @@ class Experiment:
             topic=_text(record.get("topic")),
             baseline_run_id=record["baselineRunId"],
             variants=variants,
-            status=_text(record.get("status")) or "queued",
+            status=_one_of(STATUSES, record.get("status")) or "queued",
             winner=_winner(record.get("winner")),
             reason=_text(record.get("reason")),
-            outcome=_text(record.get("outcome")),
+            outcome=_one_of(OUTCOMES, record.get("outcome")),
             questions=tuple(filter(_is_question, questions if isinstance(questions, list) else ())),
             answers=_mapping(record.get("answers")),
             updated_at=_text(record.get("updatedAt")),
@@ -250,6 +252,10 @@ def _without_none(**fields: object) -> Record:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _one_of(known: tuple[str, ...], value: object) -> str | None:
+    return value if isinstance(value, str) and value in known else None
 
 
 def _mapping(value: object) -> dict[str, Any]:

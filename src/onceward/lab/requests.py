@@ -165,7 +165,8 @@ def _intent(record: Record) -> Intent | None:
         return None
     if not all(isinstance(each, dict) and isinstance(each.get("id"), str) for each in entries):
         return None
-    if not isinstance(redo.get("experiment", {}), dict) or not _is_writable(redo):
+    is_place = isinstance(redo.get("feedbackPath", ""), str)
+    if not is_place or not isinstance(redo.get("experiment", {}), dict) or not _is_writable(redo):
         return None
     return Intent(
         request_id=record["requestId"],

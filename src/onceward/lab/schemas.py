@@ -7,7 +7,7 @@ other tools wrote, nested as deeply as those liked. Knows neither files nor rout
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -343,7 +343,8 @@ def run_item(summary: RunSummary) -> dict[str, Any]:
 
 def experiment_item(experiment: Experiment) -> dict[str, Any]:
     """Return an experiment as lists show it: its record, with null for what is absent."""
-    record = experiment.to_record()
+    # Of what another tool wrote into the line, only what could be understood.
+    record = replace(experiment, line={}).to_record()
     empty: dict[str, Any] = {"questions": [], "answers": {}}
     item = {name: record.get(name, empty.get(name)) for name in _EXPERIMENT_KEYS}
     if item["winner"] is not None:

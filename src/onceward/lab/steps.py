@@ -8,14 +8,22 @@ may be submitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from onceward.crash import crash_point
-from onceward.errors import InvalidCursor, KeyReused, OutcomeUnknown
+from onceward.errors import (
+    InvalidCursor,
+    KeyReused,
+    OncewardError,
+    OutcomeUnknown,
+    StorageError,
+)
 from onceward.journal import Journal, Record
 from onceward.journal.cursor import START
 from onceward.journal.locked import give_back, open_locked
@@ -27,6 +35,11 @@ from onceward.seams import Clock, Files, FileStat, OpenFile, timestamp
 NAME_BYTES_MAX: Final = 256
 #: How often something is written again because another tool wrote into the middle of it.
 WRITES_MAX: Final = 5
+#: How long somebody waits for a turn before they are told to come again.
+PATIENCE_SECONDS: Final = 10.0
+LOOK_SECONDS_MIN: Final = 0.0005
+LOOK_SECONDS_MAX: Final = 0.02
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +81,9 @@ class Steps:
         self._paths, self._session_id = paths, check_session_id(session_id)
         self._files, self._clock = files, clock
         self._requests = Requests(paths, files=files, clock=clock)
+        #: Threads of this process take turns here, so that one of them at a time looks at the file.
+        self._threads = threading.Lock()
+        self._is_stopping = False
         #: Requests of this session that an earlier process announced and this one completed, as
         #: long as their clients have not asked again, and how many there were.
         self.rolled_forward: set[str] = set()
@@ -75,22 +91,57 @@ class Steps:
         #: Which lock file was read, and how far.
         self._seen: tuple[tuple[int, int] | None, int] = (None, 0)
 
+    def stop(self) -> None:
+        """Let nobody wait for a turn any more: the process is about to end."""
+        self._is_stopping = True
+
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Hold the root's lock, with nothing unfinished and everything known."""
-        lock, stat = open_locked(self._paths.lock, self._files)
+    def turn(self, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Turn]:
+        """Hold the root's lock, with everything known and all completed that can be.
+
+        Raises StorageError when somebody else holds it for longer than the patience.
+        """
+        deadline = self._clock.monotonic() + patience_seconds
+        self._wait(lambda: self._threads.acquire(blocking=False), deadline)
         try:
-            self._catch_up(lock, stat)
-            for session_id, intent in self._requests.unfinished():
-                crash_point("lab.step.before_roll_forward")
+            lock, stat = open_locked(
+                self._paths.lock,
+                self._files,
+                take=lambda file: self._wait(file.try_lock, deadline),
+            )
+            try:
+                self._catch_up(lock, stat)
+                self._roll_forward(lock)
+                yield Turn(self, lock, self._requests)
+            finally:
+                give_back(lock)
+        finally:
+            self._threads.release()
+
+    def _wait(self, take: Callable[[], bool], deadline: float) -> None:
+        """Try to take a lock until it is ours, in short waits: its holder may be frozen."""
+        pause = LOOK_SECONDS_MIN
+        while not take():
+            if self._is_stopping or self._clock.monotonic() >= deadline:
+                message = f"another process holds {self._paths.lock}"
+                fix = "try again; if that stays so, look for a stopped process: `fuser -v` names it"
+                raise StorageError(message, fix=fix, path=str(self._paths.lock))
+            self._clock.sleep(pause)
+            pause = min(pause * 2, LOOK_SECONDS_MAX)
+
+    def _roll_forward(self, lock: OpenFile) -> None:
+        """Complete what others announced; what cannot be completed now stops nobody else."""
+        for session_id, intent in self._requests.unfinished():
+            crash_point("lab.step.before_roll_forward")
+            try:
                 self._finish(lock, session_id, intent, is_new=False)
                 self._requests.catch_up([session_id])
-                if session_id == self._session_id:
-                    self.rolled_forward.add(intent.request_id)
-                    self.completed += 1
-            yield Turn(self, lock, self._requests)
-        finally:
-            give_back(lock)
+            except OncewardError as exc:
+                _log.warning("a request cannot be completed yet: %s", exc.message)
+                continue
+            if session_id == self._session_id:
+                self.rolled_forward.add(intent.request_id)
+                self.completed += 1
 
     def settle(self, lock: OpenFile, request: Request, plan: Plan) -> None:
         """Announce what a request writes, write it, and end it."""
@@ -113,7 +164,11 @@ class Steps:
         crash_point("lab.step.before_intent")
         self._journal(self._paths.requests(self._session_id)).append(intent.to_record("intent"))
         crash_point("lab.step.after_intent")
-        self._finish(lock, self._session_id, intent, is_new=True)
+        try:
+            self._finish(lock, self._session_id, intent, is_new=True)
+        except OncewardError as exc:
+            # Whatever went wrong, it has happened: whoever comes next completes it.
+            raise _in_doubt(intent.request_id, exc.message) from exc
 
     def _finish(self, lock: OpenFile, session_id: str, intent: Intent, *, is_new: bool) -> None:
         """Write what an intent announced and is not there yet; then say that it is done."""
@@ -211,6 +266,7 @@ class Turn:
         """Return what this request was answered before; KeyReused when it was another one."""
         known = self._requests.known(request.request_id)
         if known is None:
+            self._check_settled(request.request_id, request.about)
             return None
         # Another tool may have noted no fingerprint; what it was about still has to fit.
         is_other = known.type != request.type or request.about not in (None, known.entity_id)
@@ -220,6 +276,12 @@ class Turn:
         self._steps.rolled_forward.discard(request.request_id)
         return known.response
 
+    def _check_settled(self, request_id: str, about: str | None) -> None:
+        """Refuse what was announced and cannot be completed now: it is neither done nor new."""
+        for _, intent in self._requests.unfinished():
+            if intent.request_id == request_id or about == intent.entity_id:
+                raise _in_doubt(intent.request_id, "its files cannot be written now")
+
     def submission_of(self, experiment_id: str) -> Record | None:
         """Return what the one submission of an experiment was answered."""
         return self._requests.submission_of(experiment_id)
@@ -228,6 +290,12 @@ class Turn:
         """Do what a new request asks, once, and return its answer."""
         self._steps.settle(self._lock, request, plan)
         return plan.response
+
+
+def _in_doubt(request_id: str, why: str) -> OutcomeUnknown:
+    message = f"request {request_id!r} is announced and not yet completed: {why}"
+    fix = "send it again with the same request id"
+    return OutcomeUnknown(message, fix=fix, requestId=request_id)
 
 
 def _name(record: Record) -> tuple[str, ...]:

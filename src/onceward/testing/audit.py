@@ -244,6 +244,9 @@ class _AuditedFile:
     def lock(self) -> None:
         self._file.lock()
 
+    def try_lock(self) -> bool:
+        return self._file.try_lock()
+
     def unlock(self) -> None:
         self._file.unlock()
 

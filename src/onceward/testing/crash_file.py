@@ -85,6 +85,17 @@ class CrashFile:
             self._inode.holder = self
             self._process.locked.add(self._inode)
 
+    def try_lock(self) -> bool:
+        """Take the lock if no other descriptor holds it."""
+        self._check_open()
+        with self._disk.mutex:
+            self._process.check_alive()
+            if self._inode.holder not in (None, self):
+                return False
+            self._inode.holder = self
+            self._process.locked.add(self._inode)
+            return True
+
     def unlock(self) -> None:
         """Give the lock back."""
         self._check_open()

@@ -12,7 +12,7 @@ from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback, check_request_id
+from onceward.lab.models import NewFeedback, check_request_id, made
 
 
 @pytest.fixture
@@ -150,6 +150,15 @@ def test_what_a_file_could_not_hold_is_refused_by_name(body: dict[str, Any], nam
     """Half surrogates, endless texts, numbers that JSON cannot carry, unknown names."""
     with pytest.raises(ValidationError, match=name):
         NewFeedback.model_validate(body)
+
+
+def test_an_answer_that_is_refused_is_named_as_it_was_sent() -> None:
+    """Not by the kinds of values that were tried in vain."""
+    for value in ("x" * 20_001, {"deep": 1}, None, "\ud800"):
+        body = {"answers": {"q1": value}}
+        with pytest.raises(InvalidArgument) as refused:
+            made(lambda: NewFeedback.model_validate(body))  # noqa: B023 - called at once
+        assert refused.value.context["field"] == "answers.q1"
 
 
 def test_feedback_about_a_side_must_fit_the_experiment(tmp_path: Path, lab: Lab) -> None:

@@ -22,11 +22,12 @@ from onceward import crash
 from onceward.crash import Crashed
 from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown, StorageError
 from onceward.journal import Journal, Page, Record
+from onceward.journal.locked import give_back, open_locked
 from onceward.lab.lab import Lab
 from onceward.lab.models import NewFeedback
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import open_session
-from onceward.seams import OpenFile
+from onceward.seams import ManualClock, OpenFile, SystemFiles
 from onceward.testing import CrashFiles
 
 POINTS = [name for name in crash.POINTS if name.startswith("lab.step.after_")]
@@ -345,3 +346,46 @@ def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path) -> None:
     answer = lab.add_feedback(notes(), "req")
     assert answer.replayed
     assert by_request(lab) == Counter({"before": 1, "req": 1})
+
+
+def test_an_intent_that_cannot_be_completed_stops_only_what_it_is_about(tmp_path: Path) -> None:
+    """A process with its feedback elsewhere died; that place is gone. Others go on, 503 for it."""
+    other = LabPaths(root=tmp_path / "lab", feedback=tmp_path / "elsewhere" / "feedback.jsonl")
+    theirs = Lab(paths=other, session=open_session(other), roots=[tmp_path])
+    experiment = make_experiment(theirs, tmp_path)
+    crash.arm("lab.step.after_intent:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            theirs.submit(experiment.experiment_id, submission(experiment), "theirs")
+    finally:
+        crash.arm(None)
+    (tmp_path / "elsewhere").write_text("not a directory")
+    lab = make_lab(tmp_path)
+    lab.recover()
+    assert not lab.add_feedback(notes(), "mine").replayed
+    for request_id in ("theirs", "another"):
+        with pytest.raises(OutcomeUnknown, match="not yet completed"):
+            lab.submit(experiment.experiment_id, submission(experiment), request_id)
+    (tmp_path / "elsewhere").unlink()
+    assert lab.submit(experiment.experiment_id, submission(experiment), "theirs").replayed
+    assert by_request(lab) == Counter({"mine": 1})
+    assert by_request(theirs) == Counter({"theirs": 2})
+
+
+def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    """A frozen process has the root: told after a while, at once when the server stops."""
+    clock = ManualClock()
+    lab = make_lab(tmp_path, clock=clock)
+    experiment = make_experiment(lab, tmp_path)
+    holder, _ = open_locked(lab.paths.lock, SystemFiles())
+    before = clock.monotonic()
+    with pytest.raises(StorageError, match="another process holds"):
+        lab.add_feedback(notes(), "req")
+    assert 10 <= clock.monotonic() - before < 11
+    assert lab.submission_of(experiment.experiment_id) is None
+    lab.stop()
+    with pytest.raises(StorageError):
+        lab.add_feedback(notes(), "req")
+    assert clock.monotonic() - before < 12
+    give_back(holder)
+    assert make_lab(tmp_path).add_feedback(notes(), "req").body

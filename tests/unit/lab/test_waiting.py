@@ -63,7 +63,7 @@ async def until_waiting(site: Site, count: int = 1) -> None:
 
 
 def bell_of(site: Site) -> Bell:
-    bell = site.app.state.stop_waiting.__self__
+    bell = site.app.state.bell
     assert isinstance(bell, Bell)
     return bell
 

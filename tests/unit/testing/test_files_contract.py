@@ -129,6 +129,17 @@ def test_lock_can_be_taken_again_after_unlock_and_close(files: Files, tmp_path: 
     first.close()
 
 
+def test_a_lock_that_somebody_has_is_not_waited_for(files: Files, tmp_path: Path) -> None:
+    """Two descriptors: the second one gets it once the first gave it back."""
+    first, second = (files.open_append(tmp_path / "log") for _ in range(2))
+    assert first.try_lock()
+    assert not second.try_lock()
+    first.unlock()
+    assert second.try_lock()
+    first.close()
+    second.close()
+
+
 def test_a_directory_lists_its_names(files: Files, tmp_path: Path) -> None:
     """Names are sorted, a missing directory has none, and a file is not a directory."""
     files.make_directories(tmp_path / "here" / "b")
