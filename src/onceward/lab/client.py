@@ -7,9 +7,7 @@ was being worked on and loses none. Knows nothing of what entries mean.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,14 +19,15 @@ from typing import Any, Final, Protocol, Self
 import orjson
 
 from onceward.crash import crash_point
-from onceward.errors import FileMissing, InvalidArgument, InvalidCursor, KeyInFlight
+from onceward.errors import Conflict, FileMissing, InvalidArgument, InvalidCursor, KeyInFlight
 from onceward.journal import Journal, Page, Record, atomic
 from onceward.journal.cursor import START, parse_cursor
+from onceward.journal.held import hold
 from onceward.journal.scan import check_wait
 from onceward.lab.client_http import ServerFeed, is_url
 from onceward.lab.paths import LabPaths
 from onceward.lab.records import is_feedback
-from onceward.seams import Clock, Randomness, SystemFiles, translated
+from onceward.seams import Clock, Files, Randomness, SystemClock, SystemFiles
 
 SCHEMA_VERSION: Final = 1
 _BYTES_MAX: Final = 64 * 1024
@@ -122,7 +121,9 @@ class FeedbackClient:
         self._wait, self._files = check_wait(wait), SystemFiles()
         self._process = os.getpid()
         #: Gives the lock back, also when nobody calls `close`.
-        self._release = weakref.finalize(self, _hold(self._path, self._files))
+        self._release = weakref.finalize(
+            self, _hold(self._path, self._files, clock or SystemClock())
+        )
         try:
             self._place = self._load()
         except BaseException:
@@ -275,31 +276,15 @@ def _place(record: Any) -> Place:  # noqa: ANN401 - whatever the file held
     return Place(since=since, tag=tag, done=done, last_id=last_id)
 
 
-def _hold(path: Path, files: SystemFiles) -> Callable[[], None]:
+def _hold(path: Path, files: Files, clock: Clock) -> Callable[[], None]:
     """Lock the file beside a cursor, or say who has it; return what gives it back.
 
     The cursor file itself is replaced at every move, so it cannot carry the lock.
     """
-    lock = path.with_name(f"{path.name}.lock")
-    files.make_directories(lock.parent)
-    owner = os.getpid()
-    with translated(lock, "open"):
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "somebody"
-        os.close(descriptor)
+        return hold(path.with_name(f"{path.name}.lock"), files, clock)
+    except Conflict as exc:
+        holder = exc.context["holder"]
         message = f"{path} is in use by {holder}"
         fix = "stop that one, or give this client a cursor file of its own"
         raise KeyInFlight(message, fix=fix, path=str(path), holder=holder) from None
-
-    def release() -> None:
-        if os.getpid() == owner:  # A forked child only closes its copy; the lock is its parent's.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-    with closing(files.open_append(lock, follow_links=False)) as note:
-        note.truncate(0)
-        note.write(f"process {owner} on {socket.gethostname()}\n".encode())
-    return release
