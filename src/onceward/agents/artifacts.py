@@ -1,0 +1,122 @@
+"""Artifacts: files of the workspace that an agent answers for, by path, checksum and size.
+
+Owns which paths an artifact may have and what makes it whole. Everything is reached through
+`rooted`, so that no link leads out of the workspace. Knows neither agents nor receipts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NoReturn
+
+from onceward.errors import FileMissing, InvalidArgument, OncewardError, WrongPath
+from onceward.keys.snapshot import OWN_FOLDERS
+from onceward.rooted import PATH_BYTES_MAX, RootedDirectory
+from onceward.seams import Files
+
+#: No artifact lies inside one of these, at whatever depth.
+CLOSED_FOLDERS: Final = frozenset({".git"})
+
+_CHUNK_BYTES: Final = 1024 * 1024
+_SHOWN_CHARACTERS: Final = 200
+
+
+def check_path(path: str, workspace: Path | None = None) -> None:
+    """Refuse a path that is no plain way down to a file of the user's.
+
+    With a workspace, also refuse one that passes through a link there or through what is no
+    directory; what does not exist yet is fine.
+    """
+    parts = path.split("/")
+    if not path or path.startswith("/"):
+        _refuse(path, "must be relative to the workspace")
+    if any(part in ("", ".", "..") for part in parts):
+        _refuse(path, "must not hold `.`, `..` or empty parts")
+    if "\0" in path:
+        _refuse(path, "holds a NUL character")
+    try:
+        encoded = path.encode()
+    except UnicodeEncodeError:
+        _refuse(path, "is not Unicode text")
+    if len(encoded) > PATH_BYTES_MAX:
+        _refuse(path, f"is longer than {PATH_BYTES_MAX} bytes")
+    if parts[0] in OWN_FOLDERS:
+        _refuse(path, f"lies in `{parts[0]}`, where Onceward keeps its own files")
+    closed = CLOSED_FOLDERS.intersection(parts)
+    if closed:
+        _refuse(path, f"lies in `{min(closed)}`")
+    if workspace is not None:
+        _check_way(path, workspace)
+
+
+def describe(workspace: Path, path: str) -> dict[str, Any]:
+    """Return `{path, sha256, size}` of a file as it is now; raise when it cannot be one."""
+    check_path(path)
+    hashed, size = hashlib.sha256(), 0
+    with RootedDirectory.open(workspace) as root, root.open_file(path) as file:
+        while chunk := file.read(size, _CHUNK_BYTES):
+            hashed.update(chunk)
+            size += len(chunk)
+    return {"path": path, "sha256": hashed.hexdigest(), "size": size}
+
+
+def check(workspace: Path, artifact: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with an artifact on disk, or None when it is what it was."""
+    path, size = str(artifact["path"]), artifact["size"]
+    try:
+        check_path(path)
+        # A file of another size need not be read.
+        with RootedDirectory.open(workspace) as root, root.open_file(path) as file:
+            if file.stat.size != size:
+                return f"{_shown(path)} has {file.stat.size} bytes, not {size}"
+        found = describe(workspace, path)
+    except FileMissing:
+        return f"{_shown(path)} does not exist"
+    except OncewardError as exc:
+        return exc.message
+    if found["sha256"] != artifact["sha256"] or found["size"] != size:
+        return f"{_shown(path)} has other content"
+    return None
+
+
+def sync(workspace: Path, paths: Iterable[str], files: Files) -> None:
+    """Return once these files and their names are on disk."""
+    folders: set[PurePosixPath] = set()
+    for path in paths:
+        check_path(path)
+        place = PurePosixPath(path)
+        with RootedDirectory.open(workspace, place.parent) as folder:
+            file = files.open_read(folder.path() / place.name)
+            try:
+                file.sync()
+            finally:
+                file.close()
+        folders.update(place.parents)
+    # From the deepest up: a name counts once every name that leads to it does.
+    for each in sorted(folders, key=lambda folder: (-len(folder.parts), str(folder))):
+        with RootedDirectory.open(workspace, each) as folder:
+            files.sync_directory(folder.path())
+
+
+def _check_way(path: str, workspace: Path) -> None:
+    try:
+        with RootedDirectory.open(workspace) as root, root.open_file(path):
+            return
+    except FileMissing:
+        return  # As far as it exists, it is directories; a link that leads nowhere is not missing.
+    except WrongPath as exc:
+        _refuse(path, "is a link or no regular file, or lies behind one", exc)
+
+
+def _refuse(path: str, problem: str, cause: Exception | None = None) -> NoReturn:
+    shown = _shown(path)
+    message = f"artifact {shown!r} {problem}"
+    fix = "name a file below the workspace, such as src/main.py, that no link leads to"
+    raise InvalidArgument(message, fix=fix, field="path", path=shown) from cause
+
+
+def _shown(path: str) -> str:
+    text = path.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,319 @@
+"""Exec: any program as an agent. A prompt goes in; changed files, tests and a verdict come out.
+
+Owns what a program's end means for the command it was run for. How prompts read, programs run,
+trees differ and verdicts are said is each a module of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from onceward.agents import artifacts
+from onceward.agents.kit import Agent, Command
+from onceward.agents.output import Output
+from onceward.agents.programs import Ended, Program, run_program
+from onceward.agents.prompts import Request, prompt
+from onceward.agents.results import Result
+from onceward.agents.trees import Beginnings, Difference, difference, tree
+from onceward.agents.verdicts import FORMS, WORDS, instruction, read_verdict
+from onceward.errors import InvalidArgument, OncewardError
+from onceward.keys.snapshot import Digests
+from onceward.seams import Clock, SystemClock
+from onceward.secrets import Redactor
+
+#: What an agent of each type is asked to do.
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "builder": ("implement", "implement_changes"),
+    "reviewer": ("review",),
+    "spec_maintainer": ("update_spec",),
+}
+#: The exit code by which a program says that it may work later (EX_TEMPFAIL of sysexits.h).
+EXIT_LATER: Final = 75
+#: An answer has to be on its way before the deadline, or the orchestrator kills us first.
+MARGIN_SECONDS: Final = 1.0
+MARGIN_SHARE: Final = 0.1
+#: Artifacts named in an answer, which is one line; the receipts know the whole tree anyway.
+ARTIFACTS_BYTES_MAX: Final = 128 * 1024
+NAMES_BYTES_MAX: Final = 16 * 1024
+OUTPUT_CHARACTERS_MAX: Final = 4000
+_ARTIFACT_BYTES: Final = 120
+_FAILED_TEST: Final = re.compile(r"^FAILED (\S+)")
+
+
+class ProgramFailed(OncewardError):
+    """The program ended with an exit code that says it failed."""
+
+    code = "PROGRAM_FAILED"
+
+
+class ProgramInterrupted(OncewardError):
+    """Something outside ended the program, or it says that it may work later; try again."""
+
+    code = "PROGRAM_INTERRUPTED"
+    retryable = True
+
+
+class TimedOut(OncewardError):
+    """The program took longer than it may, and was ended with all that it started."""
+
+    code = "TIMED_OUT"
+    retryable = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wrapping:
+    """How a program is made an agent."""
+
+    type: str
+    #: The program and its arguments.
+    program: tuple[str, ...]
+    #: Which commands it takes; those of its type unless said otherwise.
+    actions: tuple[str, ...] = ()
+    #: A prompt with placeholders; without, one that says all there is to say.
+    template: str | None = None
+    #: Whether the prompt is the program's last argument instead of its standard input.
+    is_argument: bool = False
+    #: A line for the shell that decides whether the tests pass.
+    check: str | None = None
+    #: How a verdict is said; None for builders, who give none.
+    verdict: str | None = None
+    #: Whether failing tests are an answer that can be gone on with.
+    allows_failures: bool = False
+    #: How long the program may take; the command's deadline counts in any case.
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work before any command comes."""
+        if self.type not in ACTIONS:
+            _refuse("--type", f"{self.type!r} is no type of agent", ", ".join(ACTIONS))
+        if not self.program or not self.program[0]:
+            _refuse("program", "is missing", "a program and its arguments after `--`")
+        judges = self.type in WORDS
+        if judges and self.verdict not in FORMS:
+            _refuse("--verdict", f"{self.verdict!r} is no form of verdict", ", ".join(FORMS))
+        if judges and (self.check is not None or self.allows_failures):
+            _refuse("--check", f"a {self.type} runs no check, it judges", "--verdict exit")
+        if not judges and self.verdict is not None:
+            _refuse("--verdict", "a builder gives no verdict", "--check, or another --type")
+        if self.seconds is not None and self.seconds <= 0:
+            _refuse("--timeout", "must be more than 0", "seconds, such as 300")
+
+
+def _refuse(option: str, problem: str, right: str) -> NoReturn:
+    message = f"{option}: {problem}"
+    raise InvalidArgument(message, fix=f"say {right}", field=option.lstrip("-"))
+
+
+def exec_agent(
+    wrapping: Wrapping, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None
+) -> Agent:
+    """Return an agent that runs the program for each of its commands."""
+    env = dict(os.environ if environ is None else environ)
+    agent = Agent(wrapping.type, environ=env)
+    worker = _Worker(wrapping, agent, env, clock or SystemClock())
+    agent.on(*(wrapping.actions or ACTIONS[wrapping.type]))(worker.work)
+    return agent
+
+
+class _Worker:
+    """Does commands by running the program."""
+
+    def __init__(
+        self, wrapping: Wrapping, agent: Agent, env: Mapping[str, str], clock: Clock
+    ) -> None:
+        self._wrapping = wrapping
+        self._env = env
+        self._clock = clock
+        self._redactor = Redactor.from_environment(env)
+        cache = env.get("ONCEWARD_AGENT_CACHE")
+        kept = Path(cache) if cache else agent.workspace / "state" / "cache" / wrapping.type
+        self._lock = kept / "program.lock"
+        self._digests = Digests()
+        self._beginnings = Beginnings(kept / "begun", digests=self._digests)
+
+    def work(self, command: Command) -> Result:
+        """Run the program, then the check, and say what came of it."""
+        before = self._beginnings.of(command.key, command.workspace)
+        ended = self._run_program(command)
+        self._refuse_failure(ended)
+        tests = self._tests(command) if self._wrapping.type == "builder" else None
+        # After the check, since what that wrote is part of what is there now.
+        changed = difference(before, tree(command.workspace, self._digests))
+        paths, payload = self._changes(command, changed)
+        if tests is not None:
+            return self._result("completed", {**payload, "tests": tests}, paths)
+        assert self._wrapping.verdict is not None, self._wrapping
+        verdict = read_verdict(
+            self._wrapping.verdict,
+            self._wrapping.type,
+            exit_code=ended.exit_code or 0,
+            output=ended.stdout if self._wrapping.verdict != "exit" else "\n".join(ended.tail),
+            has_changed=bool(changed),
+        )
+        if verdict.comments:
+            payload["comments"] = list(verdict.comments)
+        return self._result(verdict.status, payload, paths)
+
+    def _result(self, status: str, payload: Mapping[str, Any], paths: Sequence[str]) -> Result:
+        redacted = self._redactor.value(payload)
+        assert isinstance(redacted, dict), status
+        return Result(status=status, payload=redacted, artifacts=paths)
+
+    # --- the program -----------------------------------------------------------------------------
+
+    def _run_program(self, command: Command) -> Ended:
+        wrapping = self._wrapping
+        request = Request(
+            action=command.action,
+            task_id=command.task_id,
+            inputs=command.inputs,
+            expected_outputs=command.expected_outputs,
+            check=wrapping.check,
+            verdict=instruction(wrapping.verdict, wrapping.type) if wrapping.verdict else None,
+        )
+        text = prompt(request, wrapping.template)
+        line = (*wrapping.program, text) if wrapping.is_argument else wrapping.program
+        stdin = None if wrapping.is_argument else text
+        return self._run(command, line, stdin=stdin, seconds=wrapping.seconds)
+
+    def _run(
+        self,
+        command: Command,
+        line: Sequence[str],
+        *,
+        stdin: str | None = None,
+        seconds: float | None = None,
+    ) -> Ended:
+        left = self._seconds_left(command)
+        program = Program(
+            command=line,
+            directory=command.workspace,
+            environment={**self._env, **_variables(command)},
+            seconds=left if seconds is None else min(left, seconds),
+            stdin=stdin,
+            lock=self._lock,
+        )
+        # Only a builder has events for it; all of it is in the log anyway.
+        tell = command.progress if self._wrapping.type == "builder" else lambda _: None
+        output = Output(tell, self._redactor, self._clock)
+        ended = run_program(program, on_line=output.line, clock=self._clock)
+        output.end()
+        if ended.has_timed_out:
+            message = f"{self._shown(line)} took longer than {program.seconds:.0f} s{_said(ended)}"
+            raise TimedOut(self._redactor.text(message))
+        return ended
+
+    def _seconds_left(self, command: Command) -> float:
+        """Return how long there is until an answer has to be on its way."""
+        left = (datetime.fromisoformat(command.deadline) - self._clock.now()).total_seconds()
+        left -= min(MARGIN_SECONDS, left * MARGIN_SHARE)
+        if left <= 0:
+            message = f"the deadline {command.deadline} has passed"
+            raise TimedOut(message)
+        return left
+
+    def _refuse_failure(self, ended: Ended) -> None:
+        """Raise for a program that failed; for one that judges by its exit code, 1 is a word."""
+        code = ended.exit_code
+        if code == 0 or (code == 1 and self._wrapping.verdict == "exit"):
+            return
+        if code is None:
+            how = f"was ended by {_signal_name(ended.signal)}"
+        else:
+            how = f"ended with exit code {code}"
+        message = f"{self._shown(self._wrapping.program)} {how}{_said(ended)}"
+        kind = ProgramInterrupted if code is None or code == EXIT_LATER else ProgramFailed
+        raise kind(self._redactor.text(message))
+
+    def _shown(self, line: Sequence[str]) -> str:
+        """Return a command line for people; a prompt as its last word would be a page."""
+        return shlex.join(line)[:200]
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    def _tests(self, command: Command) -> dict[str, Any]:
+        check = self._wrapping.check
+        if check is None:
+            return {"status": "pass", "checked": False}
+        ended = self._run(command, ("/bin/sh", "-c", check))
+        output = "\n".join(ended.tail)[-OUTPUT_CHARACTERS_MAX:]
+        tests: dict[str, Any] = {"status": "pass" if ended.exit_code == 0 else "fail"}
+        if ended.exit_code is None:
+            tests["signal"] = _signal_name(ended.signal)
+        else:
+            tests["exit_code"] = ended.exit_code
+        tests["output"] = output
+        if tests["status"] == "fail" and self._wrapping.allows_failures:
+            failed = [found[1] for each in ended.tail if (found := _FAILED_TEST.match(each))]
+            tests["allowed_failures"] = failed or [check]
+        return tests
+
+    def _changes(self, command: Command, changed: Difference) -> tuple[list[str], dict[str, Any]]:
+        """Return the artifacts, and what else happened to files."""
+        wanted = [each["path"] for each in command.expected_outputs]
+        present = [path for path in wanted if (command.workspace / path).is_file()]
+        paths: list[str] = []
+        others: list[str] = []
+        room = ARTIFACTS_BYTES_MAX
+        candidates = list(dict.fromkeys([*present, *changed.changed]))
+        for number, path in enumerate(candidates):
+            room -= len(path.encode()) + _ARTIFACT_BYTES
+            if room < 0:
+                others += candidates[number:]
+                break
+            # Links and odd names are part of the tree, but no file to vouch for.
+            (paths if _is_artifact(path, command.workspace) else others).append(path)
+        payload: dict[str, Any] = {}
+        for name, found in (("deleted", changed.deleted), ("other_changes", others)):
+            if found:
+                payload[name] = _bounded(found)
+        return paths, payload
+
+
+def _is_artifact(path: str, workspace: Path) -> bool:
+    try:
+        artifacts.describe(workspace, path)
+    except OncewardError:
+        return False
+    return True
+
+
+def _bounded(names: Sequence[str]) -> list[str]:
+    """Return as many names as a message has room for, and how many more there are."""
+    kept: list[str] = []
+    room = NAMES_BYTES_MAX
+    for each in names:
+        room -= len(each.encode()) + 3
+        if room < 0:
+            return [*kept, f"… and {len(names) - len(kept)} more"]
+        kept.append(each)
+    return kept
+
+
+def _variables(command: Command) -> dict[str, str]:
+    return {
+        "ONCEWARD_TASK": command.task_id,
+        "ONCEWARD_ACTION": command.action,
+        "ONCEWARD_KEY": command.key,
+        "ONCEWARD_ROUND": str(command.inputs.get("round", 1)),
+    }
+
+
+def _said(ended: Ended) -> str:
+    last = "\n".join(ended.tail[-5:])[-500:]
+    return f": {last}" if last else ""
+
+
+def _signal_name(number: int | None) -> str:
+    try:
+        return signal.Signals(number or 0).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,216 @@
+"""Messages: what orchestrator and agents say to one another, one JSON object a line.
+
+Owns the shapes, which are the shipped JSON Schemas, and the form on the wire. Everything sent and
+everything received passes through here. Knows not who sends what when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from jsonschema_rs import Draft202012Validator
+
+from onceward.agents.lines import LINE_BYTES_MAX
+from onceward.errors import InvalidArgument, MessageRefused
+from onceward.keys.canonical import compact_json, join_path, loads
+from onceward.keys.command import idempotency_key
+
+Message = dict[str, Any]
+
+AGENT_TYPES: Final = ("builder", "reviewer", "spec_maintainer")
+KINDS: Final = ("command", "event", "heartbeat", "log")
+#: Events that do not end a command; every other one does.
+PASSING_EVENTS: Final = frozenset({"builder.progress", "artifact.produced"})
+
+_SHOWN_CHARACTERS: Final = 200
+_SMALLER: Final = "put big content into a file and name it as an artifact"
+
+
+def encode(message: Mapping[str, Any], *, line_bytes_max: int = LINE_BYTES_MAX) -> bytes:
+    """Return the message as one line; raise MessageRefused for one of a wrong shape or size."""
+    check(message)
+    line = compact_json(message, root=str(message["kind"])) + b"\n"
+    if len(line) > line_bytes_max:
+        problem = f"takes {len(line)} bytes, and a line has at most {line_bytes_max}"
+        raise MessageRefused(str(message["kind"]), problem, fix=_SMALLER)
+    return line
+
+
+def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
+    """Return the message that a line holds; raise MessageRefused or InvalidJson."""
+    if len(line) > line_bytes_max:
+        problem = f"has {len(line)} bytes, and may have at most {line_bytes_max}"
+        raise MessageRefused(path="line", problem=problem, fix=_SMALLER)
+    message = loads(line)
+    if not isinstance(message, dict):
+        raise MessageRefused(
+            path="line", problem="holds no JSON object", fix="send one object a line"
+        )
+    return check(message)
+
+
+def check(message: Mapping[str, Any]) -> Message:
+    """Return the message if it has the shape of its kind; raise MessageRefused otherwise."""
+    kind = message.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        fix = f"set kind to one of {', '.join(KINDS)}"
+        raise MessageRefused(path="kind", problem="is missing or unknown", fix=fix)
+    plain = message if isinstance(message, dict) else dict(message)
+    try:
+        wrong = next(_validator(kind).iter_errors(plain), None)
+    except ValueError as exc:  # What is no JSON at all, such as bytes or a set.
+        raise MessageRefused(kind, _shown(str(exc)), fix="send JSON values only") from exc
+    if wrong is not None:
+        path = kind
+        for step in wrong.instance_path:
+            path = join_path(path, step)
+        fix = f"see the JSON Schema of {kind} in onceward/agents/schemas"
+        raise MessageRefused(path, _shown(wrong.message), fix=fix)
+    return plain
+
+
+def schema(kind: str) -> str:
+    """Return the JSON Schema of a kind of message, as it is shipped."""
+    if kind not in KINDS:
+        message = f"there is no message of kind {kind!r}"
+        raise InvalidArgument(message, fix=f"name one of {', '.join(KINDS)}", field="kind")
+    file = resources.files("onceward.agents") / "schemas" / f"{kind}.json"
+    return file.read_text(encoding="utf-8")
+
+
+def is_terminal(event: Mapping[str, Any]) -> bool:
+    """Say whether this event ends its command."""
+    return event["event"] not in PASSING_EVENTS
+
+
+@cache
+def _validator(kind: str) -> Draft202012Validator:
+    # Masked, because an error that showed the value would show its secrets too.
+    return Draft202012Validator(schema(kind), mask="the value")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+# --- how each kind is made; what is None is left out ---------------------------------------------
+
+
+def command(  # noqa: PLR0913 - a command has that many fields
+    *,
+    message_id: str,
+    correlation_id: str,
+    task_id: str,
+    agent_type: str,
+    action: str,
+    inputs: Mapping[str, Any],
+    snapshot_id: str,
+    deadline: str,
+    expected_outputs: Sequence[Mapping[str, Any]] = (),
+    attempt: int = 1,
+    max_attempts: int = 3,
+    priority: int = 5,
+    agent_id: str | None = None,
+) -> Message:
+    """Return a command with the key that belongs to its work."""
+    key = idempotency_key(
+        action=action,
+        task_id=task_id,
+        snapshot_id=snapshot_id,
+        inputs=inputs,
+        expected_outputs=expected_outputs,
+    )
+    return {
+        "kind": "command",
+        "message_id": message_id,
+        "correlation_id": correlation_id,
+        "task_id": task_id,
+        "idempotency_key": key,
+        "to": agent(agent_type, agent_id),
+        "action": action,
+        "inputs": dict(inputs),
+        "expected_outputs": [dict(each) for each in expected_outputs],
+        "version": {"snapshot_id": snapshot_id},
+        "deadline": deadline,
+        "retry": {"attempt": attempt, "max_attempts": max_attempts},
+        "priority": priority,
+    }
+
+
+def event(  # noqa: PLR0913 - an event has that many fields
+    *,
+    message_id: str,
+    correlation_id: str,
+    task_id: str,
+    agent_type: str,
+    event: str,
+    payload: Mapping[str, Any],
+    occurred_at: str,
+    status: str | None = None,
+    artifacts: Sequence[Mapping[str, Any]] | None = None,
+    snapshot_id: str | None = None,
+    agent_id: str | None = None,
+) -> Message:
+    """Return an event."""
+    return _present(
+        kind="event",
+        message_id=message_id,
+        correlation_id=correlation_id,
+        task_id=task_id,
+        **{"from": agent(agent_type, agent_id)},
+        event=event,
+        status=status,
+        payload=dict(payload),
+        artifacts=None if artifacts is None else [dict(each) for each in artifacts],
+        observed_version=None if snapshot_id is None else {"snapshot_id": snapshot_id},
+        occurred_at=occurred_at,
+    )
+
+
+def heartbeat(  # noqa: PLR0913 - a heartbeat has that many fields
+    *,
+    agent_type: str,
+    seq: int,
+    status: str,
+    pid: int,
+    uptime_s: float,
+    last_activity_at: str,
+    task_id: str | None = None,
+    agent_id: str | None = None,
+) -> Message:
+    """Return a heartbeat."""
+    return _present(
+        kind="heartbeat",
+        agent=agent(agent_type, agent_id),
+        seq=seq,
+        status=status,
+        pid=pid,
+        uptime_s=uptime_s,
+        last_activity_at=last_activity_at,
+        task_id=task_id,
+    )
+
+
+def log(
+    *, level: str, message: str, timestamp: str, fields: Mapping[str, Any] | None = None
+) -> Message:
+    """Return a line for people."""
+    return _present(
+        kind="log",
+        level=level,
+        message=message,
+        fields=None if fields is None else dict(fields),
+        timestamp=timestamp,
+    )
+
+
+def agent(agent_type: str, agent_id: str | None = None) -> Message:
+    """Return how an agent is named inside a message."""
+    return _present(agent_type=agent_type, agent_id=agent_id)
+
+
+def _present(**fields: object) -> Message:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,132 @@
+"""Prompts: the text that tells a program what a command wants. Knows no process and no message.
+
+A template of the user's own is filled in by name; every other brace in it stays as it is, because
+prompts show code and JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from onceward.keys import canonical_json
+
+#: What a template may name in braces.
+PLACEHOLDERS: Final = (
+    "goal",
+    "task_id",
+    "action",
+    "round",
+    "changes",
+    "expected_outputs",
+    "inputs",
+    "check",
+    "verdict",
+)
+#: Inputs that a prompt shows in places of their own.
+_SHOWN_APART: Final = frozenset({"goal", "changes", "round", "previous"})
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+
+_OPENINGS: Final[Mapping[str, str]] = {
+    "implement": "Implement the following in this working directory, then stop.",
+    "implement_changes": "Make the requested changes in this working directory, then stop.",
+    "review": "Review what was done in this working directory. Do not change any file.",
+    "update_spec": "Bring the specification in line with what was done, if that is needed.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What a command asks for, as far as a prompt tells it."""
+
+    action: str
+    task_id: str
+    inputs: Mapping[str, Any]
+    expected_outputs: Sequence[Mapping[str, Any]] = ()
+    #: The command line that decides about the result, if there is one.
+    check: str | None = None
+    #: How the program is to say its verdict, if it gives one.
+    verdict: str | None = None
+
+    @property
+    def round(self) -> int:
+        """Return how often this was asked for the task, from 1."""
+        given = self.inputs.get("round", 1)
+        return given if isinstance(given, int) else 1
+
+    def parts(self) -> dict[str, str]:
+        """Return what each placeholder stands for."""
+        other = {name: value for name, value in self.inputs.items() if name not in _SHOWN_APART}
+        return {
+            "goal": _text(self.inputs.get("goal", "")),
+            "task_id": self.task_id,
+            "action": self.action,
+            "round": str(self.round),
+            "changes": "\n".join(f"- {each}" for each in changes(self.inputs.get("changes"))),
+            "expected_outputs": "\n".join(_output(each) for each in self.expected_outputs),
+            "inputs": "\n".join(f"- {name}: {_text(value)}" for name, value in other.items()),
+            "check": self.check or "",
+            "verdict": self.verdict or "",
+        }
+
+
+def prompt(request: Request, template: str | None = None) -> str:
+    """Return the text for a program: from the template, or one that says all there is to say."""
+    parts = request.parts()
+    return fill(template, parts) if template is not None else _standard(request, parts)
+
+
+def fill(template: str, parts: Mapping[str, str]) -> str:
+    """Put each part in the place of its name in braces; what was put in is not looked at again."""
+    return _PLACEHOLDER.sub(lambda found: parts.get(found[1], found[0]), template)
+
+
+def changes(given: object) -> list[str]:
+    """Return what was asked to be changed, one text each, whatever the reviewer's form was."""
+    if given is None or given == "":
+        return []
+    if isinstance(given, Mapping):
+        for name in ("comments", "changes", "reasons"):
+            if name in given:
+                return changes(given[name])
+        return [_comment(given)] if given else []
+    if isinstance(given, (list, tuple)):
+        return [_comment(each) for each in given]
+    return [_text(given)]
+
+
+def _comment(given: object) -> str:
+    if not isinstance(given, Mapping):
+        return _text(given)
+    said = next((given[name] for name in ("comment", "message", "text") if name in given), None)
+    if said is None:
+        return _text(given)
+    place = ":".join(str(given[name]) for name in ("path", "line") if name in given)
+    return f"{place}: {_text(said)}" if place else _text(said)
+
+
+def _output(given: Mapping[str, Any]) -> str:
+    needed = "" if given.get("required", True) else " (optional)"
+    description = f": {given['description']}" if given.get("description") else ""
+    return f"- {given.get('path', '')}{needed}{description}"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _standard(request: Request, parts: Mapping[str, str]) -> str:
+    opening = _OPENINGS.get(request.action, f"Do this in this working directory: {request.action}.")
+    numbered = f" (round {parts['round']})" if request.round > 1 else ""
+    sections = [f"{opening}\n\nTask {parts['task_id']}{numbered}: {parts['goal']}"]
+    titles = (
+        ("changes", "Changes requested by the last review:\n"),
+        ("inputs", "More about the task:\n"),
+        ("expected_outputs", "Files that must be there afterwards:\n"),
+        ("check", "Afterwards this command decides whether it worked: "),
+        ("verdict", ""),
+    )
+    sections += [title + parts[name] for name, title in titles if parts[name]]
+    return "\n\n".join(sections) + "\n"

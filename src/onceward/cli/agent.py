@@ -1,0 +1,135 @@
+"""`onceward agent`: be an agent that answers an orchestrator's commands on its pipes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onceward.cli.output import JsonFlag, group
+from onceward.errors import FileMissing, InvalidArgument, StorageError
+
+app = group("Be an agent: wrap any program as one, or play a scenario.")
+
+AgentType = Annotated[str, typer.Option("--type", help="builder, reviewer or spec_maintainer.")]
+
+
+@app.command("exec", context_settings={"allow_interspersed_args": False})
+def exec_(
+    program: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM", help="A program and its arguments.")
+    ],
+    agent_type: AgentType,
+    actions: Annotated[
+        str | None, typer.Option(help="Commands it takes, by commas; else those of its type.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="The prompt, with placeholders such as `{goal}`.")
+    ] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(help="A file with the prompt, read at the start.")
+    ] = None,
+    stdin: Annotated[
+        bool,
+        typer.Option(
+            "--stdin/--argument", help="Give the prompt on standard input, or as last argument."
+        ),
+    ] = True,
+    check: Annotated[
+        str | None, typer.Option(help="A line for the shell that decides about the tests.")
+    ] = None,
+    verdict: Annotated[
+        str | None, typer.Option(help="How it judges: json, exit or text. Without: json.")
+    ] = None,
+    allow_failures: Annotated[
+        bool, typer.Option("--allow-failures", help="Go on although the check fails.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds for the program; the deadline counts anyway.")
+    ] = None,
+    json_output: JsonFlag = False,  # noqa: ARG001 - read where errors are printed
+) -> None:
+    """Answer commands by running a program: a prompt in, changed files and a verdict out.
+
+    Example: `onceward agent exec --type builder --check "pytest -q" -- python fixer.py`
+    """
+    from onceward.agents.exec import ACTIONS, Wrapping, exec_agent
+    from onceward.agents.verdicts import WORDS
+
+    wrapping = Wrapping(
+        type=agent_type,
+        program=tuple(program),
+        actions=_actions(actions, ACTIONS.get(agent_type, ())),
+        template=_template(prompt, prompt_file),
+        is_argument=not stdin,
+        check=check,
+        verdict=verdict or ("json" if agent_type in WORDS else None),
+        allows_failures=allow_failures,
+        seconds=timeout,
+    )
+    exec_agent(wrapping).run()
+
+
+@app.command()
+def script(
+    scenario: Annotated[Path, typer.Argument(help="A JSON file that says what to do.")],
+    agent_type: AgentType,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the file is right.")
+    ] = False,
+    json_output: JsonFlag = False,
+) -> None:
+    """Answer commands as a scenario file says, well behaved or not.
+
+    Example: `onceward agent script scenario.json --type builder`
+    """
+    from onceward.agents.messages import AGENT_TYPES
+    from onceward.agents.scenarios import read_scenario
+    from onceward.agents.script import script_agent
+
+    if agent_type not in AGENT_TYPES:
+        message = f"--type: {agent_type!r} is no type of agent"
+        raise InvalidArgument(message, fix=f"say one of {', '.join(AGENT_TYPES)}", field="type")
+    found = read_scenario(scenario)
+    if check:
+        from onceward.cli.output import print_json
+
+        if json_output:
+            print_json({"ok": True})
+        else:
+            print(f"{scenario} is right")
+        return
+    with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
+        script_agent(found, agent_type, wire=wire).run()
+
+
+def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    names = tuple(each.strip() for each in given.split(",") if each.strip())
+    wrong = [each for each in names if each not in known]
+    if wrong or not names:
+        message = f"--actions: {', '.join(wrong) or 'nothing'} is no action of this type of agent"
+        raise InvalidArgument(message, fix=f"say some of {','.join(known)}", field="actions")
+    return names
+
+
+def _template(text: str | None, path: Path | None) -> str | None:
+    if text is not None and path is not None:
+        message = "--prompt and --prompt-file are two prompts"
+        raise InvalidArgument(message, fix="give one of them", field="prompt")
+    if path is None:
+        return text
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as exc:
+        message = f"--prompt-file: {path} does not exist"
+        raise FileMissing(message, fix="name a file with the prompt", path=str(path)) from exc
+    except OSError as exc:
+        message = f"--prompt-file: cannot read {path}: {exc.strerror}"
+        raise StorageError(message, fix="name a readable file", path=str(path)) from exc
+    except UnicodeDecodeError as exc:
+        message = f"--prompt-file: {path} is not UTF-8 text"
+        raise InvalidArgument(message, fix="save it as UTF-8", path=str(path)) from exc

@@ -1,0 +1,342 @@
+"""Kit: an agent answers each command once, whoever asks and however often."""
+
+import io
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.agents.samples import a_command, a_log
+
+from onceward import crash
+from onceward.agents import (
+    Agent,
+    Command,
+    Result,
+    approved,
+    changes_requested,
+    completed,
+    messages,
+)
+from onceward.agents.messages import Message
+from onceward.errors import InvalidArgument, Retryable
+
+Handler = Callable[[Command], Any]
+
+
+class Lives:
+    """Agents that follow one another in one workspace, and how often they began to work."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        self.begun: list[str] = []
+
+    def agent(self, handler: Handler, agent_type: str = "builder") -> Agent:
+        agent = Agent(agent_type, environ={"ONCEWARD_WORKSPACE": str(self.workspace)})
+
+        @agent.on("implement", "review")
+        def work(command: Command) -> Result:
+            self.begun.append(command.key)
+            result: Result = handler(command)
+            return result
+
+        return agent
+
+    def ask(
+        self, handler: Handler, *sent: Message | bytes, agent_type: str = "builder"
+    ) -> list[Message]:
+        lines = [each if isinstance(each, bytes) else messages.encode(each) for each in sent]
+        out = io.BytesIO()
+        self.agent(handler, agent_type).run(io.BytesIO(b"".join(lines)), out)
+        said = [messages.decode(line) for line in out.getvalue().splitlines()]
+        return [each for each in said if each["kind"] != "heartbeat"]
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Lives:
+    return Lives(tmp_path)
+
+
+def write_out(command: Command) -> Result:
+    (command.workspace / "out.txt").write_text(command.inputs["goal"])
+    return completed(artifacts=["out.txt"])
+
+
+def no_work(_: Command) -> Result:
+    raise AssertionError
+
+
+def without_ids(event: Message) -> Message:
+    changing = ("message_id", "correlation_id", "occurred_at")
+    return {name: value for name, value in event.items() if name not in changing}
+
+
+def error_of(said: list[Message]) -> tuple[str, bool]:
+    (event,) = said
+    assert event["event"] == "error"
+    return event["payload"]["code"], event["payload"]["retryable"]
+
+
+def test_a_command_is_answered(lives: Lives) -> None:
+    """The answer names the command's correlation, task and version, and describes the files."""
+    (event,) = lives.ask(write_out, a_command())
+    assert event["event"] == "builder.completed"
+    assert event["correlation_id"] == "corr_1"
+    assert event["task_id"] == "T-0042"
+    assert event["observed_version"] == {"snapshot_id": "snap-abc123"}
+    assert event["from"] == {"agent_type": "builder"}
+    assert event["artifacts"][0]["path"] == "out.txt"
+    assert event["artifacts"][0]["size"] == len("implement feature X")
+
+
+def test_the_same_key_is_answered_the_same_without_work(lives: Lives) -> None:
+    """In one life and in the next, only message id, correlation and time differ."""
+    again = a_command(message_id="msg_9", correlation_id="corr_9")
+    first, second = lives.ask(write_out, a_command(), again)
+    (third,) = lives.ask(no_work, again)
+    assert without_ids(first) == without_ids(second) == without_ids(third)
+    assert [event["correlation_id"] for event in (first, second, third)] == [
+        "corr_1",
+        "corr_9",
+        "corr_9",
+    ]
+    assert len({event["message_id"] for event in (first, second, third)}) == 3
+    assert len(lives.begun) == 1
+
+
+def test_other_work_is_done(lives: Lives) -> None:
+    """Another round has other inputs, so it is not answered with the first round's result."""
+    lives.ask(write_out, a_command(), a_command(inputs={"goal": "other", "round": 2}))
+    assert len(set(lives.begun)) == 2
+
+
+def test_lost_artifacts_are_made_again(lives: Lives, tmp_path: Path) -> None:
+    """A kept answer whose file was changed does not count."""
+    lives.ask(write_out, a_command())
+    (tmp_path / "out.txt").write_text("changed")
+    (event,) = lives.ask(write_out, a_command())
+    assert event["event"] == "builder.completed"
+    assert (tmp_path / "out.txt").read_text() == "implement feature X"
+    assert len(lives.begun) == 2
+
+
+def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) -> None:
+    """Duplicates that come while a command is at work hear its outcome, also when it fails."""
+    come = threading.Event()
+
+    def slow(_: Command) -> Result:
+        assert come.wait(10)
+        raise Retryable
+
+    duplicates = [a_command(correlation_id=f"corr_{n}") for n in range(3)]
+    reader, writer = os.pipe()
+    out = io.BytesIO()
+    agent = lives.agent(slow)
+    fill = agent._waiting._add
+
+    def noticed(lines: Any, *, is_over: bool = False) -> None:
+        fill(lines, is_over=is_over)
+        if is_over:
+            come.set()
+
+    agent._waiting._add = noticed  # type: ignore[method-assign]
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(b"".join(map(messages.encode, duplicates)))
+    with os.fdopen(reader, "rb", buffering=0) as stdin:
+        agent.run(stdin, out)
+    said = [messages.decode(line) for line in out.getvalue().splitlines()]
+    errors = [each for each in said if each["kind"] == "event"]
+    assert [event["correlation_id"] for event in errors] == ["corr_0", "corr_1", "corr_2"]
+    assert {event["payload"]["code"] for event in errors} == {"UNAVAILABLE"}
+    assert len(lives.begun) == 1
+
+
+def test_a_wrong_key_is_refused(lives: Lives) -> None:
+    """The agent computes the key itself, and does nothing under another one."""
+    forged = a_command() | {"idempotency_key": "ik:" + "0" * 64}
+    assert error_of(lives.ask(no_work, forged)) == ("WRONG_KEY", False)
+    assert lives.begun == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (a_command(agent_type="reviewer"), "WRONG_AGENT"),
+        (a_command(action="paint"), "UNKNOWN_ACTION"),
+        (a_command() | {"priority": "high"}, "INVALID_COMMAND"),
+    ],
+)
+def test_commands_that_are_not_for_it_are_refused(
+    command: Message, code: str, lives: Lives
+) -> None:
+    """Who asks hears why, and nothing is done."""
+    assert error_of(lives.ask(no_work, json.dumps(command).encode() + b"\n")) == (code, False)
+
+
+@pytest.mark.parametrize(
+    "line", [b"garbage\n", b"\xff\n", b"{}\n", b"x" * 300_000 + b"\n", messages.encode(a_log())]
+)
+def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: Lives) -> None:
+    """What nobody can be answered for is reported as a log, and the agent goes on."""
+    log, event = lives.ask(write_out, line, a_command())
+    assert (log["kind"], log["level"]) == ("log", "error")
+    assert event["event"] == "builder.completed"
+
+
+def raising(error: BaseException) -> Handler:
+    def handler(_: Command) -> Result:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (raising(ValueError("no")), ("HANDLER_FAILED", False)),
+        (raising(ValueError("\ud800" * 100_000)), ("HANDLER_FAILED", False)),
+        (raising(SystemExit(3)), ("HANDLER_FAILED", False)),
+        (raising(Retryable("later")), ("UNAVAILABLE", True)),
+        (raising(InvalidArgument("no goal")), ("INVALID_ARGUMENT", False)),
+        (lambda _: None, ("BAD_RESULT", False)),
+        (lambda _: approved(), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"x": {1}}), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"x": "x" * 300_000}), ("BAD_RESULT", False)),
+        (lambda _: completed(artifacts=["../out"]), ("BAD_RESULT", False)),
+        (lambda _: completed(artifacts=["state/x"]), ("BAD_RESULT", False)),
+        (lambda _: completed(artifacts=["gone.txt"]), ("MISSING_OUTPUT", True)),
+    ],
+)
+def test_failures_are_told_and_not_kept(
+    handler: Handler, expected: tuple[str, bool], lives: Lives
+) -> None:
+    """An error event says what happened, and the same key may be tried again."""
+    assert error_of(lives.ask(handler, a_command())) == expected
+    (event,) = lives.ask(write_out, a_command())
+    assert event["event"] == "builder.completed"
+
+
+def test_required_outputs_must_be_there(lives: Lives, tmp_path: Path) -> None:
+    """A required file that is missing fails the command; one that is there is an artifact."""
+    wanted = [{"path": "want.txt", "required": True}, {"path": "may.txt", "required": False}]
+    command = a_command(expected_outputs=wanted)
+    assert error_of(lives.ask(lambda _: completed(), command)) == ("MISSING_OUTPUT", True)
+    (tmp_path / "want.txt").write_text("here")
+    (event,) = lives.ask(lambda _: completed(), command)
+    assert [each["path"] for each in event["artifacts"]] == ["want.txt"]
+
+
+def test_progress_logs_and_artifacts_are_told_on_the_way(lives: Lives) -> None:
+    """A handler can speak before it is done; a reviewer's progress is a log."""
+
+    def talking(command: Command) -> Result:
+        command.progress("half", percent=50)
+        command.log("careful", level="warn", n=1)
+        (command.workspace / "a.txt").write_text("a")
+        command.produced("a.txt")
+        return completed() if command.message["to"]["agent_type"] == "builder" else approved()
+
+    progress, log, produced, _ = lives.ask(talking, a_command())
+    assert progress["payload"] == {"message": "half", "percent": 50}
+    assert (log["level"], log["message"], log["fields"]) == ("warn", "careful", {"n": 1})
+    assert produced["artifacts"][0]["path"] == "a.txt"
+    review = a_command(agent_type="reviewer", action="review")
+    said = lives.ask(talking, review, agent_type="reviewer")
+    assert [each["kind"] for each in said] == ["log", "log", "event", "event"]
+
+
+def test_a_kept_answer_cannot_be_changed_afterwards(lives: Lives) -> None:
+    """What a handler does later to the payload it returned changes no answer."""
+    comments = [["first"]]
+
+    def handler(_: Command) -> Result:
+        return changes_requested(comments)
+
+    review = a_command(agent_type="reviewer", action="review")
+    agent = lives.agent(handler, "reviewer")
+    agent.run(io.BytesIO(messages.encode(review)), io.BytesIO())
+    comments[0].append("second")
+    answer = agent.cache.get(review["idempotency_key"], lives.workspace)
+    assert answer
+    assert answer.payload == {"comments": [["first"]]}
+
+
+def test_nobody_listening_does_not_undo_the_work(lives: Lives) -> None:
+    """When the orchestrator is gone, the running command is finished and its answer kept."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb", buffering=0) as out:
+        lives.agent(write_out).run(io.BytesIO(messages.encode(a_command())), out)
+    (event,) = lives.ask(no_work, a_command())
+    assert event["event"] == "builder.completed"
+
+
+@pytest.mark.parametrize(("point", "begun"), [("before", 2), ("after", 1)])
+def test_a_crash_redoes_only_what_was_not_kept(point: str, begun: int, lives: Lives) -> None:
+    """Who dies before the answer is kept begins again; who dies before it is told does not."""
+    crash.arm(f"agents.cache.{point}_store:1:raise")
+    try:
+        with pytest.raises(crash.Crashed):
+            lives.ask(write_out, a_command())
+    finally:
+        crash.arm(None)
+    (event,) = lives.ask(write_out, a_command())
+    assert event["event"] == "builder.completed"
+    assert len(lives.begun) == begun
+
+
+def test_a_full_disk_is_told(lives: Lives, tmp_path: Path) -> None:
+    """Work whose answer cannot be kept is not told as done: a retry might do it twice."""
+    (tmp_path / "state").write_text("in the way")
+    assert error_of(lives.ask(write_out, a_command())) == ("NOT_KEPT", True)
+
+
+def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
+    """Numbers rise by one, and the states follow one another."""
+    beaten = threading.Event()
+    out = io.BytesIO()
+
+    def waits(_: Command) -> Result:
+        assert beaten.wait(10)
+        return completed()
+
+    agent = lives.agent(waits)
+    agent.heartbeat_seconds = 0.01
+    beat = agent._beat
+
+    def noticed() -> None:
+        beat()
+        if b'"busy"' in out.getvalue():
+            beaten.set()
+
+    agent._beat = noticed  # type: ignore[method-assign]
+    agent.run(io.BytesIO(messages.encode(a_command())), out)
+    said = [messages.decode(line) for line in out.getvalue().splitlines()]
+    beats = [each for each in said if each["kind"] == "heartbeat"]
+    assert [each["seq"] for each in beats] == list(range(1, len(beats) + 1))
+    states = list(dict.fromkeys(each["status"] for each in beats))
+    assert states[:3] == ["starting", "ready", "busy"]
+    assert states[-1] == "stopping"
+    assert {each.get("task_id") for each in beats if each["status"] == "busy"} == {"T-0042"}
+    assert beats[0]["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2.5", 2.5), ("", 10), ("soon", 10), ("-1", 10), ("inf", 10), ("nan", 10)],
+)
+def test_the_heartbeat_comes_from_the_environment(text: str, seconds: float) -> None:
+    """A number of seconds counts; anything else means the default."""
+    agent = Agent("builder", environ={"ONCEWARD_HEARTBEAT_SECONDS": text})
+    assert agent.heartbeat_seconds == seconds
+
+
+def test_the_type_comes_from_the_environment() -> None:
+    """An agent is of the type that the orchestrator wants, and of no unknown one."""
+    assert Agent(environ={"ONCEWARD_AGENT": "reviewer"}).type == "reviewer"
+    for unknown in ({}, {"ONCEWARD_AGENT": "painter"}):
+        with pytest.raises(InvalidArgument, match="no type of agent"):
+            Agent(environ=unknown)

@@ -1,0 +1,182 @@
+"""Messages: what is sent and received has the shape of the shipped schemas, or is refused."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.agents.samples import AT, a_command, a_heartbeat, a_log, an_event
+
+from onceward.agents import messages
+from onceward.agents.lines import LINE_BYTES_MAX
+from onceward.errors import InvalidArgument, InvalidJson, MessageRefused, NotCanonical
+
+ALL = {
+    "command": a_command(
+        expected_outputs=[{"path": "a.txt", "description": "it", "required": True}], agent_id="b1"
+    ),
+    "event": an_event(
+        artifacts=[{"path": "a.txt", "sha256": "0" * 64, "size": 3}],
+        snapshot_id="snap-1",
+        agent_id="b1",
+    ),
+    "heartbeat": a_heartbeat(task_id="T-1", agent_id="b1"),
+    "log": a_log(fields={"n": 1}),
+}
+#: Of every kind, the fields that may be left out.
+OPTIONAL = {
+    "command": set(),
+    "event": {"status", "artifacts", "observed_version"},
+    "heartbeat": {"task_id"},
+    "log": {"fields"},
+}
+
+
+@pytest.mark.parametrize("kind", messages.KINDS)
+def test_messages_survive_the_wire(kind: str) -> None:
+    """What is encoded is one line, and decodes to the same message."""
+    line = messages.encode(ALL[kind])
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert messages.decode(line) == ALL[kind]
+
+
+@pytest.mark.parametrize("kind", messages.KINDS)
+def test_every_listed_field_is_required(kind: str) -> None:
+    """Without one of its fields a message is refused, unless the field may be left out."""
+    for name in ALL[kind]:
+        less = {each: value for each, value in ALL[kind].items() if each != name}
+        if name in OPTIONAL[kind]:
+            messages.check(less)
+        else:
+            with pytest.raises(MessageRefused):
+                messages.check(less)
+
+
+@pytest.mark.parametrize("kind", messages.KINDS)
+def test_unknown_fields_are_refused(kind: str) -> None:
+    """A field that nobody listed is a mistake, and is named."""
+    with pytest.raises(MessageRefused, match="surprise"):
+        messages.check({**ALL[kind], "surprise": 1})
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        (a_command() | {"idempotency_key": "ik:abc"}, "command.idempotency_key"),
+        (a_command() | {"inputs": []}, "command.inputs"),
+        (a_command() | {"to": {"agent_type": "painter"}}, "command.to.agent_type"),
+        (a_command() | {"to": {"agent_type": "builder", "x": 1}}, "command.to"),
+        (a_command() | {"expected_outputs": [{"path": "a"}]}, "command.expected_outputs[0]"),
+        (a_command() | {"retry": {"attempt": 0, "max_attempts": 3}}, "command.retry.attempt"),
+        (a_command() | {"deadline": "tomorrow"}, "command.deadline"),
+        (a_command() | {"task_id": "T\n1"}, "command.task_id"),
+        (a_command() | {"action": "Implement it"}, "command.action"),
+        (an_event(event="builder.done"), "event.event"),
+        (an_event(payload={}), "event.payload"),
+        (an_event(payload={"tests": {"status": "green"}}), "event.payload.tests.status"),
+        (an_event(event="review.completed", payload={}), "event"),
+        (an_event(event="review.completed", status="maybe", payload={}), "event.status"),
+        (an_event(event="artifact.produced", payload={}), "event"),
+        (an_event(event="error", payload={"code": "X", "message": "m"}), "event.payload"),
+        (
+            an_event(event="error", payload={"code": "x y", "message": "m", "retryable": True}),
+            "event.payload.code",
+        ),
+        (
+            an_event(artifacts=[{"path": "a", "sha256": "0", "size": 1}]),
+            "event.artifacts[0].sha256",
+        ),
+        (
+            an_event(artifacts=[{"path": "a", "sha256": "0" * 64, "size": -1}]),
+            "event.artifacts[0].size",
+        ),
+        (a_heartbeat(status="bored"), "heartbeat.status"),
+        (a_log(level="fatal"), "log.level"),
+    ],
+)
+def test_a_wrong_place_is_named(changed: dict[str, Any], path: str) -> None:
+    """A refusal says where in the message it is wrong, when it is sent and when it is received."""
+    with pytest.raises(MessageRefused) as caught:
+        messages.encode(changed)
+    assert caught.value.path == path
+    with pytest.raises(MessageRefused) as caught:
+        messages.decode(json.dumps(changed).encode())
+    assert caught.value.path == path
+    assert caught.value.fix
+
+
+def test_a_refusal_does_not_show_the_value() -> None:
+    """What is wrong may be a secret, so the refusal names the place only."""
+    with pytest.raises(MessageRefused) as caught:
+        messages.check(a_log() | {"level": "hunter2hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b'{"kind":"log"', b"\xff\xfe", b"NaN", b'{"kind":1,"kind":2}', b"[" * 100000],
+)
+def test_what_is_no_json_is_refused(line: bytes) -> None:
+    """Broken text, bytes that are no text and nesting without end are InvalidJson."""
+    with pytest.raises(InvalidJson):
+        messages.decode(line)
+
+
+@pytest.mark.parametrize("line", [b"[]", b"1", b"null", b"{}", b'{"kind":"x"}', b'{"kind":[]}'])
+def test_json_that_is_no_message_is_refused(line: bytes) -> None:
+    """JSON of another shape is MessageRefused."""
+    with pytest.raises(MessageRefused):
+        messages.decode(line)
+
+
+def test_lines_have_a_limit() -> None:
+    """A line of exactly the limit passes, and one byte more is refused on both sides."""
+    spare = LINE_BYTES_MAX - len(messages.encode(a_log("")))
+    full = messages.encode(a_log("x" * spare))
+    assert len(full) == LINE_BYTES_MAX
+    assert messages.decode(full)["kind"] == "log"
+    with pytest.raises(MessageRefused, match="at most 262144"):
+        messages.encode(a_log("x" * (spare + 1)))
+    with pytest.raises(MessageRefused, match="at most 262144"):
+        messages.decode(full + b" ")
+
+
+def test_values_that_json_does_not_have_are_refused() -> None:
+    """A set, a NaN or half of a surrogate pair inside a payload does not go out."""
+    for value in ({1}, float("nan"), "\ud800", b"bytes"):
+        with pytest.raises((MessageRefused, NotCanonical)):
+            messages.encode(a_log(fields={"value": value}))
+
+
+def test_a_command_carries_the_key_of_its_work() -> None:
+    """The key is the one that anybody computes from the same work."""
+    known = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
+    assert a_command()["idempotency_key"] == known
+    assert a_command(message_id="other", deadline="2027" + AT[4:])["idempotency_key"] == known
+
+
+def test_schemas_are_shipped() -> None:
+    """Each kind has a JSON Schema that is closed, and another kind has none."""
+    for kind in messages.KINDS:
+        schema = json.loads(messages.schema(kind))
+        assert schema["additionalProperties"] is False
+        assert schema["properties"]["kind"] == {"const": kind}
+    with pytest.raises(InvalidArgument):
+        messages.schema("../log")
+
+
+def test_two_events_do_not_end_a_command() -> None:
+    """Progress and artifacts on the way are passing; everything else ends the command."""
+    names = json.loads(messages.schema("event"))["properties"]["event"]["enum"]
+    passing = {name for name in names if not messages.is_terminal({"event": name})}
+    assert passing == {"builder.progress", "artifact.produced"}
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_line_breaks_the_reader(line: bytes) -> None:
+    """Whatever comes is a message or a refusal, never another exception."""
+    with contextlib.suppress(InvalidArgument):
+        messages.decode(line)

@@ -1,0 +1,154 @@
+"""Orphans: who was left behind is ended, and nobody else is."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from onceward.agents import orphans
+from onceward.agents.orphans import AgentRecord, end_group, end_orphans, group_members, process_stat
+from onceward.errors import AgentFailed
+from onceward.seams import ManualClock, SystemClock
+
+#: Leads a group with one more process in it, and says so.
+GROUP = """
+import os, sys, time
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+if sys.argv[1] == "dies":
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+class Group:
+    """A real process group, as an agent and its child."""
+
+    def __init__(self, mode: str = "stays") -> None:
+        self.leader = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", GROUP, mode],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={"ONCEWARD_RUN": "run-1"},
+        )
+        assert self.leader.stdout
+        self.child = int(self.leader.stdout.readline())
+        found = process_stat(self.leader.pid)
+        assert found
+        self.record = AgentRecord(
+            pid=self.leader.pid,
+            started_ticks=found.started_ticks,
+            boot_id=SystemClock().boot_id(),
+            run_id="run-1",
+        )
+
+    def is_alive(self) -> bool:
+        return any(each.is_alive for each in group_members(self.leader.pid))
+
+    def end(self) -> None:
+        end_group(self.leader.pid, clock=SystemClock())
+        self.leader.wait()
+        assert self.leader.stdout
+        self.leader.stdout.close()
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    group = Group()
+    yield group
+    group.end()
+
+
+def test_a_group_that_was_left_behind_is_ended(group: Group) -> None:
+    """The recorded process and whatever it started are gone when the call returns."""
+    assert end_orphans([group.record]) == [group.record]
+    assert not group.is_alive()
+    child = process_stat(group.child)
+    assert child is None or not child.is_alive
+    assert end_orphans([group.record]) == []
+
+
+def test_a_stopped_group_is_ended(group: Group) -> None:
+    """Who is frozen cannot escape."""
+    os.killpg(group.leader.pid, signal.SIGSTOP)
+    assert end_orphans([group.record]) == [group.record]
+    assert not group.is_alive()
+
+
+@pytest.mark.parametrize(
+    "change", [{"started_ticks": 1}, {"boot_id": "another boot"}, {"pid": 2**22 - 1}]
+)
+def test_who_only_has_the_same_pid_is_left_alone(change: dict[str, object], group: Group) -> None:
+    """Another start time or another boot is another process."""
+    assert end_orphans([replace(group.record, **change)]) == []  # type: ignore[arg-type]
+    assert group.is_alive()
+
+
+def test_a_zombie_is_dead() -> None:
+    """A process that nobody has reaped yet is not waited for, nor reported as ended."""
+    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""], start_new_session=True)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    found = process_stat(process.pid)
+    assert found
+    assert found.state == "Z"
+    assert not found.is_alive
+    record = AgentRecord(pid=process.pid, started_ticks=found.started_ticks)
+    assert end_orphans([record]) == []
+    process.wait()
+    assert process_stat(process.pid) is None
+
+
+@pytest.mark.parametrize("reaped", [False, True])
+def test_children_of_a_dead_agent_are_ended(reaped: bool) -> None:
+    """A group whose leader is dead is known by its zombie, or by the run in its environment."""
+    group = Group("dies")
+    os.waitid(os.P_PID, group.leader.pid, os.WEXITED | os.WNOWAIT)
+    if reaped:
+        group.leader.wait()
+        assert end_orphans([replace(group.record, run_id="run-2")]) == []
+        assert end_orphans([replace(group.record, run_id=None)]) == []
+        assert group.is_alive()
+    assert end_orphans([group.record]) == [group.record]
+    assert not group.is_alive()
+    group.end()
+
+
+def test_a_group_that_does_not_end_is_reported(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What survives SIGKILL hangs in the kernel, and waiting for it has an end."""
+    monkeypatch.setattr(orphans, "GONE_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    with pytest.raises(AgentFailed) as caught:
+        end_group(group.leader.pid, clock=ManualClock())
+    assert caught.value.code == "AGENT_STUCK"
+    monkeypatch.undo()
+
+
+def test_names_of_processes_do_not_confuse(tmp_path: Path) -> None:
+    """A program whose name holds parentheses and spaces is read like any other."""
+    program = tmp_path / "a) R 1 (b"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "60"], start_new_session=True)
+    try:
+        found = process_stat(process.pid)
+        assert found
+        assert found.group == process.pid
+        assert found.started_ticks > 1000
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_records_come_from_what_was_told() -> None:
+    """What `agent.started` says is a record, also without the fields that came later."""
+    told = {"agent": "builder", "pid": 1, "started_ticks": 2, "boot_id": "b"}
+    expected = AgentRecord(pid=1, started_ticks=2, boot_id="b", run_id="run-1")
+    assert AgentRecord.from_fields(told, "run-1") == expected
+    assert AgentRecord.from_fields({"pid": 1, "started_ticks": 2}).boot_id is None

@@ -1,0 +1,126 @@
+"""Programs: one run of a command line, from its start to the end of its whole group."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.system.agent_tools import is_running, until
+
+from onceward.agents.output import BURST_LINES, LINE_CHARACTERS_MAX, LINES_MAX, Output
+from onceward.agents.programs import (
+    KEPT_BYTES_MAX,
+    LINES_AT_ONCE_MAX,
+    TAIL_LINES_MAX,
+    Ended,
+    Program,
+    ProgramRefused,
+    run_program,
+)
+from onceward.seams import ManualClock
+from onceward.secrets import Redactor
+
+
+def run(*command: str, lines: list[str] | None = None, **fields: Any) -> Ended:
+    given = {"directory": Path("/"), "environment": os.environ, "seconds": 20.0, **fields}
+    heard = [] if lines is None else lines
+    return run_program(Program(command=command, **given), on_line=heard.append)
+
+
+def test_both_outputs_are_heard_line_by_line() -> None:
+    """Only standard output is kept whole; a carriage return ends a line, colours are left out."""
+    lines: list[str] = []
+    program = "printf 'one\\rtwo\\n\\n\\033[1mthree\\033[0m'; echo four >&2; exit 5"
+    ended = run("sh", "-c", program, lines=lines)
+    assert (ended.exit_code, ended.signal, ended.has_timed_out) == (5, None, False)
+    assert sorted(lines) == ["four", "one", "three", "two"]
+    assert sorted(ended.tail) == sorted(lines)
+    assert ended.stdout == "onetwo\n\nthree"
+
+
+def test_memory_is_bounded_whatever_is_printed() -> None:
+    """The end of the output is kept, the flood in between is named."""
+    lines: list[str] = []
+    ended = run("sh", "-c", "yes | head -c 3000000; echo; echo last", lines=lines)
+    assert len(ended.stdout) <= KEPT_BYTES_MAX
+    assert len(ended.tail) == TAIL_LINES_MAX
+    assert ended.tail[-1] == "last"
+    assert len(lines) < 3_000_000 / 65_536 * 2 * (LINES_AT_ONCE_MAX + 1)
+    assert any("lines left out" in line for line in lines)
+    ended = run("sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x")
+    assert set(ended.stdout) == {"x"}
+
+
+@pytest.mark.parametrize("size", [0, 10, 5_000_000])
+def test_a_prompt_of_any_size_goes_in(size: int) -> None:
+    """Whether it is read or not."""
+    assert run("wc", "-c", stdin="x" * size).stdout.strip() == str(size)
+    assert run("true", stdin="x" * size).exit_code == 0
+
+
+def test_what_a_program_leaves_running_is_ended() -> None:
+    """And whoever left the group does not keep us waiting."""
+    begun = time.monotonic()
+    ended = run("sh", "-c", "sleep 100 & echo $!")
+    until(lambda: not is_running(int(ended.stdout)))
+    ended = run("sh", "-c", "setsid sleep 5 & sleep 0.2; echo done")
+    assert ended.stdout == "done\n"
+    assert time.monotonic() - begun < 5
+
+
+def test_signals_are_as_programs_expect_them() -> None:
+    """Python ignores the signal of a broken pipe; a program does not."""
+    assert run("bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}").stdout == "y\n141\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("no-such-program",), "cannot start no-such-program: No such file or directory"),
+        (("/etc/passwd",), "cannot start /etc/passwd: Permission denied"),
+        (("true", "x" * 200_000), "Argument list too long"),
+        (("true", "a\0b"), "null byte"),
+    ],
+)
+def test_what_cannot_start_says_why(command: tuple[str, ...], says: str) -> None:
+    """With what to do about it."""
+    with pytest.raises(ProgramRefused, match=says) as caught:
+        run(*command)
+    assert caught.value.fix
+
+
+def test_a_lock_keeps_two_programs_apart(tmp_path: Path) -> None:
+    """The second begins when the group of the first is gone."""
+    lock, log = tmp_path / "lock", tmp_path / "log"
+    program = f"echo begun >> {log}; sleep 0.3; echo ended >> {log}"
+    child = os.fork()
+    if child == 0:
+        run("sh", "-c", program, lock=lock)
+        os._exit(0)
+    run("sh", "-c", program, lock=lock)
+    os.waitpid(child, 0)
+    assert log.read_text().split() == ["begun", "ended"] * 2
+
+
+def test_output_is_told_in_moderation() -> None:
+    """A burst, then a few a second, and the last line in any case; all of it is logged."""
+    told: list[str] = []
+    clock = ManualClock()
+    output = Output(told.append, Redactor(["hunter2"]), clock)
+    for number in range(100):
+        output.line(f"line {number} hunter2 " + "x" * 1000)
+    assert len(told) == BURST_LINES
+    assert all(len(line) <= LINE_CHARACTERS_MAX + 1 for line in told)
+    clock.advance(seconds=1)
+    output.line("later")
+    assert told[-1] == f"… {100 - BURST_LINES} lines left out …\nlater"
+    for number in range(100):
+        output.line(f"more {number}")
+    output.end()
+    assert told[-1] == "… 98 lines left out …\nmore 99"
+    assert not any("hunter2" in line for line in told)
+    for _ in range(10 * LINES_MAX):
+        clock.advance(seconds=1)
+        output.line("x")
+    assert len(told) == LINES_MAX

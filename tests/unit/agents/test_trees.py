@@ -1,0 +1,50 @@
+"""Trees: which files a command has changed since it was first begun."""
+
+from pathlib import Path
+
+from onceward.agents.trees import KEPT_MAX, Beginnings, difference, tree
+
+
+def key(number: int) -> str:
+    return f"ik:{number:064x}"
+
+
+def test_a_difference_names_what_changed() -> None:
+    """New and changed files together, deleted ones apart."""
+    found = difference({"a": "1", "b": "1", "c": "1"}, {"d": "1", "a": "2", "b": "1"})
+    assert (found.changed, found.deleted) == (("a", "d"), ("c",))
+    assert found
+    assert not difference({"a": "1"}, {"a": "1"})
+
+
+def test_the_first_beginning_counts(tmp_path: Path) -> None:
+    """Also for the next process, and for other keys not."""
+    (tmp_path / "a").write_text("1")
+    kept = tmp_path / "state" / "begun"
+    first = Beginnings(kept).of(key(1), tmp_path)
+    assert first == tree(tmp_path)
+    (tmp_path / "a").write_text("2")
+    assert Beginnings(kept).of(key(1), tmp_path) == first
+    assert Beginnings(kept).of(key(2), tmp_path) == tree(tmp_path) != first
+    assert Beginnings(None).of(key(1), tmp_path) == tree(tmp_path)
+
+
+def test_a_damaged_beginning_is_taken_anew(tmp_path: Path) -> None:
+    """What cannot be read says nothing."""
+    kept = tmp_path / "state" / "begun"
+    for damage in (b"", b"[1]", b'{"a": 1}', b"\xff"):
+        Beginnings(kept).of(key(1), tmp_path)
+        (file,) = kept.glob("*.json")
+        file.write_bytes(damage)
+        assert Beginnings(kept).of(key(1), tmp_path) == tree(tmp_path)
+        assert len(list(kept.iterdir())) == 1
+
+
+def test_only_the_last_beginnings_are_kept(tmp_path: Path) -> None:
+    """A workspace that is used for years does not fill up with them."""
+    kept = tmp_path / "state" / "begun"
+    for number in range(KEPT_MAX + 5):
+        Beginnings(kept).of(key(number), tmp_path)
+    names = sorted(each.name for each in kept.glob("*.json"))
+    assert len(names) == KEPT_MAX
+    assert names[-1][9:-5] == key(KEPT_MAX + 4)[3:]

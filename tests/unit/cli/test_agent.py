@@ -1,0 +1,52 @@
+"""`onceward agent`: its words, and what is refused before any command comes."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("exec",), "Missing argument 'PROGRAM"),
+        (("exec", "--", "true"), "Missing option '--type'"),
+        (("exec", "--type", "tester", "true"), "--type: 'tester' is no type of agent"),
+        (("exec", "--type", "builder", "--verdict", "json", "true"), "a builder gives no verdict"),
+        (("exec", "--type", "reviewer", "--verdict", "x", "true"), "'x' is no form of verdict"),
+        (("exec", "--type", "reviewer", "--check", "x", "true"), "runs no check"),
+        (("exec", "--type", "builder", "--timeout", "0", "true"), "--timeout: must be more than 0"),
+        (("exec", "--type", "builder", "--actions", "review", "true"), "--actions: review is no"),
+        (("exec", "--type", "builder", "--actions", ",", "true"), "--actions: nothing is no"),
+        (("exec", "--type", "builder", "--prompt-file", "none", "true"), "none does not exist"),
+        (("exec", "--type", "builder", "--prompt-file", "/", "true"), "cannot read /"),
+        (("exec", "--type", "builder", "--prompt", "a", "--prompt-file", "b", "true"), "are two"),
+        (("exec", "--type", "builder", "--bogus", "true"), "No such option"),
+        (("script",), "Missing argument"),
+        (("script", "none.json", "--type", "builder"), "none.json does not exist"),
+        (("script", "none.json", "--type", "tester"), "--type: 'tester' is no type of agent"),
+    ],
+)
+def test_bad_words_are_refused_with_a_fix(run: Run, words: tuple[str, ...], says: str) -> None:
+    """What is wrong, what would be right, and nothing on stdout, which is the protocol's."""
+    ran = run("agent", *words)
+    assert ran.code in (1, 2)
+    assert ran.out == ""
+    error, fix = ran.err.splitlines()
+    assert says in error
+    assert fix.startswith("fix: ")
+
+
+def test_a_scenario_can_be_checked_alone(run: Run, tmp_path: Path) -> None:
+    """Before a run that would take long."""
+    path = tmp_path / "scenario.json"
+    path.write_text('{"actions": {"review": [{"answer": {"status": "approved"}}]}}')
+    ran = run("agent", "script", str(path), "--type", "reviewer", "--check")
+    assert (ran.code, ran.out) == (0, f"{path} is right\n")
+    assert run("agent", "script", str(path), "--type", "reviewer", "--check", "--json").json == {
+        "ok": True
+    }
+    path.write_text('{"actions": {"review": [{"answer": {"status": "fine"}}]}}')
+    ran = run("agent", "script", str(path), "--type", "reviewer", "--check")
+    assert ran.code == 2
+    assert "scenario.json: actions.review[0].answer.status must be one of" in ran.err

@@ -1,0 +1,155 @@
+"""Secrets: nothing that must stay secret is left in a text or a JSON value."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onceward.secrets import REDACTED, Redactor
+
+TOKEN = "ghz-5f1c9e-Zz"
+KEY_BLOCK = (
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKC\nAQEAxyz0123\n-----END RSA PRIVATE KEY-----"
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["GITHUB_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "api_key", "PGPASSWORD"]
+)
+def test_h32_values_of_secret_variables_are_blotted_out(name: str) -> None:
+    """The value of a variable with such a name stands in no text, whatever is around it."""
+    redactor = Redactor.from_environment({name: TOKEN, "HOME": "/root/home"})
+    assert redactor.text(f"x{TOKEN}y at /root/home") == f"x{REDACTED}y at /root/home"
+
+
+def test_other_variables_are_no_secrets() -> None:
+    """A name that merely holds such a word, and a value of a few characters, are left alone."""
+    redactor = Redactor.from_environment({"KEYBOARD": "qwertz-layout", "A_KEY": "short"})
+    assert redactor.text("qwertz-layout short") == "qwertz-layout short"
+
+
+@pytest.mark.parametrize(
+    "value", ['quo"te\\back', "erste-zeile\nzweite-zeile", "grüße-aus", "a/b c?d=e", "\ud800secret"]
+)
+def test_h32_secrets_are_found_however_they_are_written(value: str) -> None:
+    """Whole, in JSON with and without escapes, in an address, and line by line."""
+    redactor = Redactor([value])
+    texts = [value, json.dumps(value)[1:-1], *value.split("\n")]
+    for text in texts:
+        assert redactor.text(f"<{text}>") == f"<{REDACTED}>"
+    address = Redactor(["a/b c?d=e"]).text("https://host/?t=a%2Fb%20c%3Fd%3De")
+    assert address == f"https://host/?t={REDACTED}"
+
+
+def test_the_longest_secret_wins() -> None:
+    """A secret that begins like another leaves nothing of itself behind."""
+    redactor = Redactor(["abcdef", "abcdefghij"])
+    assert redactor.text("abcdefghij") == REDACTED
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("export NPM_TOKEN=abc123", "export NPM_TOKEN=[redacted]"),
+        ("MY_KEY: 'two words' next", "MY_KEY: [redacted] next"),
+        ('{"DB_PASSWORD": "two words", "n": 1}', '{"DB_PASSWORD": [redacted], "n": 1}'),
+        ("api_key=abc123&x=1", "api_key=[redacted]"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
+        ("authorization: basic dXNlcjpw", "authorization: basic [redacted]"),
+        ("-H 'Authorization: Bearer abc.def' url", "-H 'Authorization: Bearer [redacted]' url"),
+        ("sent Bearer abcdefghijklmnop123==", "sent Bearer [redacted]"),
+        ("sk-abcdefghijklmnop0123", "[redacted]"),
+        ("ghp_abcdefghijklmnop0123", "[redacted]"),
+        ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
+        ("postgresql://me:hunter2@host/db", "postgresql://me:[redacted]@host/db"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "[redacted]"),
+        (f"before {KEY_BLOCK} after", "before [redacted] after"),
+        (KEY_BLOCK[:40], "[redacted]"),
+    ],
+)
+def test_h32_well_known_forms_are_blotted_out(text: str, left: str) -> None:
+    """What looks like a secret is one, also when no variable holds it."""
+    assert Redactor().text(text) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "idempotency_key=ik:b8fcdfb6c6cc98ee",
+        "the bearer of good news",
+        "task-abcdefghijklmnopqrstu",
+        "https://host:8080/path@2",
+        "sha256: 2d711642b726b04401627ca9fbac32f5",
+        "sort_key: name",
+        "",
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    """Keys of commands, checksums and plain words are not taken for secrets."""
+    assert Redactor().text(text) == text
+
+
+def test_h32_json_values_are_blotted_out_at_every_depth() -> None:
+    """Texts in lists and objects, names of fields, and whatever stands under a telling name."""
+    redactor = Redactor([TOKEN])
+    value = {
+        "a": [TOKEN, {"b": f"x {TOKEN}"}],
+        TOKEN: 1,
+        "API_KEY": "abc",
+        "password": "abc",
+        "idempotency_key": "ik:1",
+        "n": [1, 1.5, True, None],
+    }
+    assert redactor.value(value) == {
+        "a": [REDACTED, {"b": f"x {REDACTED}"}],
+        REDACTED: 1,
+        "API_KEY": REDACTED,
+        "password": REDACTED,
+        "idempotency_key": "ik:1",
+        "n": [1, 1.5, True, None],
+    }
+
+
+def test_h32_a_private_key_is_blotted_out_line_by_line() -> None:
+    """A key that comes in lines leaves none of them, and the lines around it stay."""
+    lines = Redactor().lines()
+    sent = ["before", *KEY_BLOCK.split("\n"), "after", f"one line {KEY_BLOCK}", "last"]
+    shown = [lines.line(line) for line in sent]
+    assert shown[0] == "before"
+    assert not any("MII" in line or "AQEA" in line for line in shown)
+    assert shown[5:] == ["after", f"one line {REDACTED}", "last"]
+
+
+@given(st.text(max_size=300), st.text(min_size=6, max_size=20).filter(lambda text: text.strip()))
+def test_h32_no_text_hides_a_secret(around: str, secret: str) -> None:
+    """Wherever a secret stands, it is gone afterwards."""
+    if len(secret.strip()) >= 6 and secret.strip() not in REDACTED and REDACTED not in secret:
+        redacted = Redactor([secret]).text(around + secret + around)
+        assert secret not in redacted.replace(REDACTED, "\0")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "A_",
+        "a_",
+        "sk-",
+        "eyJa",
+        "eyJ-",
+        "://a:",
+        "Bearer ",
+        "-----BEGIN ",
+        "_KEY=",
+        "api-",
+        "x",
+        "=",
+    ],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    """A text as long as a line, made to be hard to search, is done in no time."""
+    text = piece * (256 * 1024 // len(piece))
+    began = time.monotonic()
+    Redactor([TOKEN]).text(text)
+    assert time.monotonic() - began < 2
