@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import append, canonical, help_page, lab, once, poll, scan, workers
+from bench import append, canonical, help_page, lab, once, orchestrator, poll, scan, workers
 from bench.table import Row, print_table
 
 BENCHMARKS = {
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "once": once.rows,
     "workers": workers.rows,
     "lab": lab.rows,
+    "orchestrator": orchestrator.rows,
 }
 
 

@@ -14,6 +14,7 @@ from tests.system import (
     crash_matrix,
     lab_matrix,
     lease_matrix,
+    orchestrator_matrix,
     outcome_matrix,
     retries_matrix,
     worker_matrix,
@@ -206,7 +207,7 @@ def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
         *(alert_matrix, crash_matrix, lab_matrix, lease_matrix),
-        *(outcome_matrix, retries_matrix, worker_matrix),
+        *(orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
     )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]
     assert any(point.startswith(prefix) for prefix in prefixes)

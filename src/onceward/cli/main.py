@@ -19,8 +19,13 @@ from onceward.version import __version__
 #: says of it: that page imports none of them.
 COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
+    "init": ("onceward.cli.orchestrate:init", "Make a workspace in which agents run tasks."),
+    "run": ("onceward.cli.orchestrate:run", "Run tasks: implement, review, update the spec."),
+    "resume": ("onceward.cli.orchestrate:resume", "Go on with a run after a stop or a crash."),
+    "runs": ("onceward.cli.runs:app", "List, show, verify and explain runs."),
     "lab": ("onceward.cli.lab:app", "Serve the Experiment Lab, ask for one judgement."),
     "feedback": ("onceward.cli.feedback:app", "Add, list, export, poll, wait for judgements."),
+    "agent": ("onceward.cli.agent:app", "Be an agent: wrap any program, or play a scenario."),
     "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
     "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
     "work": ("onceward.cli.work:app", "Run an app's consumers, report what is half done."),

@@ -10,17 +10,22 @@ import hashlib
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from onceward.errors import FileMissing, StorageError
 from onceward.keys.canonical import canonical_json
+from onceward.seams import Clock, SystemClock
 
 #: Folders at the root that Onceward writes itself; counting them would change the id by using it.
 OWN_FOLDERS: Final = frozenset({"events", "logs", "receipts", "snapshots", "state", "transcripts"})
 GIT_SECONDS_MAX: Final = 60
+#: A file that was touched later than so long before it was read may change without a trace.
+SETTLED_NANOSECONDS: Final = 2_000_000_000
+#: Size, inode, mtime and ctime.
+Signs = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,15 +49,66 @@ class Snapshot:
     files: tuple[TrackedFile, ...]
 
 
-def snapshot(root: Path | str) -> Snapshot:
-    """Read every tracked file below `root` and name the whole."""
+class Digests:
+    """Digests of files that were read before, for as long as nothing says that they changed.
+
+    A file counts as unchanged when size, inode and both of its times are the same, and it was not
+    touched just before it was read: a write within one tick of the clock leaves no trace.
+    """
+
+    def __init__(self, known: Mapping[str, str] | None = None) -> None:
+        """Begin with what `to_json` gave before; what does not look like it is left out."""
+        self._known: dict[str, tuple[Signs, str]] = {}
+        for path, words in (known or {}).items():
+            parts = words.split()
+            if len(parts) == 5 and all(map(str.isdecimal, parts[:4])):
+                size, inode, mtime, ctime = map(int, parts[:4])
+                self._known[path] = ((size, inode, mtime, ctime), parts[4])
+        self._next: dict[str, tuple[Signs, str]] = {}
+
+    def find(self, path: str, signs: Signs) -> str | None:
+        """Return the digest of a file, if it is known to be the same."""
+        found = self._known.get(path)
+        if found is None or found[0] != signs:
+            return None
+        self._next[path] = found
+        return found[1]
+
+    def keep(self, path: str, signs: Signs, digest: str, *, read_at_ns: int) -> None:
+        """Remember a digest, unless the file was touched so shortly before that it may change."""
+        if max(signs[2], signs[3]) + SETTLED_NANOSECONDS < read_at_ns:
+            self._next[path] = (signs, digest)
+
+    def turn(self) -> None:
+        """Forget what the last snapshot did not meet."""
+        self._known, self._next = self._next, {}
+
+    def to_json(self) -> dict[str, str]:
+        """Return all of it, to be kept in a file; as text, for times have too many digits."""
+        return {
+            path: " ".join([*map(str, signs), digest])
+            for path, (signs, digest) in self._known.items()
+        }
+
+
+def snapshot(
+    root: Path | str, *, digests: Digests | None = None, clock: Clock | None = None
+) -> Snapshot:
+    """Read every tracked file below `root` and name the whole.
+
+    With `digests`, files that did not change since the last time are not read again.
+    """
     base = Path(root)
     if not base.is_dir():
         message = f"{base} is not a directory"
         raise FileMissing(message, fix="name the workspace's directory", path=str(base))
     names = _git_names(base) if _in_checkout(base) else _visible_names(base)
-    found = (_tracked(base, name) for name in sorted(set(names)) if _is_foreign(name))
-    return snapshot_of(file for file in found if file is not None)
+    reader = _Reader(base, digests, clock or SystemClock())
+    found = (reader.tracked(name) for name in sorted(set(names)) if _is_foreign(name))
+    made = snapshot_of(file for file in found if file is not None)
+    if digests is not None:
+        digests.turn()
+    return made
 
 
 def snapshot_of(files: Iterator[TrackedFile]) -> Snapshot:
@@ -115,26 +171,45 @@ def _unreadable(exc: OSError) -> None:
     raise StorageError(message, fix="make it readable or move it out of the workspace") from exc
 
 
-def _tracked(root: Path, name: bytes) -> TrackedFile | None:
-    """Read one file; None for what is gone, or is neither a file nor a link."""
-    path = root / os.fsdecode(name)
-    try:
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            target = os.fsencode(path.readlink())
-            digest, size = hashlib.sha256(target).hexdigest(), len(target)
-        elif stat.S_ISREG(mode):
-            digest, size = _digest(path)
-        else:
+class _Reader:
+    """Reads the files of one snapshot."""
+
+    def __init__(self, root: Path, digests: Digests | None, clock: Clock) -> None:
+        self._root, self._digests, self._clock = root, digests, clock
+
+    def tracked(self, name: bytes) -> TrackedFile | None:
+        """Read one file; None for what is gone, or is neither a file nor a link."""
+        path = self._root / os.fsdecode(name)
+        # A name that is not UTF-8 has no JSON form; written with backslashes it stays distinct.
+        written = name.decode("utf-8", errors="backslashreplace")
+        try:
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                target = os.fsencode(path.readlink())
+                digest, size = hashlib.sha256(target).hexdigest(), len(target)
+            elif stat.S_ISREG(found.st_mode):
+                digest, size = self._file(path, written, found)
+            else:
+                return None
+        except (FileNotFoundError, NotADirectoryError):
             return None
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        _unreadable(exc)
-        raise
-    # A name that is not UTF-8 has no JSON form; written with backslashes it stays distinct.
-    written = name.decode("utf-8", errors="backslashreplace")
-    return TrackedFile(path=written, sha256=digest, size=size)
+        except OSError as exc:
+            _unreadable(exc)
+            raise
+        return TrackedFile(path=written, sha256=digest, size=size)
+
+    def _file(self, path: Path, written: str, found: os.stat_result) -> tuple[str, int]:
+        if self._digests is None:
+            return _digest(path)
+        signs = (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+        known = self._digests.find(written, signs)
+        if known is not None:
+            return known, found.st_size
+        read_at_ns = int(self._clock.now().timestamp() * 1e9)
+        digest, size = _digest(path)
+        if size == found.st_size:
+            self._digests.keep(written, signs, digest, read_at_ns=read_at_ns)
+        return digest, size
 
 
 def _digest(path: Path) -> tuple[str, int]:

@@ -4,12 +4,15 @@ import hashlib
 import os
 import re
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from onceward.errors import FileMissing, StorageError
 from onceward.keys import canonical_json, snapshot
+from onceward.keys.snapshot import Digests
+from onceward.seams import ManualClock
 
 
 def make(root: Path, files: dict[str, str]) -> None:
@@ -103,3 +106,35 @@ def test_a_checkout_that_git_cannot_list_is_an_error(tmp_path: Path) -> None:
     make(tmp_path, {".git": "gitdir: /nowhere\n", "a.py": "a"})
     with pytest.raises(StorageError, match="git cannot list"):
         snapshot(tmp_path)
+
+
+def test_known_digests_spare_reading_and_change_nothing(tmp_path: Path) -> None:
+    """Unchanged files are not read again; changed ones are, by content, whatever their size."""
+    for number in range(5):
+        (tmp_path / f"{number}.txt").write_text(f"content {number}")
+        os.utime(tmp_path / f"{number}.txt", (1, 1))
+    clock = ManualClock(datetime.now(UTC) + timedelta(hours=1))
+    digests = Digests()
+    first = snapshot(tmp_path, digests=digests, clock=clock)
+    assert first == snapshot(tmp_path)
+    again = Digests(digests.to_json())
+    assert len(digests.to_json()) == 5
+    (tmp_path / "3.txt").write_text("Content 3")
+    (tmp_path / "4.txt").unlink()
+    changed = snapshot(tmp_path, digests=again, clock=clock)
+    assert changed == snapshot(tmp_path)
+    assert changed.id != first.id
+    assert sorted(again.to_json()) == ["0.txt", "1.txt", "2.txt", "3.txt"]
+
+
+def test_a_file_that_was_just_touched_is_read_every_time(tmp_path: Path) -> None:
+    """A second write within one tick of the clock would leave no trace."""
+    (tmp_path / "fresh.txt").write_text("a")
+    digests = Digests()
+    snapshot(tmp_path, digests=digests)
+    assert digests.to_json() == {}
+
+
+def test_broken_digests_are_left_out() -> None:
+    """A cache that somebody edited is no reason to fail."""
+    assert Digests({"a": "", "b": "1 2 3 digest", "c": "1 2 3 x digest"}).to_json() == {}

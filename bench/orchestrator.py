@@ -1,0 +1,202 @@
+"""The orchestrator: resuming long ledgers, the cost of a command, and snapshots of many files."""
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from bench.table import Row, best, interleaved
+from onceward.journal import Journal, Record, atomic
+from onceward.keys import snapshot
+from onceward.keys.snapshot import Digests
+from onceward.orchestrator.config import load_config
+from onceward.orchestrator.ledger import Ledger, seal_line
+from onceward.orchestrator.models import Task
+from onceward.orchestrator.orchestrator import Orchestrator
+from onceward.orchestrator.replay import replay
+from onceward.seams import SystemClock, SystemFiles
+
+FILES, FILE_BYTES = 20_000, 50_000
+ROUNDS = 200
+AGENT = """
+from onceward.agents import Agent, changes_requested, completed
+agent = Agent({type!r})
+@agent.on("implement", "implement_changes")
+def build(command):
+    return completed()
+@agent.on("review")
+def review(command):
+    return changes_requested(["again"])
+agent.run()
+"""
+ECHO = """
+import sys
+for line in sys.stdin.buffer:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+"""
+
+
+def long_ledger(path: Path, messages: int) -> Ledger:
+    """Write a ledger of so many records: commands, answers and receipts, over and over."""
+    ledger = Ledger(path, files=SystemFiles(), clock=SystemClock())
+    tasks = [Task(id="T-1", goal="g").to_record()]
+    ledger.append(1, "run.started", {"run_id": "run-20260206-120000-00000000", "tasks": tasks})
+    ledger.append(2, "task.started", {"task_id": "T-1", "snapshot_id": "snap-1"})
+    sample = _records(path.with_suffix(".sample"), 1)
+    lines = []
+    for number in range(messages // 5):
+        seq, step = 3 + number * 5, number + 1
+        lines += _lines(sample, seq, step)
+    with path.open("ab") as file:
+        file.writelines(lines)
+    return ledger
+
+
+def _records(path: Path, step: int) -> list[bytes]:
+    """Return one command from its announcement to its receipt, as a ledger has it."""
+    ledger = Ledger(path, files=SystemFiles(), clock=SystemClock())
+    message = {"task_id": "T-1", "idempotency_key": "ik:" + "0" * 64, "inputs": {"goal": "x" * 100}}
+    message |= {"to": {"agent_type": "builder"}, "version": {"snapshot_id": "snap-1"}}
+    event = {"event": "builder.completed", "payload": {"tests": {"status": "pass"}}}
+    told: list[tuple[str, Record]] = [
+        ("command", {"step": step, "stage": "implement", "round": 1, "command": message}),
+        ("command.sent", {"step": step, "attempt": 1}),
+        ("event", {"step": step, "agent": "builder", "event": {"event": "builder.progress"}}),
+        ("command.answered", {"step": step, "event": event}),
+        ("receipt", {"step": step, "path": "p", "checksum": "c" * 64, "tree": "snap-1"}),
+    ]
+    for seq, (kind, fields) in enumerate(told, 1):
+        ledger.append(seq, kind, fields, sync=False)
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def _lines(sample: list[bytes], seq: int, step: int) -> list[bytes]:
+    found = []
+    for place, line in enumerate(sample):
+        record: Record = json.loads(line)
+        del record["sum"]
+        found.append(seal_line({**record, "seq": seq + place, "step": step}))
+    return found
+
+
+def _replayed(ledger: Ledger) -> None:
+    replay(ledger.read().records)
+
+
+def resume_rows(directory: Path) -> list[Row]:
+    seconds = []
+    for count in (1_000, 10_000, 100_000):
+        ledger = long_ledger(directory / f"{count}.ndjson", count)
+        seconds.append(best(partial(_replayed, ledger), rounds=3))
+    return [
+        Row(
+            work="replay of a ledger with 100,000 messages, in seconds",
+            ours=f"{seconds[2]:.2f} s",
+            peer=f"1,000: {seconds[0] * 1e3:.1f} ms, 10,000: {seconds[1] * 1e3:.0f} ms",
+            ratio=seconds[2],
+            goal=1,
+            better="below",
+        )
+    ]
+
+
+def command_seconds(directory: Path) -> float:
+    """Return the median time of one command of a real run, from its announcement to its receipt."""
+    workspace = directory / "workspace"
+    workspace.mkdir()
+    agents = {}
+    for agent in ("builder", "reviewer", "spec_maintainer"):
+        agents[agent] = {"command": [sys.executable, "-c", AGENT.format(type=agent)]}
+    config = {"schemaVersion": 1, "agents": agents, "limits": {"rounds_max": ROUNDS // 2}}
+    (workspace / "onceward.json").write_text(json.dumps(config))
+    moments: list[float] = []
+
+    def watch(record: Record) -> None:
+        if record["kind"] == "receipt":
+            moments.append(time.perf_counter())
+
+    conductor = Orchestrator(load_config(workspace / "onceward.json"), watch=watch)
+    conductor.run([Task(id="T-1", goal="g")])
+    gaps = [after - before for before, after in itertools.pairwise(moments)]
+    return statistics.median(gaps[10:])
+
+
+def bare_seconds(directory: Path) -> float:
+    """Return the same over a bare pipe: the line there and back, and as many syncs as we make."""
+    journal, receipt = Journal(directory / "bare.ndjson"), directory / "receipt.json"
+    line = json.dumps({"message": "x" * 700}).encode() + b"\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as echo:
+        assert echo.stdin is not None
+        assert echo.stdout is not None
+
+        def once() -> None:
+            assert echo.stdin is not None
+            assert echo.stdout is not None
+            journal.append({"command": "x" * 700})
+            atomic.write(directory / "state.json", b"{}")
+            atomic.write(directory / "run.json", b"{}")
+            echo.stdin.write(line)
+            echo.stdin.flush()
+            echo.stdout.readline()
+            journal.append({"answer": "x" * 300})
+            atomic.write(receipt, b"x" * 900)
+            journal.append({"receipt": "x" * 200})
+            atomic.write(directory / "state.json", b"{}")
+            atomic.write(directory / "run.json", b"{}")
+
+        times = []
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            once()
+            times.append(time.perf_counter() - began)
+        echo.stdin.close()
+    return statistics.median(times[10:])
+
+
+def snapshot_row(directory: Path) -> Row:
+    place = directory / "many"
+    for number in range(FILES):
+        path = place / f"{number % 100}" / f"{number}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(number.to_bytes(4, "big") * (FILE_BYTES // 4))
+        os.utime(path, (1, 1))
+    digests = Digests()
+    time.sleep(2.1)  # What was touched just before is never taken for unchanged.
+    began = time.perf_counter()
+    first = snapshot(place, digests=digests)
+    first_seconds = time.perf_counter() - began
+    (again,) = interleaved([lambda: snapshot(place, digests=digests)], rounds=3)
+    assert snapshot(place, digests=digests) == first
+    return Row(
+        work="snapshot of 20,000 unchanged files of 50 kB",
+        ours=f"{again:.2f} s",
+        peer=f"the first time {first_seconds:.2f} s",
+        ratio=first_seconds / again,
+        goal=5,
+    )
+
+
+def rows() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        found = resume_rows(directory)
+        ours, bare = command_seconds(directory), bare_seconds(directory)
+        found.append(
+            Row(
+                work="command round trip, announcement to receipt",
+                ours=f"{ours * 1e3:.2f} ms",
+                peer=f"bare pipe and the same syncs {bare * 1e3:.2f} ms",
+                ratio=bare / ours,
+                goal=0.5,
+            )
+        )
+        return [*found, snapshot_row(directory)]

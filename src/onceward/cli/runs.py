@@ -1,0 +1,217 @@
+"""`onceward runs`: list runs, show their commands, verify their files, explain their keys."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from onceward.cli.orchestrate import WorkspaceOption, latest_run, open_config, runs_are_named
+from onceward.cli.output import JsonFlag, group, print_json
+from onceward.errors import FileMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from onceward.orchestrator.models import CommandStory, CommandView, RunSummary
+    from onceward.orchestrator.orchestrator import Orchestrator
+
+app = group("Look at runs: what they did, whether their files are whole, and why they did it.")
+
+#: How much of one part of a key is shown to people.
+PART_CHARACTERS_MAX: Final = 400
+_Run = Annotated[
+    str | None,
+    typer.Argument(metavar="RUN", help="The run's id; the latest if left out.", show_default=False),
+]
+
+
+@app.command("list")
+def list_runs(workspace: WorkspaceOption = None, json_output: JsonFlag = False) -> None:
+    """List the runs of a workspace, the latest first.
+
+    Example: `onceward runs list`
+    """
+    found = _orchestrator(workspace).runs()
+    if json_output:
+        print_json({"runs": [asdict(each) for each in found]})
+        return
+    if not found:
+        print("no runs yet; start one with `onceward run --task …`")
+        return
+    titles = ("run", "status", "tasks", "steps", "started", "took", "resumed")
+    _print_table(titles, (_row(each) for each in found))
+
+
+@app.command()
+def show(
+    run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
+) -> None:
+    """Show the commands of a run: key, stage, round, attempts, agent, duration, artifacts.
+
+    Example: `onceward runs show run-20260301-093000-1a2b3c4d`
+    """
+    orchestrator = _orchestrator(workspace)
+    with runs_are_named():
+        view = orchestrator.show(_chosen(orchestrator, run))
+    if json_output:
+        print_json(asdict(view))
+        return
+    for line in _summary_lines(view.summary):
+        print(line)
+    for command in view.commands:
+        print()
+        for line in _command_lines(command):
+            print(line)
+
+
+@app.command()
+def verify(
+    run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
+) -> None:
+    """Check a run's ledger, receipts, artifacts and manifests; exit 1 when something is wrong.
+
+    Looks and changes nothing.
+
+    Example: `onceward runs verify`
+    """
+    from onceward.orchestrator.transcript import trouble
+
+    orchestrator = _orchestrator(workspace)
+    with runs_are_named():
+        found = orchestrator.verify(_chosen(orchestrator, run))
+    if json_output:
+        print_json({**asdict(found), "ok": found.ok})
+    else:
+        counts = f"{found.records} records, {found.receipts} receipts, {found.artifacts} artifacts"
+        print(f"{found.run_id}: {counts}: {'all as recorded' if found.ok else 'not as recorded'}")
+        for finding in found.findings:
+            print(f"  {trouble(finding.path, finding.problem)}")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
+) -> None:
+    """Say for every command why it was sent, replayed or skipped, and what its key is made of.
+
+    Example: `onceward runs explain --json`
+    """
+    orchestrator = _orchestrator(workspace)
+    with runs_are_named():
+        stories = orchestrator.explain(_chosen(orchestrator, run))
+    if json_output:
+        print_json({"commands": [asdict(each) for each in stories]})
+        return
+    for place, story in enumerate(stories):
+        if place:
+            print()
+        for line in _story_lines(story):
+            print(line)
+
+
+def _orchestrator(workspace: Path | None) -> Orchestrator:
+    from onceward.orchestrator.orchestrator import Orchestrator
+
+    return Orchestrator(open_config(workspace))
+
+
+def _chosen(orchestrator: Orchestrator, run: str | None) -> str:
+    """Return the run that is meant."""
+    found = run or latest_run(orchestrator.config.workspace)
+    if found is None:
+        message = "there are no runs in this workspace yet"
+        raise FileMissing(message, fix="start one with `onceward run --task …`")
+    return found
+
+
+# --- how things look to people -------------------------------------------------------------------
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    from onceward.orchestrator.transcript import between
+
+    return (
+        run.run_id,
+        run.status + (", damaged" if run.damaged else ""),
+        ", ".join(run.tasks),
+        str(run.steps),
+        run.started_at[:19].replace("T", " "),
+        between(run.started_at, run.updated_at) or "",
+        _times(run.resumed) if run.resumed else "",
+    )
+
+
+def _summary_lines(run: RunSummary) -> Iterator[str]:
+    from onceward.orchestrator.transcript import between, shown
+
+    took = between(run.started_at, run.updated_at)
+    yield f"{run.run_id}: {run.status}" + (f": {shown(run.reason)}" if run.reason else "")
+    yield f"tasks    {', '.join(run.tasks)}"
+    if run.status != "done" and run.stage is not None:
+        yield f"at       {run.task_id} {run.stage}" + (
+            f" round {run.round}" if (run.round or 1) > 1 else ""
+        )
+    yield f"started  {run.started_at}, took {took}"
+    if run.resumed:
+        yield f"resumed  {_times(run.resumed)}"
+    if run.damaged:
+        yield f"damaged  {run.damaged} lines of the ledger; see `onceward runs verify {run.run_id}`"
+
+
+def _command_lines(command: CommandView) -> Iterator[str]:
+    from onceward.orchestrator.transcript import between, shown
+
+    stage = command.stage + (f" round {command.round}" if command.round > 1 else "")
+    yield f"{command.step}. {command.task_id} {stage} · {command.agent} · {command.state}"
+    yield f"   key       {command.idempotency_key}"
+    yield f"   attempts  {command.attempts}, given to the agent {_times(command.sent)}"
+    if command.event:
+        took = between(command.asked_at, command.answered_at)
+        status = f" {shown(command.status)}" if command.status else ""
+        yield f"   answer    {shown(command.event)}{status}" + (f" after {took}" if took else "")
+    for artifact in command.artifacts:
+        digest = str(artifact.get("sha256", ""))[:12]
+        yield f"   artifact  {shown(artifact.get('path'))} ({artifact.get('size')} bytes, {digest})"
+    if command.problem:
+        yield f"   problem   {shown(command.problem)}"
+
+
+def _story_lines(story: CommandStory) -> Iterator[str]:
+    from onceward.keys import canonical_json
+    from onceward.orchestrator.transcript import shown
+
+    stage = story.stage + (f" round {story.round}" if story.round > 1 else "")
+    yield f"{story.step}. {story.task_id} {stage}"
+    for sentence in story.why:
+        yield f"   {shown(sentence, PART_CHARACTERS_MAX)}"
+    yield f"   {story.idempotency_key} is made of"
+    for name, value in story.components.items():
+        text = value if isinstance(value, str) else canonical_json(_plain(value)).decode()
+        yield f"     {name:16} {shown(text, PART_CHARACTERS_MAX)}"
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON, perhaps with tuples
+    return dict(value) if hasattr(value, "keys") else value
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(value) for value in row))
+    Console().print(table)

@@ -1,0 +1,309 @@
+"""Config: what a workspace's `onceward.json` says, checked before anything starts.
+
+Owns the form of that file and how a mistake in it is told: where, what is wrong, what would be
+right. Also reads the JSON of task files by the same rules. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from onceward.agents.artifacts import check_path
+from onceward.agents.supervisor import AgentSpec
+from onceward.errors import FileMissing, InvalidArgument, InvalidJson, OncewardError
+from onceward.keys import loads
+from onceward.keys.canonical import join_path
+from onceward.orchestrator.flow import AGENTS
+from onceward.orchestrator.models import TIMEOUT_SECONDS, RunLimits
+from onceward.rooted import RootedDirectory
+
+CONFIG_NAME: Final = "onceward.json"
+CONFIG_BYTES_MAX: Final = 1024 * 1024
+SCHEMA_VERSION: Final = 1
+TASKS_DIRECTORY: Final = "tasks"
+FIELDS: Final = ("schemaVersion", "agents", "limits", "tasks_dir")
+AGENT_FIELDS: Final = ("command", "env")
+#: Each limit that is a whole number, with the least and the most that makes sense.
+COUNTS: Final[Mapping[str, tuple[int, int]]] = {
+    "rounds_max": (1, 1000),
+    "attempts_max": (1, 100),
+    "restarts_max": (0, 1000),
+    "heartbeats_missed_max": (1, 1000),
+}
+LIMITS: Final = (*COUNTS, "heartbeat_seconds", "timeout_seconds")
+SECONDS_MAX: Final = 7 * 24 * 3600
+WORDS_MAX: Final = 1000
+VARIABLES_MAX: Final = 1000
+#: The word that means this very installation, wherever it is and whatever the PATH says.
+OURSELVES: Final = "onceward"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """A workspace and what is needed to run tasks in it."""
+
+    #: The directory that holds `onceward.json`; a real path.
+    workspace: Path
+    #: How each part is played, by agent type.
+    agents: Mapping[str, AgentSpec]
+    limits: RunLimits
+    #: Where task files lie, relative to the workspace.
+    tasks_dir: str = TASKS_DIRECTORY
+
+
+def load_config(path: Path) -> Config:
+    """Read `onceward.json`, or the one in a directory; InvalidArgument names what is wrong."""
+    file = path / CONFIG_NAME if path.is_dir() else path
+    workspace = file.parent.resolve()
+    try:
+        with RootedDirectory.open(workspace) as directory:
+            document = Document.read(directory, file.name, shown=str(file), most=CONFIG_BYTES_MAX)
+    except FileMissing as exc:
+        message = f"there is no {file.name} in {workspace}"
+        fix = "make a workspace with `onceward init`, or name one with --workspace"
+        raise FileMissing(message, fix=fix, path=str(file)) from exc
+    document.check_names("", document.value, FIELDS)
+    _check_version(document)
+    return Config(
+        workspace=workspace,
+        agents=_agents(document),
+        limits=_limits(document),
+        tasks_dir=_tasks_dir(document),
+    )
+
+
+def check_programs(config: Config) -> None:
+    """Refuse a config that names a program which is not there; nothing is started."""
+    for kind, spec in config.agents.items():
+        word = spec.command[0]
+        path = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
+        # A relative name with a slash is looked for from the workspace, as the agent would be.
+        name = str(config.workspace / word) if "/" in word else word
+        if shutil.which(name, path=path) is None:
+            where = f"agents.{kind}.command[0]"
+            place = "does not exist or may not be run" if "/" in word else "is not on the PATH"
+            message = f"{config.workspace / CONFIG_NAME}: {where}: the program {word!r} {place}"
+            fix = "correct the name, install the program, or name it by its whole path"
+            raise InvalidArgument(message, fix=fix, field=where)
+
+
+class Document:
+    """A JSON object that a person wrote, and how to say what is wrong in it."""
+
+    def __init__(self, value: dict[str, Any], shown: str) -> None:
+        """Take the object, and the name of its file as messages show it."""
+        self.value = value
+        self.shown = shown
+
+    @classmethod
+    def read(cls, directory: RootedDirectory, name: str, *, shown: str, most: int) -> Document:
+        """Read a file of at most that many bytes; FileMissing goes through as it is."""
+        try:
+            data = directory.read(name, bytes_max=most)
+        except FileMissing:
+            raise
+        except OncewardError as exc:
+            message = f"{shown}: {exc.message}"
+            fix = exc.fix or "make it a readable file of its own"
+            raise InvalidArgument(message, fix=fix, path=shown) from exc
+        try:
+            # Some editors put a byte order mark in front; JSON has none.
+            value = loads(data.removeprefix(b"\xef\xbb\xbf"))
+        except InvalidJson as exc:
+            message = f"{shown}: {exc.message}"
+            raise InvalidJson(message, fix="correct it there", path=shown) from exc
+        if not isinstance(value, dict):
+            message = f"{shown}: must be a JSON object"
+            raise InvalidArgument(message, fix="begin it with { and end it with }", path=shown)
+        return cls(value, shown)
+
+    def refuse(self, where: str, problem: str, fix: str) -> NoReturn:
+        """Raise the error for one place."""
+        message = f"{self.shown}: {where}: {problem}"
+        raise InvalidArgument(message, fix=fix, field=where, path=self.shown)
+
+    def check_names(self, where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+        """Refuse a name that means nothing here, with the one that was probably meant."""
+        names = tuple(known)
+        for name in table:
+            if name not in names:
+                meant = nearest(name, names)
+                fix = f"write {meant!r}" if meant else "leave it out"
+                problem = f"is not known; there are {', '.join(names)}"
+                self.refuse(join_path(where, name), problem, fix)
+
+    def table(self, where: str, value: object, example: str) -> dict[str, Any]:
+        """Return a value that must be an object."""
+        if not isinstance(value, dict):
+            self.refuse(where, f"must be an object, not {kind_of(value)}", f"write {example}")
+        return value
+
+    def text(self, where: str, value: object, example: str) -> str:
+        """Return a value that must be text, not empty and fit for a program to be given."""
+        if not isinstance(value, str):
+            self.refuse(where, f"must be text, not {kind_of(value)}", f"write {example}")
+        if not value.strip():
+            self.refuse(where, "must not be empty", f"write {example}")
+        self.check_text(where, value)
+        return value
+
+    def check_text(self, where: str, value: str) -> None:
+        """Refuse characters that no program can be given."""
+        if "\0" in value or not _is_encodable(value):
+            problem = "holds a NUL character or half of a surrogate pair"
+            self.refuse(where, problem, "take it out")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return what was probably meant by a name that is not known."""
+    by_folded = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[close[0]] if close else None
+
+
+def kind_of(value: object) -> str:
+    """Return what JSON calls a value."""
+    kinds: dict[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
+    return "null" if value is None else kinds.get(type(value), "a number")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_version(document: Document) -> None:
+    version = document.value.get("schemaVersion")
+    if version == SCHEMA_VERSION and type(version) is int:
+        return
+    is_newer = isinstance(version, int) and version > SCHEMA_VERSION
+    problem = "is missing" if version is None else f"must be {SCHEMA_VERSION}"
+    fix = "use a newer Onceward, or " if is_newer else ""
+    document.refuse("schemaVersion", problem, f'{fix}write "schemaVersion": {SCHEMA_VERSION}')
+
+
+def _agents(document: Document) -> dict[str, AgentSpec]:
+    example = '"agents": {"builder": {"command": ["python", "builder.py"]}, …}'
+    if "agents" not in document.value:
+        document.refuse("agents", "is missing", f"write {example}")
+    table = document.table("agents", document.value["agents"], example)
+    document.check_names("agents", table, AGENTS)
+    for kind in AGENTS:
+        if kind not in table:
+            fix = f'write "{kind}": {{"command": ["python", "{kind}.py"]}}'
+            document.refuse(f"agents.{kind}", "is missing: every task needs one", fix)
+    return {kind: _agent(document, kind, table[kind]) for kind in AGENTS}
+
+
+def _agent(document: Document, kind: str, value: object) -> AgentSpec:
+    where, example = f"agents.{kind}", f'{{"command": ["python", "{kind}.py"]}}'
+    table = document.table(where, value, example)
+    document.check_names(where, table, AGENT_FIELDS)
+    if "command" not in table:
+        document.refuse(f"{where}.command", "is missing", f"write {example}")
+    words = _words(document, f"{where}.command", table["command"])
+    if words[0] == OURSELVES:
+        # Not what the PATH happens to hold; -P keeps the workspace's files from being imported.
+        words = (sys.executable, "-P", "-m", "onceward", *words[1:])
+    env = _variables(document, f"{where}.env", table.get("env", {}))
+    return AgentSpec(type=kind, command=words, env=env)
+
+
+def _words(document: Document, where: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            split = shlex.split(value)
+        except ValueError:
+            split = []
+        example = json.dumps(split or ["python", "agent.py"], ensure_ascii=False)
+        document.refuse(where, "must be a list of words, not one text", f"write {example}")
+    example = '["python", "agent.py"]'
+    if not isinstance(value, list):
+        document.refuse(where, f"must be a list of words, not {kind_of(value)}", f"write {example}")
+    if not 1 <= len(value) <= WORDS_MAX:
+        document.refuse(where, f"must hold 1 to {WORDS_MAX} words", f"write {example}")
+    document.text(f"{where}[0]", value[0], 'the program, such as "python"')
+    for place, word in enumerate(value):
+        if not isinstance(word, str):
+            fix = f"write {json.dumps(str(word))}, in quotes"
+            document.refuse(f"{where}[{place}]", f"must be text, not {kind_of(word)}", fix)
+        document.check_text(f"{where}[{place}]", word)
+    return tuple(value)
+
+
+def _variables(document: Document, where: str, value: object) -> dict[str, str]:
+    table = document.table(where, value, '{"NAME": "value"}')
+    if len(table) > VARIABLES_MAX:
+        document.refuse(where, f"must hold at most {VARIABLES_MAX} names", "leave some out")
+    for name, text in table.items():
+        place = join_path(where, name)
+        if not name or "=" in name or "\0" in name or not _is_encodable(name):
+            document.refuse(place, "is not a name of a variable", 'write a name such as "LANG"')
+        if not isinstance(text, str):
+            # The value may be a secret, so the message does not repeat it.
+            document.refuse(place, f"must be text, not {kind_of(text)}", "put it in quotes")
+        document.check_text(place, text)
+    return dict(table)
+
+
+def _limits(document: Document) -> RunLimits:
+    table = document.table("limits", document.value.get("limits", {}), '{"rounds_max": 5}')
+    document.check_names("limits", table, LIMITS)
+    found: dict[str, Any] = {}
+    for name, (least, most) in COUNTS.items():
+        if name in table:
+            found[name] = _count(document, f"limits.{name}", table[name], least, most)
+    if "heartbeat_seconds" in table:
+        where = "limits.heartbeat_seconds"
+        found["heartbeat_seconds"] = _seconds(document, where, table["heartbeat_seconds"])
+    timeouts = document.table(
+        "limits.timeout_seconds", table.get("timeout_seconds", {}), '{"implement": 600}'
+    )
+    document.check_names("limits.timeout_seconds", timeouts, TIMEOUT_SECONDS)
+    given = {
+        action: _seconds(document, f"limits.timeout_seconds.{action}", seconds)
+        for action, seconds in timeouts.items()
+    }
+    found["timeout_seconds"] = {**TIMEOUT_SECONDS, **given}
+    return RunLimits(**found)
+
+
+def _count(document: Document, where: str, value: object, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        fix = f"write a number such as {max(least, 5)}, without quotes"
+        document.refuse(where, f"must be a whole number from {least} to {most}", fix)
+    return value
+
+
+def _seconds(document: Document, where: str, value: object) -> float:
+    # True is an int to Python, and no number of seconds to anybody.
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+    if not 0 < number <= SECONDS_MAX:
+        problem = f"must be a number of seconds above 0, at most {SECONDS_MAX}"
+        document.refuse(where, problem, "write a number such as 600, without quotes")
+    return float(number)
+
+
+def _tasks_dir(document: Document) -> str:
+    if "tasks_dir" not in document.value:
+        return TASKS_DIRECTORY
+    example = '"tasks_dir": "tasks"'
+    found = document.text("tasks_dir", document.value["tasks_dir"], example).rstrip("/")
+    try:
+        check_path(found)
+    except OncewardError:
+        problem = "must be a directory inside the workspace, relative to it, and not one of ours"
+        document.refuse("tasks_dir", problem, f"write {example}")
+    return found

@@ -1,0 +1,282 @@
+"""Life: one process working on one run, from where the ledger stands until it ends or dies.
+
+Looks at what the ledger says, does the one step that follows, writes it down, and looks again. All
+that it knows is folded from what it wrote, so a later life goes on exactly where this one ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+
+from onceward.agents import messages
+from onceward.agents.supervisor import Supervisor
+from onceward.crash import crash_point
+from onceward.errors import AgentFailed
+from onceward.journal import Record, atomic
+from onceward.orchestrator import receipts
+from onceward.orchestrator.deciding import (
+    Ask,
+    CompleteRun,
+    CompleteTask,
+    Fail,
+    Receive,
+    Send,
+    StartTask,
+    Step,
+    decide,
+)
+from onceward.orchestrator.flow import FLOW, following
+from onceward.orchestrator.ledger import Ledger
+from onceward.orchestrator.models import RunLimits
+from onceward.orchestrator.replay import Asked, RunState
+from onceward.orchestrator.transcript import Progress, line_of
+from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.views import summary_of
+from onceward.orchestrator.workspace import Workspace
+from onceward.retries import AGENTS
+from onceward.seams import Clock, Files, Ids, Randomness, timestamp
+from onceward.secrets import Redactor
+
+#: How long a wait goes on before it looks whether it should stop.
+LOOK_SECONDS: Final = 0.2
+#: Kinds that change what the cached state says; the others are told to people only.
+_ON_THE_WAY: Final = frozenset(
+    {"event", "command.sent", "command.answered", "agent.noise", "agent.log", "agent.exited"}
+)
+#: Kinds that need not be on disk before the work goes on: nothing is decided by them.
+_UNSYNCED: Final = frozenset(
+    {"event", "command.sent", "agent.noise", "agent.log", "agent.exited", "agent.restarting"}
+)
+
+
+class Stopped(Exception):
+    """Somebody asked this life to end; the run can be resumed."""
+
+
+class Life:
+    """The work on one run by one process."""
+
+    def __init__(  # noqa: PLR0913 - its parts
+        self,
+        state: RunState,
+        *,
+        workspace: Workspace,
+        ledger: Ledger,
+        limits: RunLimits,
+        redactor: Redactor,
+        tree: Tree,
+        supervisor: Callable[[Life], Supervisor],
+        progress: Progress,
+        watch: Callable[[Record], None],
+        files: Files,
+        clock: Clock,
+        ids: Ids,
+        randomness: Randomness,
+    ) -> None:
+        """Go on from a state; the run's lock is held by whoever calls this."""
+        self.state, self.workspace, self.limits = state, workspace, limits
+        self._ledger, self._redactor, self._tree = ledger, redactor, tree
+        self._watch, self._files, self._clock = watch, files, clock
+        self._ids, self._randomness = ids, randomness
+        self._lock = threading.Lock()
+        self.stopping = threading.Event()
+        self._progress = progress
+        self._supervisor = supervisor(self)
+
+    def live(self) -> None:
+        """Work until the run is done, failed or stopped; whatever ends this, agents are ended."""
+        try:
+            while self.state.status == "running":
+                self.check_stopping()
+                self._perform(decide(self.state, self.limits))
+        except Stopped:
+            self.record("run.stopped", reason="it was asked to stop")
+        finally:
+            self._supervisor.stop()
+            self._tree.save()
+
+    def stop(self) -> None:
+        """Let the work end soon, from any thread or signal handler."""
+        self.stopping.set()
+        self._supervisor.interrupt()
+
+    def check_stopping(self) -> None:
+        """Leave what is going on if somebody asked for that."""
+        if self.stopping.is_set():
+            raise Stopped
+
+    def record(self, kind: str, **fields: Any) -> Record:  # noqa: ANN401 - whatever the kind needs
+        """Write down what happened, fold it in, and tell whoever watches."""
+        clean = self._redacted(fields)
+        with self._lock:
+            sync = kind not in _UNSYNCED
+            record = self._ledger.append(self.state.seq + 1, kind, clean, sync=sync)
+            self.state.take(record)
+            self._progress.take(record)
+            line = line_of(record, self._progress)
+            if line:
+                self._tell(line)
+            if kind not in _ON_THE_WAY:
+                self._cache()
+        self._watch(record)
+        return record
+
+    def told(self, kind: str, fields: dict[str, object]) -> None:
+        """Write down what the supervisor tells of agents."""
+        self.record(kind, **fields)
+
+    # --- the steps -------------------------------------------------------------------------------
+
+    def _perform(self, step: Step) -> None:
+        match step:
+            case StartTask():
+                snapshot_id = self._tree.now()
+                crash_point("orchestrator.task.before_pin")
+                self.record("task.started", task_id=step.task.id, snapshot_id=snapshot_id)
+                crash_point("orchestrator.task.after_pin")
+            case Ask():
+                self._ask(step)
+            case Send():
+                self._send(step.asked)
+            case Receive():
+                self._receive(step.asked)
+            case CompleteTask():
+                self.record("task.completed", task_id=step.task.id)
+                crash_point("orchestrator.task.after_complete")
+            case CompleteRun():
+                crash_point("orchestrator.run.before_complete")
+                self.record("run.completed")
+            case Fail():
+                # What agents left half done is no drift when somebody retries.
+                tree = self._tree.now()
+                self.record("run.failed", reason=step.reason, step=step.step, tree=tree)
+
+    def _ask(self, step: Ask) -> None:
+        """Announce a command; from here on its key is fixed."""
+        inputs = self._redacted(step.inputs)
+        message = messages.command(
+            message_id=self._ids.new("msg"),
+            correlation_id=self._ids.new("corr"),
+            task_id=step.task.id,
+            agent_type=step.stage.agent,
+            action=step.stage.name,
+            inputs=inputs,
+            expected_outputs=step.task.expected_outputs if step.stage.makes_outputs else (),
+            snapshot_id=self.state.pinned[step.task.id],
+            deadline=self._deadline(step.stage.name),
+            max_attempts=self.limits.attempts_max,
+        )
+        crash_point("orchestrator.command.before_record")
+        number = len(self.state.asked) + 1
+        self.record(
+            "command", step=number, stage=step.stage.name, round=step.round, command=message
+        )
+        crash_point("orchestrator.command.after_record")
+
+    def _send(self, asked: Asked) -> None:
+        """Give a command to its agent and write down how that ended."""
+        if asked.failures:
+            self._pause(asked.failures)
+        attempt = asked.failures + 1
+        message = {
+            **asked.command,
+            "message_id": self._ids.new("msg"),
+            "deadline": self._deadline(asked.stage),
+            "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
+        }
+        self.record("command.sent", step=asked.step, attempt=attempt)
+        crash_point("orchestrator.send.before_call")
+        agent = asked.command["to"]["agent_type"]
+        try:
+            event = self._supervisor.call(
+                message, on_event=lambda each: self._on_the_way(asked.step, agent, each)
+            )
+        except AgentFailed as exc:
+            self.check_stopping()
+            self._failed(asked, exc.code, exc.message, retryable=exc.retryable)
+            return
+        if following(FLOW[asked.stage], event) is None:
+            said = f"{event['event']} {event.get('status') or ''}".strip()
+            self._failed(asked, "UNEXPECTED_ANSWER", f"{said} is no answer to {asked.stage}")
+            return
+        crash_point("orchestrator.answer.before_record")
+        self.record("command.answered", step=asked.step, event=event)
+        crash_point("orchestrator.answer.after_record")
+
+    def _receive(self, asked: Asked) -> None:
+        """Check what an answer brought, and keep its receipt."""
+        problem = receipts.problem_with(asked, self.workspace)
+        if problem is not None:
+            self._failed(asked, *problem)
+            return
+        tree = self._tree.now()
+        receipt = receipts.receipt_of(asked, self.state.run_id, tree)
+        crash_point("orchestrator.receipt.before_file")
+        checksum = receipts.write(self.workspace, receipt, self._files)
+        crash_point("orchestrator.receipt.after_file")
+        path = self.workspace.receipt(asked.task_id, self.state.run_id, asked.step)
+        self.record(
+            "receipt",
+            step=asked.step,
+            path=str(path.relative_to(self.workspace.root)),
+            checksum=checksum,
+            tree=tree,
+        )
+        crash_point("orchestrator.receipt.after_record")
+
+    def _failed(self, asked: Asked, code: str, message: str, *, retryable: bool = True) -> None:
+        attempt = asked.failures + 1
+        self.record(
+            "command.failed",
+            step=asked.step,
+            code=code,
+            message=message,
+            retryable=retryable,
+            attempt=attempt,
+        )
+
+    def _on_the_way(self, step: int, agent: str, event: Mapping[str, Any]) -> None:
+        self.record("event", step=step, agent=agent, event=dict(event))
+
+    # --- what surrounds them ---------------------------------------------------------------------
+
+    def _pause(self, failures: int) -> None:
+        """Wait before the next attempt, unless somebody wants to stop."""
+        wait = AGENTS.delay(failures, self._randomness) or 0.0
+        end = self._clock.monotonic() + wait
+        while (left := end - self._clock.monotonic()) > 0:
+            self.check_stopping()
+            self._clock.sleep(min(left, LOOK_SECONDS))
+
+    def _deadline(self, action: str) -> str:
+        seconds = self.limits.timeout_seconds[action]
+        return timestamp(self._clock.now() + timedelta(seconds=seconds))
+
+    def _redacted(self, value: Mapping[str, Any]) -> Record:
+        clean = self._redactor.value(value)
+        assert isinstance(clean, dict), type(clean)
+        return clean
+
+    def _tell(self, line: str) -> None:
+        """Add a line to the transcript; people read it, nothing depends on it."""
+        path = self.workspace.transcript(self.state.run_id)
+        self._files.make_directories(path.parent)
+        file = self._files.open_append(path)
+        try:
+            file.write(f"{line}\n".encode())
+        finally:
+            file.close()
+
+    def _cache(self) -> None:
+        """Keep what the run has come to where it is found at once; the ledger is the truth."""
+        body = orjson.dumps(asdict(summary_of(self.state)), option=orjson.OPT_INDENT_2)
+        for path in (self.workspace.state(self.state.run_id), self.workspace.state()):
+            self._files.make_directories(path.parent)
+            atomic.write(path, body + b"\n", files=self._files)
+        crash_point("orchestrator.cache.after_write")

@@ -1,0 +1,309 @@
+"""Orchestrator: starts runs in a workspace, resumes them, and shows what became of them.
+
+What the command line calls. One process works on a run at a time. Knows no terminal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from onceward.agents.cache import ResultCache
+from onceward.agents.orphans import AgentRecord, end_orphans
+from onceward.agents.supervisor import Limits, Supervisor
+from onceward.crash import crash_point
+from onceward.errors import Conflict, Drifted, LedgerDamaged, RunHeld, RunMissing
+from onceward.journal import Record
+from onceward.journal.held import hold
+from onceward.orchestrator import receipts
+from onceward.orchestrator.config import Config
+from onceward.orchestrator.flow import AGENTS
+from onceward.orchestrator.ledger import Ledger, Read
+from onceward.orchestrator.life import Life
+from onceward.orchestrator.models import (
+    CommandStory,
+    RunResult,
+    RunSummary,
+    RunView,
+    Task,
+    Verification,
+)
+from onceward.orchestrator.replay import RunState, replay
+from onceward.orchestrator.transcript import Progress
+from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.verify import verify_run
+from onceward.orchestrator.views import stories_of, summary_of, view_of
+from onceward.orchestrator.workspace import Workspace, is_run_id
+from onceward.seams import (
+    Clock,
+    Files,
+    Ids,
+    Randomness,
+    SystemClock,
+    SystemFiles,
+    SystemRandomness,
+)
+from onceward.secrets import Redactor
+
+
+def _see_nothing(_: Record) -> None:
+    """Watch without looking."""
+
+
+class Orchestrator:
+    """The runs of one workspace."""
+
+    def __init__(  # noqa: PLR0913 - a workspace, who watches, and the seams
+        self,
+        config: Config,
+        *,
+        watch: Callable[[Record], None] = _see_nothing,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        """Work in the workspace of a configuration; `watch` sees each record as it is written."""
+        self.config, self.workspace = config, Workspace(root=config.workspace)
+        self._watch, self._files = watch, files or SystemFiles()
+        self._clock, self._ids = clock or SystemClock(), ids or Ids()
+        self._randomness = randomness or SystemRandomness()
+        secrets = dict(os.environ)
+        for spec in config.agents.values():
+            secrets |= {f"{spec.type}_{name}": value for name, value in spec.env.items()}
+        self._redactor = Redactor.from_environment(secrets)
+        self._life: Life | None = None
+        self._is_stopping = False
+
+    def run(self, tasks: Sequence[Task]) -> RunResult:
+        """Start a run over tasks, in this order, and work on it until it ends."""
+        run_id = self._new_run_id()
+        with self._held(run_id):
+            self._prune()
+            life = self._begin(RunState(), run_id)
+            limits = self.config.limits
+            life.record(
+                "run.started",
+                run_id=run_id,
+                tasks=[each.to_record() for each in tasks],
+                limits={"rounds_max": limits.rounds_max, "attempts_max": limits.attempts_max},
+            )
+            crash_point("orchestrator.run.after_start")
+            return self._live(life)
+
+    def resume(
+        self, run_id: str | None = None, *, accept_drift: bool = False, retry: bool = False
+    ) -> RunResult:
+        """Go on with a run, the latest one unless told otherwise.
+
+        Raises:
+            RunMissing: There is no such run, or none at all.
+            RunHeld: Another process works on it.
+            Drifted: The workspace is not as the run left it, and that was not accepted.
+            LedgerDamaged: Records that were written are gone.
+
+        """
+        run_id = self._latest() if run_id is None else run_id
+        self._check_exists(run_id)
+        with self._held(run_id):
+            state, read = self._read(run_id)
+            if not state.run_id:
+                message = f"{run_id} died before it began"
+                raise RunMissing(message, fix="start a new one: `onceward run --task …`")
+            if state.status == "done":
+                return RunResult(run_id=run_id, status="done", was_complete=True)
+            if state.status == "failed" and not retry:
+                return RunResult(run_id=run_id, status="failed", reason=state.reason)
+            return self._live(self._revive(state, read, accept_drift=accept_drift, retry=retry))
+
+    def stop(self) -> None:
+        """Ask the work that is going on to end cleanly; fit for a signal handler."""
+        self._is_stopping = True
+        if self._life is not None:
+            self._life.stop()
+
+    def runs(self) -> list[RunSummary]:
+        """Return all runs, the latest first."""
+        found = [self._summary(run_id) for run_id in reversed(self._run_ids())]
+        return [each for each in found if each is not None]
+
+    def show(self, run_id: str) -> RunView:
+        """Return one run with its commands."""
+        state, read = self._read(run_id)
+        return view_of(state, damaged=len(read.damaged))
+
+    def explain(self, run_id: str) -> list[CommandStory]:
+        """Return for every command why it was sent, replayed or skipped."""
+        return stories_of(self._read(run_id)[0])
+
+    def verify(self, run_id: str) -> Verification:
+        """Compare the files of a run with what it recorded."""
+        self._check_exists(run_id)
+        return verify_run(run_id, self.workspace, self._ledger(run_id), self._files)
+
+    # --- how it is done --------------------------------------------------------------------------
+
+    def _begin(self, state: RunState, run_id: str, records: Sequence[Record] = ()) -> Life:
+        return Life(
+            state,
+            workspace=self.workspace,
+            ledger=self._ledger(run_id),
+            limits=self.config.limits,
+            redactor=self._redactor,
+            tree=Tree(self.workspace, files=self._files, clock=self._clock),
+            supervisor=lambda life: self._supervisor(life, run_id),
+            progress=Progress.of(records),
+            watch=self._watch,
+            files=self._files,
+            clock=self._clock,
+            ids=self._ids,
+            randomness=self._randomness,
+        )
+
+    def _supervisor(self, life: Life, run_id: str) -> Supervisor:
+        limits = self.config.limits
+        return Supervisor(
+            self.config.agents,
+            workspace=self.workspace.root,
+            run_id=run_id,
+            limits=Limits(
+                heartbeat_seconds=limits.heartbeat_seconds,
+                heartbeats_missed_max=limits.heartbeats_missed_max,
+                timeout_seconds=limits.timeout_seconds,
+                restarts_max=limits.restarts_max,
+            ),
+            redactor=self._redactor,
+            on=life.told,
+            files=self._files,
+            clock=self._clock,
+            ids=self._ids,
+            randomness=self._randomness,
+        )
+
+    def _live(self, life: Life) -> RunResult:
+        self._life = life
+        if self._is_stopping:
+            life.stop()
+        try:
+            life.live()
+        finally:
+            self._life = None
+        state = life.state
+        return RunResult(run_id=state.run_id, status=state.status, reason=state.reason)
+
+    def _revive(self, state: RunState, read: Read, *, accept_drift: bool, retry: bool) -> Life:
+        """Bring a run back to where it stood: no orphans, receipts that hold, a known tree."""
+        self._ledger(state.run_id).mend(read)
+        crash_point("orchestrator.resume.after_mend")
+        life = self._begin(state, state.run_id, read.records)
+        left = [AgentRecord.from_fields(each, state.run_id) for each in state.agents.values()]
+        end_orphans(left, clock=self._clock)
+        crash_point("orchestrator.resume.after_orphans")
+        receipts.restore_missing(state, self.workspace, self._files)
+        stale = receipts.stale(state, self.workspace)
+        drift = None
+        if state.open_command() is None and state.tree is not None:
+            redone = receipts.paths_of(state, stale)
+            drift = self._drift(state, redone, accepted=accept_drift)
+        pending = state.open_command()
+        life.record(
+            "run.resumed",
+            pending=pending.step if pending else None,
+            retry=retry,
+            rounds_granted=self.config.limits.rounds_max if retry else 0,
+            damaged=len(read.damaged),
+        )
+        crash_point("orchestrator.resume.after_record")
+        for pid, agent in list(state.agents.items()):
+            reason = "its orchestrator had died"
+            life.record("agent.exited", agent=agent["agent"], pid=pid, reason=reason)
+        for step, (path, problem) in sorted(stale.items()):
+            life.record("redo", step=step, path=path, problem=problem)
+        if drift is not None:
+            life.record("drift.accepted", **drift)
+        return life
+
+    def _drift(
+        self, state: RunState, redone: Collection[str], *, accepted: bool
+    ) -> dict[str, str] | None:
+        """Look for changes other than those that are about to be undone."""
+        tree = Tree(self.workspace, files=self._files, clock=self._clock)
+        now = tree.now()
+        if now == state.tree:
+            return None
+        assert state.tree is not None, state
+        changes = tree.changes(state.tree, now)
+        others = [each for each in changes or [] if each.path not in redone]
+        if redone and changes is not None and not others:
+            return None
+        if accepted:
+            return {"from": state.tree, "to": now}
+        shown = [f"{each.how} {each.path}" for each in others]
+        count = len(shown) if changes is not None else "some"
+        message = f"the workspace is not as {state.run_id} left it: {count} files differ"
+        raise Drifted(message, changes=shown, before=state.tree, now=now)
+
+    @contextmanager
+    def _held(self, run_id: str) -> Iterator[None]:
+        try:
+            release = hold(self.workspace.lock(run_id), self._files, self._clock)
+        except Conflict as exc:
+            holder = exc.context["holder"]
+            message = f"{run_id} is being worked on by {holder}"
+            raise RunHeld(message, holder=holder) from None
+        try:
+            yield
+        finally:
+            release()
+
+    def _prune(self) -> None:
+        """Drop results of snapshots that no unfinished run needs any more."""
+        try:
+            states = [self._read(run_id)[0] for run_id in self._run_ids()]
+        except LedgerDamaged:
+            return  # Nobody knows what that run still needs.
+        unfinished = [state for state in states if state.status != "done"]
+        needed = {snapshot for state in unfinished for snapshot in state.pinned.values()}
+        for agent in AGENTS:
+            ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
+
+    def _summary(self, run_id: str) -> RunSummary | None:
+        """Return one run in a line, also when its ledger is damaged; None when it never began."""
+        try:
+            state, read = self._read(run_id)
+        except LedgerDamaged as exc:
+            state, read = RunState(run_id=run_id, status="failed", reason=exc.message), None
+        return summary_of(state, len(read.damaged) if read else 1) if state.run_id else None
+
+    def _read(self, run_id: str) -> tuple[RunState, Read]:
+        self._check_exists(run_id)
+        read = self._ledger(run_id).read()
+        return replay(read.records), read
+
+    def _check_exists(self, run_id: str) -> None:
+        if not self._ledger(run_id).exists():
+            known = self._run_ids()[-5:]
+            message = f"there is no run {run_id}"
+            fix = f"choose one of: {', '.join(known)}" if known else "start one: `onceward run`"
+            raise RunMissing(message, fix=fix)
+
+    def _latest(self) -> str:
+        found = self._run_ids()
+        if not found:
+            message = "there is no run in this workspace yet"
+            raise RunMissing(message, fix="start one: `onceward run --task …`")
+        return found[-1]
+
+    def _run_ids(self) -> list[str]:
+        """Return all runs, the latest last; their names begin with their time."""
+        names = self._files.names(self.workspace.root / "events")
+        found = [each.removesuffix(".ndjson") for each in names if each.endswith(".ndjson")]
+        return [each for each in found if is_run_id(each)]
+
+    def _ledger(self, run_id: str) -> Ledger:
+        return Ledger(self.workspace.ledger(run_id), files=self._files, clock=self._clock)
+
+    def _new_run_id(self) -> str:
+        now = self._clock.now()
+        return f"run-{now:%Y%m%d-%H%M%S}-{self._randomness.hex(8)}"

@@ -1,0 +1,187 @@
+"""Tasks: what a person wants done, as files that are checked before a run begins.
+
+Owns the form of `tasks/T-0042.json` and the ids of tasks. What would give every attempt another key
+is warned about; secrets are taken out before anything else sees them. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from onceward.agents.artifacts import check_path
+from onceward.errors import FileMissing, InvalidArgument, NotCanonical, OncewardError
+from onceward.keys import canonical_json, lint
+from onceward.keys.canonical import join_path
+from onceward.orchestrator.config import TASKS_DIRECTORY, Document, kind_of, nearest
+from onceward.orchestrator.models import Task
+from onceward.rooted import RootedDirectory
+from onceward.secrets import Redactor
+
+#: A task travels in every command, and a command is one line of at most 256 KiB.
+TASK_BYTES_MAX: Final = 128 * 1024
+OUTPUTS_MAX: Final = 1000
+#: How many tasks a message names.
+NAMED_MAX: Final = 20
+FIELDS: Final = ("id", "goal", "inputs", "expected_outputs")
+OUTPUT_FIELDS: Final = ("path", "description", "required")
+#: Inputs that a run sets itself.
+RESERVED: Final = ("goal", "round", "previous", "changes")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SUFFIX: Final = ".json"
+
+Warn = Callable[[str], None]
+
+
+def _say_nothing(_: str) -> None:
+    pass
+
+
+def load_task(
+    workspace: Path,
+    task_id: str,
+    *,
+    tasks_dir: str = TASKS_DIRECTORY,
+    redactor: Redactor | None = None,
+    warn: Warn = _say_nothing,
+) -> Task:
+    """Return a task; `warn` is told what does not stop it but is probably a mistake.
+
+    Secrets that `redactor` knows, those of the environment unless told otherwise, are taken out.
+    """
+    if not _ID.fullmatch(task_id):
+        message = f"{task_id!r} is not the id of a task"
+        fix = "use up to 64 letters, digits, dots, dashes and underscores, such as T-0042"
+        raise InvalidArgument(message, fix=fix, field="task")
+    name = f"{task_id}{_SUFFIX}"
+    try:
+        with RootedDirectory.open(workspace.resolve(), tasks_dir) as directory:
+            shown = str(workspace / tasks_dir / name)
+            document = Document.read(directory, name, shown=shown, most=TASK_BYTES_MAX)
+    except FileMissing as exc:
+        raise _unknown(workspace, task_id, tasks_dir) from exc
+    task = _task(document, task_id)
+    for finding in lint(task.inputs):
+        warn(f"{shown}: {finding.path} {finding.reason}: another value makes it other work")
+    return _without_secrets(document, task, redactor or Redactor.from_environment(os.environ), warn)
+
+
+def list_tasks(workspace: Path, *, tasks_dir: str = TASKS_DIRECTORY) -> list[str]:
+    """Return the ids of the tasks that have a file, sorted; a broken file counts as well."""
+    try:
+        with RootedDirectory.open(workspace.resolve(), tasks_dir) as directory:
+            names = [entry.name for entry in directory.entries()]
+    except FileMissing:
+        return []
+    found = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    return [each for each in found if _ID.fullmatch(each)]
+
+
+def _unknown(workspace: Path, task_id: str, tasks_dir: str) -> FileMissing:
+    known = list_tasks(workspace, tasks_dir=tasks_dir)
+    place = workspace / tasks_dir
+    if not known:
+        message = f"there is no task {task_id}: {place} holds none"
+        return FileMissing(message, fix=f"write {place / task_id}{_SUFFIX}", tasks=known)
+    more = f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
+    message = f"there is no task {task_id}; there are {', '.join(known[:NAMED_MAX])}{more}"
+    meant = nearest(task_id, known)
+    fix = f"did you mean {meant}?" if meant else f"write {place / task_id}{_SUFFIX}"
+    return FileMissing(message, fix=fix, tasks=known)
+
+
+def _task(document: Document, task_id: str) -> Task:
+    fields = document.value
+    document.check_names("", fields, FIELDS)
+    found = fields.get("id", task_id)
+    if found != task_id:
+        problem = f"is {found!r}, but the file's name says {task_id!r}"
+        document.refuse("id", problem, f'write "id": "{task_id}", or rename the file')
+    if "goal" not in fields:
+        document.refuse("goal", "is missing", 'write "goal": "what is to be done"')
+    return Task(
+        id=task_id,
+        goal=document.text("goal", fields["goal"], '"goal": "what is to be done"'),
+        inputs=_inputs(document, fields.get("inputs", {})),
+        expected_outputs=_outputs(document, fields.get("expected_outputs", [])),
+    )
+
+
+def _inputs(document: Document, value: object) -> Mapping[str, Any]:
+    table = document.table("inputs", value, '"inputs": {"name": "value"}')
+    for name in RESERVED:
+        if name in table:
+            fix = "give it another name" if name != "goal" else "write it beside inputs, not in it"
+            document.refuse(f"inputs.{name}", "is set by every run itself", fix)
+    try:
+        canonical_json(table, root="inputs")
+    except NotCanonical as exc:
+        document.refuse(exc.path, exc.message.removeprefix(f"{exc.path}: "), exc.fix)
+    return table
+
+
+def _outputs(document: Document, value: object) -> tuple[Mapping[str, Any], ...]:
+    example = '[{"path": "src/main.py", "required": true}]'
+    if not isinstance(value, list):
+        problem = f"must be a list, not {kind_of(value)}"
+        document.refuse("expected_outputs", problem, f"write {example}")
+    if len(value) > OUTPUTS_MAX:
+        problem = f"must hold at most {OUTPUTS_MAX} files"
+        document.refuse("expected_outputs", problem, "make several tasks of it")
+    found = [_output(document, f"expected_outputs[{n}]", each) for n, each in enumerate(value)]
+    seen: set[str] = set()
+    for place, each in enumerate(found):
+        if each["path"] in seen:
+            problem = f"names {each['path']!r} a second time"
+            document.refuse(f"expected_outputs[{place}].path", problem, "leave it out")
+        seen.add(each["path"])
+    return tuple(found)
+
+
+def _output(document: Document, where: str, value: object) -> Mapping[str, Any]:
+    example = '{"path": "src/main.py", "required": true}'
+    table = document.table(where, value, example)
+    document.check_names(where, table, OUTPUT_FIELDS)
+    if "path" not in table:
+        document.refuse(f"{where}.path", "is missing", f"write {example}")
+    path = document.text(f"{where}.path", table["path"], example)
+    try:
+        check_path(path)
+    except OncewardError as exc:
+        fix = "name a file inside the workspace, relative to it, such as src/main.py"
+        document.refuse(f"{where}.path", exc.message, fix)
+    required = table.get("required", True)
+    if not isinstance(required, bool):
+        problem = f"must be true or false, not {kind_of(required)}"
+        document.refuse(f"{where}.required", problem, 'write "required": true')
+    found: dict[str, Any] = {"path": path}
+    if "description" in table:
+        place = f"{where}.description"
+        found["description"] = document.text(place, table["description"], '"what it holds"')
+    return {**found, "required": required}
+
+
+def _without_secrets(document: Document, task: Task, redactor: Redactor, warn: Warn) -> Task:
+    before = task.to_record()
+    after: Any = redactor.value(before)
+    for path in _changed(before, after, ""):
+        fix = "give it to the agent in its environment instead"
+        warn(f"{document.shown}: {path} holds a secret, which is left out: {fix}")
+    return task if after == before else Task.from_record(after)
+
+
+def _changed(before: Any, after: Any, path: str) -> list[str]:  # noqa: ANN401 - any JSON
+    """Return the places whose values differ."""
+    if before == after:
+        return []
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        places = [_changed(before[name], after[name], join_path(path, name)) for name in before]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = zip(before, after, strict=True)
+        places = [_changed(a, b, join_path(path, n)) for n, (a, b) in enumerate(pairs)]
+    else:
+        return [path]
+    return [each for some in places for each in some]

@@ -1,0 +1,79 @@
+"""Verify: whether the files of a run are as the run recorded them. Changes nothing."""
+
+from __future__ import annotations
+
+from onceward.agents import artifacts
+from onceward.errors import LedgerDamaged, StorageError
+from onceward.orchestrator import receipts
+from onceward.orchestrator.ledger import Ledger
+from onceward.orchestrator.models import Finding, Verification
+from onceward.orchestrator.replay import RECEIVED, RunState, replay
+from onceward.orchestrator.workspace import Workspace, digest, read_sealed
+from onceward.seams import Files
+
+
+def verify_run(run_id: str, workspace: Workspace, ledger: Ledger, files: Files) -> Verification:
+    """Read the ledger, every receipt and manifest, and every artifact that still counts."""
+    read = ledger.read()
+    name = str(ledger.path.relative_to(workspace.root))
+    findings = [
+        Finding(path=f"{name}, byte {each.offset}", problem=each.problem) for each in read.damaged
+    ]
+    if read.torn_bytes:
+        problem = f"ends in {read.torn_bytes} bytes of a record that was never finished"
+        findings.append(Finding(path=name, problem=problem))
+    try:
+        state = replay(read.records)
+    except LedgerDamaged as exc:
+        findings.append(Finding(path=name, problem=exc.message))
+        return Verification(
+            run_id=run_id,
+            records=len(read.records),
+            receipts=0,
+            artifacts=0,
+            findings=tuple(findings),
+        )
+    found = [*_receipts(state, workspace, files), *_manifests(state, workspace, files)]
+    named = list(receipts.latest_artifacts(state))
+    for _, each in named:
+        problem_found = artifacts.check(workspace.root, each)
+        if problem_found is not None:
+            found.append(Finding(path=each["path"], problem=problem_found))
+    return Verification(
+        run_id=run_id,
+        records=len(read.records),
+        receipts=sum(each.state == RECEIVED for each in state.asked),
+        artifacts=len(named),
+        findings=(*findings, *found),
+    )
+
+
+def _receipts(state: RunState, workspace: Workspace, files: Files) -> list[Finding]:
+    found = []
+    for asked in state.asked:
+        if asked.state != RECEIVED or asked.receipt is None:
+            continue
+        name = asked.receipt["path"]
+        try:
+            record = read_sealed(workspace.root / name, files)
+        except StorageError as exc:
+            found.append(Finding(path=name, problem=exc.message))
+            continue
+        if record is None:
+            found.append(Finding(path=name, problem="it does not exist"))
+        elif digest(record) != asked.receipt["checksum"]:
+            found.append(Finding(path=name, problem="it is not the one that the ledger names"))
+    return found
+
+
+def _manifests(state: RunState, workspace: Workspace, files: Files) -> list[Finding]:
+    found = []
+    for snapshot_id in dict.fromkeys(state.pinned.values()):
+        path = workspace.manifest(snapshot_id)
+        name = str(path.relative_to(workspace.root))
+        try:
+            if read_sealed(path, files) is None:
+                found.append(Finding(path=name, problem="it does not exist"))
+        except StorageError as exc:
+            found.append(Finding(path=name, problem=exc.message))
+    return found

@@ -1,0 +1,368 @@
+"""`onceward init`, `run` and `resume`: their words, what they print, and their exit codes."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+from tests.unit.cli.conftest import Run
+
+from onceward.errors import Drifted, RunHeld, RunMissing
+from onceward.orchestrator.config import Config
+from onceward.orchestrator.models import RunResult, Task
+from onceward.orchestrator.starting import start_workspace
+from onceward.orchestrator.workspace import Workspace
+
+RUN = "run-20260301-093000-1a2b3c4d"
+AT = "2026-03-01T09:30:00.000Z"
+
+
+class Played:
+    """An orchestrator that ends as it is told to, and remembers what it was asked."""
+
+    result = RunResult(run_id=RUN, status="done")
+    refusal: Exception | None = None
+    #: Happens while a run is live.
+    during: Callable[["Played"], None] = staticmethod(lambda _: None)
+    asked: list[Any] = []  # noqa: RUF012 - shared on purpose, emptied by the fixture
+
+    def __init__(self, config: Config, *, watch: Callable[[Any], None]) -> None:
+        self.workspace = Workspace(root=config.workspace)
+        self.watch = watch
+        self.stops = 0
+
+    def run(self, tasks: Sequence[Task]) -> RunResult:
+        self.asked.append([task.id for task in tasks])
+        return self._live()
+
+    def resume(self, run_id: str | None, *, accept_drift: bool, retry: bool) -> RunResult:
+        self.asked.append((run_id, accept_drift, retry))
+        if self.refusal is not None and not accept_drift:
+            raise self.refusal
+        return self._live()
+
+    def runs(self) -> list[RunResult]:
+        return []
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def _live(self) -> RunResult:
+        tasks = [{"id": "T-0001"}]
+        self.watch({"seq": 1, "at": AT, "kind": "run.started", "run_id": RUN, "tasks": tasks})
+        type(self).during(self)
+        if self.stops:
+            return RunResult(run_id=RUN, status="stopped", reason="it was asked to stop")
+        self.watch({"seq": 2, "at": AT, "kind": "run.completed"})
+        return self.result
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
+    """Put the played orchestrator in the place of the real one."""
+
+    class Fresh(Played):
+        asked: list[Any] = []  # noqa: RUF012 - the same
+
+    module = ModuleType("onceward.orchestrator.orchestrator")
+    module.Orchestrator = Fresh  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return Fresh
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace, which is also where the command runs."""
+    start_workspace(tmp_path / "demo", example=True)
+    monkeypatch.chdir(tmp_path / "demo")
+    return tmp_path / "demo"
+
+
+# --- init ----------------------------------------------------------------------------------------
+
+
+def test_init_says_what_it_made_and_what_comes_next(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line a file, then the command to type."""
+    monkeypatch.chdir(tmp_path)
+    ran = run("init", "my demo")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[-2:] == ["made onceward.json", "next: cd 'my demo' && onceward run --task T-0001"]
+    assert (tmp_path / "my demo" / "onceward.json").is_file()
+
+
+def test_init_here_needs_no_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a directory it is this one; a file that is there is named as kept."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "T-0001.json").write_text("{}")
+    ran = run("init", "--example")
+    assert "kept tasks/T-0001.json, which was there" in ran.out
+    assert ran.out.endswith("next: onceward run --task T-0002\n")
+
+
+def test_init_refuses_to_overwrite(run: Run, workspace: Path) -> None:
+    """A second init changes nothing and says why."""
+    ran = run("init")
+    assert (ran.code, ran.out) == (1, "")
+    assert f"{workspace / 'onceward.json'} exists" in ran.err
+    assert "fix: " in ran.err
+
+
+def test_init_speaks_json(run: Run, tmp_path: Path) -> None:
+    """For machines: where, what was made, what was kept, what comes next."""
+    made = run("init", str(tmp_path / "x"), "--json").json
+    assert list(made) == ["workspace", "made", "kept", "next"]
+    assert made["made"][-1] == "onceward.json"
+
+
+# --- run -----------------------------------------------------------------------------------------
+
+
+def test_run_tells_the_run_and_exits_0(run: Run, workspace: Path, played: type[Played]) -> None:
+    """A line for each record, and success."""
+    ran = run("run", "--task", "T-0002", "--task", "T-0001")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"09:30:00            {RUN} begins: T-0001",
+        "09:30:00            run done: 1 task (0.0 s)",
+    ]
+    assert played.asked == [["T-0002", "T-0001"]]
+    assert workspace.is_dir()
+
+
+def test_run_elsewhere(
+    run: Run,
+    workspace: Path,
+    played: type[Played],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The workspace may be named, and is named again in the command to go on."""
+    monkeypatch.chdir(tmp_path)
+    played.result = RunResult(run_id=RUN, status="failed", reason="no")
+    ran = run("run", "--task", "T-0001", "--workspace", "demo")
+    assert f"onceward resume --run {RUN} --workspace demo --retry" in ran.err
+    assert workspace.is_dir()
+
+
+@pytest.mark.usefixtures("workspace")
+def test_run_as_json_lines(run: Run, played: type[Played]) -> None:
+    """Every record as it is, then the result."""
+    played.result = RunResult(run_id=RUN, status="failed", reason="why")
+    ran = run("run", "--task", "T-0001", "--json")
+    assert (ran.code, ran.err) == (1, "")
+    first, second, last = map(json.loads, ran.out.splitlines())
+    assert (first["kind"], second["kind"]) == ("run.started", "run.completed")
+    assert last == {
+        "kind": "result",
+        "run_id": RUN,
+        "status": "failed",
+        "reason": "why",
+        "was_complete": False,
+        "next": f"onceward resume --run {RUN} --retry",
+    }
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_failed_run_says_why_and_how_to_go_on(run: Run, played: type[Played]) -> None:
+    """Exit 1, the reason, and the command that tries again."""
+    played.result = RunResult(run_id=RUN, status="failed", reason="review failed: X: no")
+    ran = run("run", "--task", "T-0001")
+    assert ran.code == 1
+    error, fix = ran.err.splitlines()
+    assert error == f"error: {RUN} failed: review failed: X: no"
+    assert fix.startswith("fix: ")
+    assert f"`onceward resume --run {RUN} --retry`" in fix
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "TERM"]
+)
+def test_a_signal_stops_cleanly_and_says_how_to_resume(
+    run: Run, played: type[Played], how: signal.Signals, code: int
+) -> None:
+    """The run is asked to stop, once; handlers are as they were afterwards."""
+    before = signal.getsignal(how)
+    played.during = staticmethod(lambda _: os.kill(os.getpid(), how))
+    ran = run("run", "--task", "T-0001")
+    assert ran.code == code
+    assert ran.err.splitlines()[-1] == f"stopped; go on with `onceward resume --run {RUN}`"
+    assert signal.getsignal(how) is before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--task", "T-002"), "there is no task T-002; there are T-0001, T-0002"),
+        (("--task", "T-0001", "--task", "T-0001"), "--task T-0001 is named twice"),
+        (("--task", "../x"), "is not the id of a task"),
+        ((), "Missing option '--task'"),
+        (("--task", "T-0001", "--workspace", "nowhere"), "there is no onceward.json"),
+    ],
+)
+@pytest.mark.usefixtures("workspace")
+def test_bad_input_is_exit_2_before_anything_starts(
+    run: Run, played: type[Played], words: tuple[str, ...], says: str
+) -> None:
+    """What is wrong and what would be right; nothing runs."""
+    ran = run("run", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert says in ran.err
+    assert "fix: " in ran.err
+    assert played.asked == []
+
+
+def test_a_broken_config_is_exit_2(run: Run, workspace: Path, played: type[Played]) -> None:
+    """The path in the file is named, for a program that is missing as well."""
+    path = workspace / "onceward.json"
+    config = json.loads(path.read_text())
+    config["agents"]["builder"]["command"] = ["no-such-program"]
+    path.write_text(json.dumps(config))
+    ran = run("run", "--task", "T-0001")
+    assert (ran.code, played.asked) == (2, [])
+    assert "agents.builder.command[0]: the program 'no-such-program' is not on the PATH" in ran.err
+
+
+def test_warnings_do_not_stop_a_run(run: Run, workspace: Path, played: type[Played]) -> None:
+    """Inputs that look ephemeral are told on stderr."""
+    task = {"goal": "x", "inputs": {"nonce": 7}}
+    (workspace / "tasks" / "T-0003.json").write_text(json.dumps(task))
+    ran = run("run", "--task", "T-0003")
+    assert (ran.code, played.asked) == (0, [["T-0003"]])
+    assert ran.err.startswith("warning: ")
+    assert "inputs.nonce" in ran.err
+
+
+def test_secrets_of_agents_are_left_out_too(
+    run: Run, workspace: Path, played: type[Played]
+) -> None:
+    """What an agent is given as a secret does not belong into a task either."""
+    path = workspace / "onceward.json"
+    config = json.loads(path.read_text())
+    config["agents"]["builder"]["env"] = {"TOKEN": "open-sesame-1"}
+    path.write_text(json.dumps(config))
+    task = {"goal": "say open-sesame-1"}
+    (workspace / "tasks" / "T-0003.json").write_text(json.dumps(task))
+    ran = run("run", "--task", "T-0003")
+    assert (ran.code, played.asked) == (0, [["T-0003"]])
+    assert "goal holds a secret, which is left out" in ran.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_json_lines_stay_json_when_stopped(run: Run, played: type[Played]) -> None:
+    """What is said to people goes to stderr."""
+    played.during = staticmethod(lambda _: os.kill(os.getpid(), signal.SIGINT))
+    ran = run("run", "--task", "T-0001", "--json")
+    assert ran.code == 130
+    assert json.loads(ran.out.splitlines()[-1])["status"] == "stopped"
+    assert ran.err.startswith("stopping")
+
+
+# --- resume --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("workspace")
+def test_resume_goes_on_with_the_latest_or_the_one_named(run: Run, played: type[Played]) -> None:
+    """Options reach the run as they are."""
+    assert run("resume").code == 0
+    assert run("resume", "--run", RUN, "--retry", "--accept-drift").code == 0
+    assert played.asked == [(None, False, False), (RUN, True, True)]
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_complete_run_is_not_an_error(run: Run, played: type[Played]) -> None:
+    """It says so, and that is all."""
+    played.result = RunResult(run_id=RUN, status="done", was_complete=True)
+    ran = run("resume")
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1] == f"{RUN} is complete; there is nothing to do"
+
+
+def drift(count: int) -> Drifted:
+    changes = [f"changed file-{number:02}" for number in range(count)]
+    return Drifted(f"{count} files are not as the run left them", changes=changes)
+
+
+@pytest.mark.usefixtures("workspace")
+def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[Played]) -> None:
+    """The first ten files, how many more, and the option that goes on."""
+    played.refusal = drift(12)
+    ran = run("resume")
+    assert (ran.code, ran.out) == (1, "")
+    assert "  changed file-00\n" in ran.err
+    assert "file-09" in ran.err
+    assert "file-10" not in ran.err
+    assert "  and 2 more\n" in ran.err
+    assert "--accept-drift" in ran.err
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize("answer", [True, False])
+def test_drift_is_asked_about_on_a_terminal(
+    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch, answer: bool
+) -> None:
+    """Yes goes on, no refuses."""
+    played.refusal = drift(1)
+    monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
+    monkeypatch.setattr(typer, "confirm", lambda *_, **__: answer)
+    ran = run("resume")
+    assert ran.code == (0 if answer else 1)
+    assert played.asked[1:] == ([(None, True, False)] if answer else [])
+
+
+@pytest.mark.usefixtures("workspace")
+def test_machines_are_not_asked(
+    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --json drift is an error that carries the files."""
+    played.refusal = drift(12)
+    monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
+    ran = run("resume", "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert len(json.loads(ran.err)["error"]["context"]["changes"]) == 12
+
+
+@pytest.mark.usefixtures("workspace")
+def test_h29_a_run_that_is_held_names_its_holder(run: Run, played: type[Played]) -> None:
+    """Whoever comes second is told who has it."""
+    played.refusal = RunHeld(f"{RUN} is held by process 4711 on elsewhere since {AT}")
+    ran = run("resume")
+    assert ran.code == 1
+    assert "process 4711 on elsewhere" in ran.err
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_reader_that_leaves_does_not_end_the_run(
+    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed pipe silences the transcript and nothing else."""
+    told: list[int] = []
+
+    def refuse(_: object) -> None:
+        told.append(1)
+        raise BrokenPipeError
+
+    monkeypatch.setattr("onceward.cli.orchestrate.print_json", refuse)
+    monkeypatch.setattr("onceward.cli.orchestrate._silence", lambda: None)
+    assert run("run", "--task", "T-0001", "--json").code == 0
+    assert played.asked == [["T-0001"]]
+    assert told == [1]
+
+
+@pytest.mark.usefixtures("workspace")
+def test_an_unknown_run_is_bad_input(run: Run, played: type[Played]) -> None:
+    """Exit 2, with the runs to choose from."""
+    played.refusal = RunMissing(f"there is no run {RUN}", fix="choose one of: …")
+    ran = run("resume", "--run", RUN)
+    assert (ran.code, ran.out) == (2, "")
+    assert "fix: choose one of" in ran.err

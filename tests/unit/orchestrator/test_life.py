@@ -1,0 +1,418 @@
+"""Life: a run from its start to its end over several lives, with agents that are only played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.orchestrator.theatre import (
+    FIRST,
+    SECOND,
+    Died,
+    Theatre,
+    complaining,
+    play,
+    stage,
+)
+
+from onceward.agents.messages import Message
+from onceward.errors import Drifted, LedgerDamaged, RunHeld, RunMissing
+from onceward.journal import Record
+from onceward.keys import idempotency_key
+from onceward.orchestrator.models import RunLimits
+
+STAGES = ["implement", "review", "update_spec"]
+ROUNDS = [
+    *("implement", "review", "implement_changes", "review", "update_spec"),
+    *("implement_changes", "review", "update_spec"),
+]
+
+
+def test_idempotency_key_determinism(theatre: Theatre) -> None:
+    """The same command twice has the same key, and the loop sends exactly that key."""
+    theatre.run()
+    sent = theatre.asked[0]
+    work: dict[str, Any] = {
+        "action": "implement",
+        "task_id": "T-1",
+        "snapshot_id": sent["version"]["snapshot_id"],
+        "inputs": {"goal": "first"},
+        "expected_outputs": [{"required": True, "path": "src/T-1.txt"}],
+    }
+    assert idempotency_key(**work) == idempotency_key(**work) == sent["idempotency_key"]
+
+
+def test_crash_and_resume(theatre: Theatre) -> None:
+    """Half a run, a crash, a resume: nothing done twice, the right ledger, the right artifacts."""
+    theatre.plays = complaining
+    theatre.die_at("review", nth=2)
+    with pytest.raises(Died):
+        theatre.run(FIRST, SECOND)
+    first_half = theatre.keys()
+    result = theatre.resume()
+    assert result.status == "done"
+    # Only the one that was pending comes twice, under the same key.
+    assert theatre.keys()[len(first_half)] == first_half[-1]
+    again = theatre.keys()[len(first_half) + 1 :]
+    assert not set(again) & set(first_half)
+    assert theatre.stages() == [*ROUNDS[:4], *ROUNDS[3:], *ROUNDS]
+    kinds = [each["kind"] for each in theatre.records()]
+    assert (kinds.count("run.resumed"), kinds.count("run.completed")) == (1, 1)
+    assert kinds.count("receipt") == kinds.count("command.answered") == len(set(theatre.keys()))
+    assert [each["seq"] for each in theatre.records()] == list(range(1, len(kinds) + 1))
+    for task in ("T-1", "T-2"):
+        assert (theatre.workspace / f"src/{task}.txt").read_text() == "implement_changes 2\n"
+    assert theatre.orchestrator().verify(result.run_id).ok
+
+
+def test_h23_h24_a_run_that_dies_after_any_record_goes_on_with_the_same_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was written last, an answer among it, the next command follows, the same as ever."""
+    peace = stage(Theatre(tmp_path / "peace"), monkeypatch)
+    peace.plays = complaining
+    peace.run()
+    for last in range(1, len(peace.records())):
+        theatre = stage(Theatre(tmp_path / str(last)), monkeypatch)
+        theatre.plays, theatre.last = complaining, last
+        with pytest.raises(Died):
+            theatre.run()
+        theatre.last = None
+        assert theatre.resume().status == "done", last
+        assert [each["command"]["idempotency_key"] for each in theatre.records("command")] == (
+            peace.keys()
+        )
+        assert len(theatre.asked) - len(peace.asked) <= 1, last
+        assert theatre.orchestrator().verify(theatre.ledger().stem).ok
+
+
+def test_a_complete_run_is_left_alone(theatre: Theatre) -> None:
+    """Nobody is asked, nothing is written, whatever became of the files."""
+    run_id = theatre.run().run_id
+    before = theatre.ledger().read_bytes()
+    (theatre.workspace / "src/T-1.txt").unlink()
+    result = theatre.resume(run_id)
+    assert (result.status, result.was_complete) == ("done", True)
+    assert theatre.stages() == STAGES
+    assert theatre.ledger().read_bytes() == before
+
+
+def broken(command: Message, workspace: Path) -> Record:
+    if command["action"] == "review":
+        return {"code": "BROKEN", "message": "no glasses", "retryable": False}
+    return play(command, workspace)
+
+
+def test_h26_a_failed_run_says_why_and_a_retry_is_a_new_round(theatre: Theatre) -> None:
+    """A resume alone repeats the reason; a retry asks again from there, under another key."""
+    theatre.plays = broken
+    failed = theatre.run()
+    assert (failed.status, failed.reason) == (
+        "failed",
+        "review of T-1 failed: BROKEN: no glasses",
+    )
+    theatre.plays = play
+    again = theatre.resume()
+    assert (again.status, again.reason) == (failed.status, failed.reason)
+    assert theatre.stages() == ["implement", "review"]
+    assert theatre.resume(retry=True).status == "done"
+    assert theatre.stages() == ["implement", "review", "review", "update_spec"]
+    assert len(set(theatre.keys())) == 4
+    assert theatre.asked[2]["inputs"]["round"] == 2
+
+
+def test_h26_errors_are_retried_under_the_same_key_as_often_as_allowed(theatre: Theatre) -> None:
+    """Each attempt is numbered; after the last one the run fails with what the agent said."""
+
+    def busy(command: Message, workspace: Path) -> Record:
+        if command["action"] == "review":
+            return {"code": "BUSY", "message": "try later", "retryable": True}
+        return play(command, workspace)
+
+    theatre.plays = busy
+    result = theatre.run()
+    assert result.reason == "review of T-1 failed after 3 attempts: BUSY: try later"
+    tries = theatre.asked[1:]
+    assert [each["retry"]["attempt"] for each in tries] == [1, 2, 3]
+    assert len({each["idempotency_key"] for each in tries}) == 1
+    assert len({each["message_id"] for each in tries}) == 3
+
+
+def test_tasks_are_done_in_order_each_from_its_own_snapshot(theatre: Theatre) -> None:
+    """The second task starts from what the first one left; within a task nothing moves."""
+    theatre.plays = complaining
+    theatre.run(FIRST, SECOND)
+    assert [each["task_id"] for each in theatre.asked] == ["T-1"] * 8 + ["T-2"] * 8
+    snapshots = [each["version"]["snapshot_id"] for each in theatre.asked]
+    assert snapshots == [snapshots[0]] * 8 + [snapshots[8]] * 8
+    assert snapshots[0] != snapshots[8]
+
+
+def test_h25_a_round_that_looks_the_same_is_asked_anew(theatre: Theatre) -> None:
+    """A reviewer who always says the same gets a new key each time, until rounds run out."""
+
+    def never(command: Message, workspace: Path) -> Record:
+        if command["action"] == "review":
+            return {"event": "review.completed", "status": "changes_requested"}
+        return play(command, workspace)
+
+    theatre.plays, theatre.limits = never, RunLimits(rounds_max=3)
+    result = theatre.run()
+    assert result.status == "failed"
+    assert result.reason == "review of T-1 would be round 4, and 3 are allowed"
+    assert len(set(theatre.keys())) == len(theatre.keys())
+    theatre.plays = play
+    assert theatre.resume(retry=True).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"event": "builder.completed", "payload": {"tests": {"status": "pass"}}}, "src/T-1.txt"),
+        ({"event": "review.completed", "status": "approved"}, "is no answer to implement"),
+        ({"event": "spec.updated"}, "spec.updated is no answer to implement"),
+    ],
+)
+def test_answers_that_are_none_fail_the_run(said: Record, reason: str, theatre: Theatre) -> None:
+    """A required output that is missing, or an event that belongs to another stage."""
+    theatre.plays = lambda *_: said
+    result = theatre.run()
+    assert result.status == "failed"
+    assert reason in str(result.reason)
+    assert theatre.stages() == ["implement"] * 3
+
+
+@pytest.mark.parametrize(("allowed", "status"), [([], "failed"), (["test_old"], "done")])
+def test_failing_tests_count_unless_they_are_allowed(
+    allowed: list[str], status: str, theatre: Theatre
+) -> None:
+    """A builder whose tests fail has not built, unless it names the failures that are fine."""
+
+    def failing(command: Message, workspace: Path) -> Record:
+        said = play(command, workspace)
+        if command["action"] == "implement":
+            said["payload"] = {"tests": {"status": "fail", "allowed_failures": allowed}}
+        return said
+
+    theatre.plays = failing
+    result = theatre.run()
+    assert result.status == status
+    assert ("TESTS_FAILED" in str(result.reason)) == (status == "failed")
+
+
+def test_drift_is_listed_and_somebody_must_accept_it(theatre: Theatre) -> None:
+    """Between two commands files changed: the run names them and goes on only when told to."""
+    theatre.die_at("implement", nth=2)
+    (theatre.workspace / "keep.txt").write_text("1")
+    (theatre.workspace / "gone.txt").write_text("1")
+    with pytest.raises(Died):
+        theatre.run(FIRST, SECOND)
+    _cut_behind(theatre, "task.completed")
+    (theatre.workspace / "keep.txt").write_text("2")
+    (theatre.workspace / "gone.txt").unlink()
+    (theatre.workspace / "new.txt").write_text("1")
+    with pytest.raises(Drifted, match="3 files differ") as told:
+        theatre.resume()
+    assert told.value.context["changes"] == [
+        *("removed gone.txt", "changed keep.txt", "added new.txt"),
+    ]
+    assert "--accept-drift" in told.value.fix
+    kinds = [each["kind"] for each in theatre.records()]
+    assert "run.resumed" not in kinds
+    assert theatre.resume(accept_drift=True).status == "done"
+    (accepted,) = theatre.records("drift.accepted")
+    assert accepted["to"] == theatre.asked[-1]["version"]["snapshot_id"]
+
+
+def test_what_a_failed_agent_left_behind_is_no_drift(theatre: Theatre) -> None:
+    """A builder fails after it wrote files; a retry need not accept what the run itself did."""
+
+    def half(command: Message, workspace: Path) -> Record:
+        (workspace / "half.txt").write_text("done")
+        return {"code": "BROKEN", "message": "no luck", "retryable": False, **command["inputs"]}
+
+    theatre.plays = half
+    assert theatre.run().status == "failed"
+    theatre.plays = play
+    assert theatre.resume(retry=True).status == "done"
+
+
+def test_a_stop_in_the_middle_can_be_resumed(theatre: Theatre) -> None:
+    """The command at hand is not lost: it is sent again under its key."""
+
+    def stop(command: Message) -> None:
+        if command["action"] == "review":
+            assert theatre.conductor is not None
+            theatre.conductor.stop()
+
+    theatre.before = stop
+    result = theatre.run()
+    assert (result.status, result.reason) == ("stopped", "it was asked to stop")
+    theatre.before = lambda _: None
+    assert theatre.resume().status == "done"
+    assert len(set(theatre.keys())) == 3
+
+
+def test_a_stop_before_the_start_starts_nothing(theatre: Theatre) -> None:
+    """A signal that comes early counts."""
+    conductor = theatre.orchestrator()
+    conductor.stop()
+    assert conductor.run([FIRST]).status == "stopped"
+    assert theatre.asked == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"run_id": 3}'])
+def test_the_cached_state_can_be_lost_or_broken(content: bytes | None, theatre: Theatre) -> None:
+    """run.json is rebuilt from the ledger; nothing is decided by it."""
+    theatre.die_at("review")
+    with pytest.raises(Died):
+        theatre.run()
+    (cached,) = (theatre.workspace / "state" / "runs").iterdir()
+    for path in (theatre.workspace / "state" / "run.json", cached):
+        path.write_bytes(content) if content is not None else path.unlink()
+    (summary,) = theatre.orchestrator().runs()
+    assert (summary.status, summary.stage) == ("running", "review")
+    assert theatre.resume().status == "done"
+    found = json.loads((theatre.workspace / "state" / "run.json").read_text())
+    assert (found["status"], found["steps"]) == ("done", 3)
+    assert cached.read_text() == (theatre.workspace / "state" / "run.json").read_text()
+
+
+def test_lost_receipts_are_written_again(theatre: Theatre) -> None:
+    """One is gone, one is damaged: both come back as they were, and nobody is asked again."""
+    theatre.die_at("update_spec")
+    with pytest.raises(Died):
+        theatre.run()
+    first, second = sorted((theatre.workspace / "receipts" / "T-1").iterdir())
+    before = [first.read_bytes(), second.read_bytes()]
+    first.unlink()
+    second.write_bytes(b"{}")
+    assert theatre.resume().status == "done"
+    assert [first.read_bytes(), second.read_bytes()] == before
+    assert theatre.stages() == ["implement", "review", "update_spec", "update_spec"]
+
+
+def test_a_damaged_ledger_is_refused_and_its_place_named(theatre: Theatre) -> None:
+    """One flipped bit in the middle: no resume, and verify says which byte."""
+    theatre.die_at("update_spec")
+    with pytest.raises(Died):
+        theatre.run()
+    lines = theatre.ledger().read_bytes().splitlines(keepends=True)
+    offset = sum(map(len, lines[:5]))
+    lines[5] = lines[5].replace(b'"seq":6', b'"seq":7')
+    theatre.ledger().write_bytes(b"".join(lines))
+    with pytest.raises(LedgerDamaged, match="lacks record 6") as told:
+        theatre.resume()
+    assert "onceward runs verify" in told.value.fix
+    run_id = theatre.ledger().stem
+    verified = theatre.orchestrator().verify(run_id)
+    assert f"events/{run_id}.ndjson, byte {offset}" in [each.path for each in verified.findings]
+    (summary,) = theatre.orchestrator().runs()
+    assert (summary.status, summary.damaged) == ("failed", 1)
+
+
+def test_h28_a_torn_end_is_cut_off_and_the_run_goes_on(theatre: Theatre) -> None:
+    """The writer died in the middle of a record, at any byte of it, the newline included."""
+    theatre.die_at("review")
+    with pytest.raises(Died):
+        theatre.run()
+    whole = theatre.ledger().read_bytes()
+    last = whole.rstrip(b"\n").rpartition(b"\n")[2]
+    start = len(whole) - len(last) - 1
+    for cut in (1, len(last) // 2, len(last)):
+        theatre.ledger().write_bytes(whole[: start + cut])
+        assert theatre.resume().status == "done"
+        assert [each["seq"] for each in theatre.records()] == list(
+            range(1, len(theatre.records()) + 1)
+        )
+        theatre.ledger().write_bytes(whole)
+
+
+def test_runs_in_one_workspace_do_not_mix(theatre: Theatre) -> None:
+    """A second run is another run, with receipts of its own; each is shown by its id."""
+    theatre.plays = broken
+    failed = theatre.run()
+    theatre.plays = play
+    done = theatre.run(SECOND)
+    found = {each.run_id: each for each in theatre.orchestrator().runs()}
+    assert found[failed.run_id].tasks == ("T-1",)
+    assert (found[done.run_id].status, found[done.run_id].tasks) == ("done", ("T-2",))
+    with pytest.raises(Drifted, match="2 files differ"):  # The other run made them.
+        theatre.resume(failed.run_id, retry=True)
+    assert theatre.resume(failed.run_id, retry=True, accept_drift=True).status == "done"
+    for run_id in (failed.run_id, done.run_id):
+        view = theatre.orchestrator().show(run_id)
+        assert {each.task_id for each in view.commands} == set(view.summary.tasks)
+        assert theatre.orchestrator().verify(run_id).receipts == 3
+
+
+def test_answers_of_finished_runs_are_pruned_from_the_caches(theatre: Theatre) -> None:
+    """The next run drops what only a finished run needed, and keeps what a failed one may need."""
+
+    def keep(snapshot_id: str, name: str) -> Path:
+        path = theatre.workspace / "state" / "cache" / "builder" / f"{name * 64}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        entry = {
+            "schemaVersion": 1,
+            "key": f"ik:{name * 64}",
+            "snapshot_id": snapshot_id,
+            "event": "builder.completed",
+            "status": None,
+            "payload": {},
+            "artifacts": [],
+        }
+        path.write_text(json.dumps(entry))
+        return path
+
+    theatre.run()
+    done = keep(theatre.asked[-1]["version"]["snapshot_id"], "a")
+    theatre.plays = broken
+    theatre.run(SECOND)
+    assert not done.exists()
+    needed = keep(theatre.asked[-1]["version"]["snapshot_id"], "b")
+    theatre.plays = play
+    theatre.run(FIRST)
+    assert needed.exists()
+
+
+def test_h29_a_run_that_somebody_works_on_is_refused(theatre: Theatre) -> None:
+    """Whoever comes second is told the process and the machine."""
+
+    def second(command: Message) -> None:
+        with pytest.raises(RunHeld, match=r"by process \d+ on ") as told:
+            theatre.orchestrator().resume(theatre.ledger().stem)
+        assert "resume" in told.value.fix
+        assert command["action"] == "implement"
+        theatre.before = lambda _: None
+
+    theatre.before = second
+    assert theatre.run().status == "done"
+    assert theatre.stages() == STAGES
+
+
+def test_unknown_runs_are_told_with_those_that_exist(theatre: Theatre) -> None:
+    """Without runs, how to start one; with some, their ids."""
+    with pytest.raises(RunMissing, match="no run in this workspace"):
+        theatre.resume()
+    run_id = theatre.run().run_id
+    with pytest.raises(RunMissing) as told:
+        theatre.resume("run-20200101-000000-00000000")
+    assert run_id in told.value.fix
+
+
+def test_a_run_that_died_at_its_first_record_is_no_run(theatre: Theatre) -> None:
+    """Its ledger is empty or torn: it is not listed, and a resume says to start anew."""
+    run_id = theatre.run().run_id
+    theatre.ledger().write_bytes(theatre.ledger().read_bytes()[:50])
+    assert theatre.orchestrator().runs() == []
+    with pytest.raises(RunMissing, match="died before it began"):
+        theatre.resume(run_id)
+
+
+def _cut_behind(theatre: Theatre, kind: str) -> None:
+    """Let a ledger end with its last record of this kind."""
+    lines = theatre.ledger().read_bytes().splitlines(keepends=True)
+    last = max(number for number, each in enumerate(theatre.records()) if each["kind"] == kind)
+    theatre.ledger().write_bytes(b"".join(lines[: last + 1]))

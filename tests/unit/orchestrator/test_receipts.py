@@ -1,0 +1,154 @@
+"""Receipts: what was made, whether it is still there, and what is done again when it is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
+
+from onceward import crash
+from onceward.agents.messages import Message
+from onceward.errors import Drifted
+from onceward.journal import Record
+
+
+def dead_between_commands(theatre: Theatre) -> None:
+    """Leave a run that died behind the receipts of its first task, in front of the second."""
+    with pytest.raises(crash.Crashed):
+        _armed(theatre, "orchestrator.task.after_complete:1:raise")
+    theatre.asked.clear()
+
+
+def _armed(theatre: Theatre, spec: str) -> None:
+    crash.arm(spec)
+    try:
+        theatre.run(FIRST, SECOND)
+    finally:
+        crash.arm(None)
+
+
+def test_a_receipt_says_what_was_asked_and_what_came_of_it(theatre: Theatre) -> None:
+    """Key, snapshot, answer, artifacts, tree and times, in a file that only its owner reads."""
+    theatre.run()
+    path = theatre.workspace / "receipts" / "T-1" / f"{theatre.ledger().stem}-step-1.json"
+    found = json.loads(path.read_text())
+    (asked, *_) = theatre.asked
+    assert found["idempotency_key"] == asked["idempotency_key"]
+    assert found["snapshot_id"] == asked["version"]["snapshot_id"]
+    assert (found["stage"], found["round"], found["event"]) == (
+        *("implement", 1, "builder.completed"),
+    )
+    assert [each["path"] for each in found["artifacts"]] == ["src/T-1.txt"]
+    assert (theatre.workspace / "snapshots" / f"{found['tree']}.manifest.json").is_file()
+    assert found["asked_at"] <= found["completed_at"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", ["changed", "deleted", "a link", "a directory"])
+def test_h30_an_artifact_that_is_not_as_it_was_is_made_again_and_only_that(
+    damage: str, theatre: Theatre
+) -> None:
+    """The step that made it is asked again under its key; all other receipts stand."""
+    dead_between_commands(theatre)
+    path = theatre.workspace / "src/T-1.txt"
+    before = path.read_bytes()
+    path.unlink()
+    if damage == "changed":
+        path.write_bytes(before[::-1])
+    elif damage == "a link":
+        path.symlink_to(theatre.workspace / "SPEC.md")
+    elif damage == "a directory":
+        path.mkdir()
+    theatre.resume()
+    assert [(each["task_id"], each["action"]) for each in theatre.asked] == [
+        ("T-1", "implement"),
+        *(("T-2", stage) for stage in ("implement", "review", "update_spec")),
+    ]
+    (redo,) = theatre.records("redo")
+    assert (redo["step"], redo["path"]) == (1, "src/T-1.txt")
+    assert path.read_bytes() == before
+    assert not path.is_symlink()
+    assert theatre.orchestrator().verify(theatre.ledger().stem).ok
+
+
+def test_h30_the_last_round_that_made_a_file_makes_it_again(theatre: Theatre) -> None:
+    """A file that three rounds wrote is the work of the third; only that one is repeated."""
+    theatre.plays = complaining
+    dead_between_commands(theatre)
+    (theatre.workspace / "src/T-1.txt").unlink()
+    theatre.resume()
+    assert theatre.records("redo")[0]["step"] == 6
+    assert [each["inputs"].get("round") for each in theatre.asked][:2] == [2, None]
+    assert (theatre.workspace / "src/T-1.txt").read_text() == "implement_changes 2\n"
+
+
+def test_h30_an_answer_without_a_receipt_is_checked_before_it_gets_one(theatre: Theatre) -> None:
+    """Died between the answer and its receipt, and the file is gone: the same command again."""
+    with pytest.raises(crash.Crashed):
+        _armed(theatre, "orchestrator.answer.after_record:1:raise")
+    (theatre.workspace / "src/T-1.txt").unlink()
+    assert theatre.resume().status == "done"
+    first, again = [each for each in theatre.asked if each["action"] == "implement"][:2]
+    assert first["idempotency_key"] == again["idempotency_key"]
+    assert [each["code"] for each in theatre.records("command.failed")] == ["BAD_ARTIFACT"]
+    assert theatre.records("redo") == []
+
+
+def test_h30_an_earlier_step_is_redone_while_an_answer_waits_for_its_receipt(
+    theatre: Theatre,
+) -> None:
+    """The review is answered, the built file is gone: built again, and not reviewed again."""
+    with pytest.raises(crash.Crashed):
+        _armed(theatre, "orchestrator.answer.after_record:2:raise")
+    theatre.asked.clear()
+    (theatre.workspace / "src/T-1.txt").unlink()
+    assert theatre.resume().status == "done"
+    assert theatre.stages()[:2] == ["implement", "update_spec"]
+
+
+def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(theatre: Theatre) -> None:
+    """A builder died over its changes: its command comes again, the first one does not."""
+    theatre.plays = complaining
+    theatre.die_at("implement_changes")
+    with pytest.raises(Died):
+        theatre.run()
+    (theatre.workspace / "src/T-1.txt").write_text("half a cha")
+    asked = len(theatre.asked)
+    assert theatre.resume().status == "done"
+    assert theatre.stages(asked)[:2] == ["implement_changes", "review"]
+    assert theatre.records("redo") == []
+
+
+def test_damage_does_not_hide_other_changes(theatre: Theatre) -> None:
+    """An artifact is gone and another file changed: that one is still asked about."""
+    dead_between_commands(theatre)
+    (theatre.workspace / "src/T-1.txt").unlink()
+    (theatre.workspace / "mine.txt").write_text("by hand")
+    with pytest.raises(Drifted, match="1 files differ") as told:
+        theatre.resume()
+    assert told.value.context["changes"] == ["added mine.txt"]
+    assert theatre.resume(accept_drift=True).status == "done"
+    assert theatre.stages() == ["implement", "implement", "review", "update_spec"]
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../out.txt", "state/run.json", "way/out.txt"])
+def test_h31_artifacts_elsewhere_get_no_receipt(
+    path: str, theatre: Theatre, tmp_path: Path
+) -> None:
+    """Absolute, upwards, ours, or through a link: the run fails with that, and reads nothing."""
+    (tmp_path / "out.txt").write_text("1")
+    (theatre.workspace / "way").symlink_to(tmp_path)
+
+    def elsewhere(command: Message, workspace: Path) -> Record:
+        said = play(command, workspace)
+        said.pop("paths", None)
+        return {**said, "artifacts": [{"path": path, "sha256": "0" * 64, "size": 1}]}
+
+    theatre.plays = elsewhere
+    result = theatre.run()
+    assert result.status == "failed"
+    assert "BAD_ARTIFACT" in str(result.reason)
+    assert not (theatre.workspace / "receipts").exists()

@@ -1,0 +1,159 @@
+"""Views and verify: a run as people look at it, and what is wrong with its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
+
+from onceward import crash
+from onceward.agents.messages import Message
+from onceward.journal import Record
+
+
+def test_a_summary_says_where_a_run_stands(theatre: Theatre) -> None:
+    """Task, stage, round and receipts of a run that died, then of one that is done."""
+    theatre.plays = complaining
+    theatre.die_at("review", nth=2)
+    with pytest.raises(Died):
+        theatre.run(FIRST, SECOND)
+    (summary,) = theatre.orchestrator().runs()
+    assert (summary.status, summary.task_id, summary.stage, summary.round, summary.steps) == (
+        *("running", "T-1", "review", 2, 3),
+    )
+    theatre.resume()
+    (summary,) = theatre.orchestrator().runs()
+    assert (summary.status, summary.task_id, summary.steps, summary.resumed) == (
+        *("done", "T-2", 16, 1),
+    )
+    assert summary.started_at < summary.updated_at
+
+
+def test_commands_are_shown_from_question_to_receipt(theatre: Theatre) -> None:
+    """Done, sent twice, failed and given up: each as it is."""
+
+    def failing(command: Message, workspace: Path) -> Record:
+        if command["action"] == "review":
+            return {"code": "BROKEN", "message": "no glasses", "retryable": False}
+        return play(command, workspace)
+
+    theatre.plays = failing
+    theatre.die_at("review")
+    with pytest.raises(Died):
+        theatre.run()
+    run_id = theatre.ledger().stem
+    theatre.resume()
+    built, review = theatre.orchestrator().show(run_id).commands
+    assert (built.state, built.sent, built.event) == ("done", 1, "builder.completed")
+    assert [each["path"] for each in built.artifacts] == ["src/T-1.txt"]
+    assert (review.state, review.sent, review.problem) == ("failed", 2, "BROKEN: no glasses")
+    theatre.plays = play
+    theatre.resume(retry=True)
+    assert [each.state for each in theatre.orchestrator().show(run_id).commands] == [
+        *("done", "abandoned", "done", "done"),
+    ]
+
+
+def test_every_command_has_its_story(theatre: Theatre) -> None:
+    """Why it was asked, why its key is new, why it came twice, and what a resume does with it."""
+    theatre.plays = complaining
+    theatre.die_at("review", nth=2)
+    with pytest.raises(Died):
+        theatre.run()
+    run_id = theatre.ledger().stem
+    pending = theatre.orchestrator().explain(run_id)[-1]
+    assert pending.why[-1] == "it has no answer yet: a resume sends it again with this key"
+    theatre.resume()
+    stories = theatre.orchestrator().explain(run_id)
+    why = [" / ".join(each.why) for each in stories]
+    assert why[0] == "T-1 begins with implement / it has a receipt, so a resume does not send it"
+    assert why[2].startswith("step 2 answered review.completed changes_requested / ")
+    assert "round 2: the inputs name it and the answer before, so a new key" in why[3]
+    assert "sent 2 times, always with this key" in why[3]
+    assert stories[0].components["inputs"] == {"goal": "first"}
+    assert set(stories[0].components) == {
+        *("action", "task_id", "snapshot_id", "inputs", "expected_outputs"),
+    }
+
+
+def test_stories_of_what_failed_was_retried_and_was_done_again(theatre: Theatre) -> None:
+    """A failure with its reason, a retry as a new round, and a redo with the file behind it."""
+    theatre.plays = lambda *_: {"code": "BROKEN", "message": "no", "retryable": False}
+    run_id = theatre.run(FIRST, SECOND).run_id
+    (story,) = theatre.orchestrator().explain(run_id)
+    assert story.why[-1] == "it failed: BROKEN: no"
+    theatre.plays = play
+    crash.arm("orchestrator.task.after_complete:1:raise")
+    try:
+        with pytest.raises(crash.Crashed):
+            theatre.resume(retry=True)
+    finally:
+        crash.arm(None)
+    (theatre.workspace / "src" / "T-1.txt").unlink()
+    theatre.resume()
+    second = theatre.orchestrator().explain(run_id)[1]
+    assert second.why[0] == "step 1 failed, and a retry was asked for: a new round, a new key"
+    assert "sent again because of src/T-1.txt: src/T-1.txt does not exist" in second.why
+
+
+def test_a_story_of_an_answer_without_a_receipt(theatre: Theatre) -> None:
+    """It will be checked and not sent."""
+    crash.arm("orchestrator.answer.after_record:1:raise")
+    try:
+        with pytest.raises(crash.Crashed):
+            theatre.run()
+    finally:
+        crash.arm(None)
+    (story,) = theatre.orchestrator().explain(theatre.ledger().stem)
+    assert story.why[-1] == (
+        "it is answered and has no receipt yet: a resume checks it and does not send it"
+    )
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _swap(path: Path) -> None:
+    """Put a receipt that is sound, but another one, in its place."""
+    path.write_bytes(path.with_name(path.name.replace("step-1", "step-2")).read_bytes())
+
+
+DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
+    ("src/T-1.txt", lambda path: path.write_text("implement 2\n"), "has other content"),
+    ("src/T-1.txt", lambda path: path.write_text("long"), "has 4 bytes, not 12"),
+    ("src/T-1.txt", Path.unlink, "does not exist"),
+    ("receipts/T-1/{run}-step-1.json", Path.unlink, "it does not exist"),
+    ("receipts/T-1/{run}-step-1.json", _flip, "is damaged"),
+    ("receipts/T-1/{run}-step-1.json", _swap, "it is not the one that the ledger names"),
+    ("snapshots/{snapshot}.manifest.json", Path.unlink, "it does not exist"),
+    ("snapshots/{snapshot}.manifest.json", _flip, "is damaged"),
+    ("events/{run}.ndjson", _flip, "its checksum does not fit"),
+    (
+        "events/{run}.ndjson",
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+        "bytes of a record that was never finished",
+    ),
+]
+
+
+@pytest.mark.parametrize(("place", "harm", "problem"), DAMAGE)
+def test_verify_finds_each_kind_of_damage(
+    place: str, harm: Callable[[Path], object], problem: str, theatre: Theatre
+) -> None:
+    """One file is not as it was recorded: it is named with what is wrong, and nothing changes."""
+    run_id = theatre.run().run_id
+    verified = theatre.orchestrator().verify(run_id)
+    assert (verified.ok, verified.receipts, verified.artifacts) == (True, 3, 2)
+    snapshot = theatre.asked[0]["version"]["snapshot_id"]
+    path = theatre.workspace / place.format(run=run_id, snapshot=snapshot)
+    harm(path)
+    left = path.read_bytes() if path.exists() else None
+    found = theatre.orchestrator().verify(run_id).findings
+    assert [each for each in found if problem in each.problem], found
+    assert all(str(path.relative_to(theatre.workspace)) in each.path for each in found)
+    assert (path.read_bytes() if path.exists() else None) == left
