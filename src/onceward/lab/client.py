@@ -282,7 +282,7 @@ def _hold(path: Path, files: Files, clock: Clock) -> Callable[[], None]:
     The cursor file itself is replaced at every move, so it cannot carry the lock.
     """
     try:
-        return hold(path.with_name(f"{path.name}.lock"), files, clock)
+        return hold(path.with_name(f"{path.name}.lock"), files, clock).release
     except Conflict as exc:
         holder = exc.context["holder"]
         message = f"{path} is in use by {holder}"

@@ -24,6 +24,7 @@ from onceward.seams import Clock, Files, timestamp
 _SUM: Final = b',"sum":"'
 _SUM_BYTES: Final = 16
 _TAIL_BYTES: Final = len(_SUM) + _SUM_BYTES + len(b'"}')
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +93,16 @@ class Ledger:
         with closing(self._files.open_append(self.path)) as file:
             file.truncate(file.stat().size - read.torn_bytes)
             file.sync()
+
+    def has_begun(self) -> bool:
+        """Say whether its first record was written whole; the rest is not looked at."""
+        with closing(self._files.open_read(self.path)) as file:
+            offset = 0
+            while chunk := file.read(offset, _CHUNK_BYTES):
+                if b"\n" in chunk:
+                    return True
+                offset += len(chunk)
+        return False
 
     def exists(self) -> bool:
         """Say whether there is such a ledger."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
@@ -17,7 +18,7 @@ import orjson
 from onceward.agents import messages
 from onceward.agents.supervisor import Supervisor
 from onceward.crash import crash_point
-from onceward.errors import AgentFailed
+from onceward.errors import AgentFailed, RunHeld, StorageError
 from onceward.journal import Record, atomic
 from onceward.orchestrator import receipts
 from onceward.orchestrator.deciding import (
@@ -53,6 +54,8 @@ _ON_THE_WAY: Final = frozenset(
 _UNSYNCED: Final = frozenset(
     {"event", "command.sent", "agent.noise", "agent.log", "agent.exited", "agent.restarting"}
 )
+#: Fields that people wrote, or agents; names, keys and paths are left as they are.
+_TEXTS: Final = ("message", "reason", "detail", "problem")
 
 
 class Stopped(Exception):
@@ -73,6 +76,7 @@ class Life:
         tree: Tree,
         supervisor: Callable[[Life], Supervisor],
         progress: Progress,
+        is_held: Callable[[], bool],
         watch: Callable[[Record], None],
         files: Files,
         clock: Clock,
@@ -86,7 +90,10 @@ class Life:
         self._ids, self._randomness = ids, randomness
         self._lock = threading.Lock()
         self.stopping = threading.Event()
-        self._progress = progress
+        #: The command that had no answer when this life began.
+        self.pending: int | None = None
+        self._progress, self._is_held = progress, is_held
+        self._is_closed = False
         self._supervisor = supervisor(self)
 
     def live(self) -> None:
@@ -113,10 +120,11 @@ class Life:
 
     def record(self, kind: str, **fields: Any) -> Record:  # noqa: ANN401 - whatever the kind needs
         """Write down what happened, fold it in, and tell whoever watches."""
-        clean = self._redacted(fields)
+        texts = {name: self._redactor.text(fields[name]) for name in _TEXTS if fields.get(name)}
         with self._lock:
-            sync = kind not in _UNSYNCED
-            record = self._ledger.append(self.state.seq + 1, kind, clean, sync=sync)
+            if self._is_closed:
+                return {}
+            record = self._append(kind, {**fields, **texts})
             self.state.take(record)
             self._progress.take(record)
             line = line_of(record, self._progress)
@@ -147,6 +155,11 @@ class Life:
             case Receive():
                 self._receive(step.asked)
             case CompleteTask():
+                gone = receipts.missing_outputs(self.state, step.task.id, self.workspace)
+                if gone is not None:
+                    number, path = gone
+                    self.record("redo", step=number, path=path, problem="it is required and gone")
+                    return
                 self.record("task.completed", task_id=step.task.id)
                 crash_point("orchestrator.task.after_complete")
             case CompleteRun():
@@ -159,14 +172,13 @@ class Life:
 
     def _ask(self, step: Ask) -> None:
         """Announce a command; from here on its key is fixed."""
-        inputs = self._redacted(step.inputs)
         message = messages.command(
             message_id=self._ids.new("msg"),
             correlation_id=self._ids.new("corr"),
             task_id=step.task.id,
             agent_type=step.stage.agent,
             action=step.stage.name,
-            inputs=inputs,
+            inputs=step.inputs,
             expected_outputs=step.task.expected_outputs if step.stage.makes_outputs else (),
             snapshot_id=self.state.pinned[step.task.id],
             deadline=self._deadline(step.stage.name),
@@ -187,6 +199,8 @@ class Life:
         message = {
             **asked.command,
             "message_id": self._ids.new("msg"),
+            # A late answer to an earlier attempt must not pass for the answer to this one.
+            "correlation_id": self._ids.new("corr"),
             "deadline": self._deadline(asked.stage),
             "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
         }
@@ -215,6 +229,7 @@ class Life:
         if problem is not None:
             self._failed(asked, *problem)
             return
+        self._redo_around(asked)
         tree = self._tree.now()
         receipt = receipts.receipt_of(asked, self.state.run_id, tree)
         crash_point("orchestrator.receipt.before_file")
@@ -229,6 +244,24 @@ class Life:
             tree=tree,
         )
         crash_point("orchestrator.receipt.after_record")
+
+    def _redo_around(self, asked: Asked) -> None:
+        """Have made again what was lost while this command was under way; before its receipt.
+
+        What a redone step wrote may lie over what later ones had made of it. And while a command
+        was pending in a dead life, nobody could look; one that makes no files changed none.
+        """
+        is_revived = asked.step == self.pending and not FLOW[asked.stage].makes_outputs
+        if asked.redone or is_revived:
+            behind = asked.step if asked.redone else 0
+            self.redo(receipts.damaged(self.state, self.workspace, self._tree, behind=behind))
+        if asked.step == self.pending:
+            self.pending = None
+
+    def redo(self, stale: Mapping[int, tuple[str, str]]) -> None:
+        """Write down which commands are to be done again, because of which files."""
+        for step, (path, problem) in sorted(stale.items()):
+            self.record("redo", step=step, path=path, problem=problem)
 
     def _failed(self, asked: Asked, code: str, message: str, *, retryable: bool = True) -> None:
         attempt = asked.failures + 1
@@ -258,20 +291,24 @@ class Life:
         seconds = self.limits.timeout_seconds[action]
         return timestamp(self._clock.now() + timedelta(seconds=seconds))
 
-    def _redacted(self, value: Mapping[str, Any]) -> Record:
-        clean = self._redactor.value(value)
-        assert isinstance(clean, dict), type(clean)
-        return clean
+    def _append(self, kind: str, fields: Record) -> Record:
+        """Write a record; when it is not known whether it is there, this life writes no more."""
+        self._is_closed = True
+        if not self._is_held():
+            message = f"the lock of {self.state.run_id} was taken away while it was worked on"
+            raise RunHeld(message)
+        sync = kind not in _UNSYNCED
+        record = self._ledger.append(self.state.seq + 1, kind, fields, sync=sync)
+        self._is_closed = False
+        return record
 
     def _tell(self, line: str) -> None:
         """Add a line to the transcript; people read it, nothing depends on it."""
         path = self.workspace.transcript(self.state.run_id)
-        self._files.make_directories(path.parent)
-        file = self._files.open_append(path)
-        try:
-            file.write(f"{line}\n".encode())
-        finally:
-            file.close()
+        with suppress(StorageError):
+            self._files.make_directories(path.parent)
+            with closing(self._files.open_append(path, follow_links=False)) as file:
+                file.write(f"{line}\n".encode())
 
     def _cache(self) -> None:
         """Keep what the run has come to where it is found at once; the ledger is the truth."""

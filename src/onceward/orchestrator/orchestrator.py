@@ -15,7 +15,7 @@ from onceward.agents.supervisor import Limits, Supervisor
 from onceward.crash import crash_point
 from onceward.errors import Conflict, Drifted, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
-from onceward.journal.held import hold
+from onceward.journal.held import Held, hold
 from onceward.orchestrator import receipts
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.flow import AGENTS
@@ -79,14 +79,14 @@ class Orchestrator:
     def run(self, tasks: Sequence[Task]) -> RunResult:
         """Start a run over tasks, in this order, and work on it until it ends."""
         run_id = self._new_run_id()
-        with self._held(run_id):
+        with self._held(run_id) as held:
             self._prune()
-            life = self._begin(RunState(), run_id)
+            life = self._begin(RunState(run_id=run_id), held)
             limits = self.config.limits
             life.record(
                 "run.started",
                 run_id=run_id,
-                tasks=[each.to_record() for each in tasks],
+                tasks=[self._redacted(each) for each in tasks],
                 limits={"rounds_max": limits.rounds_max, "attempts_max": limits.attempts_max},
             )
             crash_point("orchestrator.run.after_start")
@@ -106,8 +106,11 @@ class Orchestrator:
         """
         run_id = self._latest() if run_id is None else run_id
         self._check_exists(run_id)
-        with self._held(run_id):
+        with self._held(run_id) as held:
             state, read = self._read(run_id)
+            left = [AgentRecord.from_fields(each, run_id) for each in state.agents.values()]
+            end_orphans(left, clock=self._clock)
+            crash_point("orchestrator.resume.after_orphans")
             if not state.run_id:
                 message = f"{run_id} died before it began"
                 raise RunMissing(message, fix="start a new one: `onceward run --task …`")
@@ -115,7 +118,11 @@ class Orchestrator:
                 return RunResult(run_id=run_id, status="done", was_complete=True)
             if state.status == "failed" and not retry:
                 return RunResult(run_id=run_id, status="failed", reason=state.reason)
-            return self._live(self._revive(state, read, accept_drift=accept_drift, retry=retry))
+            self._ledger(run_id).mend(read)
+            crash_point("orchestrator.resume.after_mend")
+            life = self._begin(state, held, read.records)
+            self._revive(life, read, accept_drift=accept_drift, retry=retry)
+            return self._live(life)
 
     def stop(self) -> None:
         """Ask the work that is going on to end cleanly; fit for a signal handler."""
@@ -140,19 +147,31 @@ class Orchestrator:
     def verify(self, run_id: str) -> Verification:
         """Compare the files of a run with what it recorded."""
         self._check_exists(run_id)
-        return verify_run(run_id, self.workspace, self._ledger(run_id), self._files)
+        tree = Tree(self.workspace, files=self._files, clock=self._clock)
+        return verify_run(run_id, self.workspace, self._ledger(run_id), tree, self._files)
 
     # --- how it is done --------------------------------------------------------------------------
 
-    def _begin(self, state: RunState, run_id: str, records: Sequence[Record] = ()) -> Life:
+    def _redacted(self, task: Task) -> Record:
+        """Return a task without secrets; its paths and its id are what they are."""
+        record = task.to_record()
+        record["goal"] = self._redactor.text(task.goal)
+        record["inputs"] = self._redactor.value(task.inputs)
+        for each in record["expected_outputs"]:
+            if "description" in each:
+                each["description"] = self._redactor.text(each["description"])
+        return record
+
+    def _begin(self, state: RunState, held: Held, records: Sequence[Record] = ()) -> Life:
         return Life(
             state,
             workspace=self.workspace,
-            ledger=self._ledger(run_id),
+            ledger=self._ledger(state.run_id),
             limits=self.config.limits,
             redactor=self._redactor,
             tree=Tree(self.workspace, files=self._files, clock=self._clock),
-            supervisor=lambda life: self._supervisor(life, run_id),
+            supervisor=lambda life: self._supervisor(life, state.run_id),
+            is_held=held.is_ours,
             progress=Progress.of(records),
             watch=self._watch,
             files=self._files,
@@ -192,16 +211,12 @@ class Orchestrator:
         state = life.state
         return RunResult(run_id=state.run_id, status=state.status, reason=state.reason)
 
-    def _revive(self, state: RunState, read: Read, *, accept_drift: bool, retry: bool) -> Life:
-        """Bring a run back to where it stood: no orphans, receipts that hold, a known tree."""
-        self._ledger(state.run_id).mend(read)
-        crash_point("orchestrator.resume.after_mend")
-        life = self._begin(state, state.run_id, read.records)
-        left = [AgentRecord.from_fields(each, state.run_id) for each in state.agents.values()]
-        end_orphans(left, clock=self._clock)
-        crash_point("orchestrator.resume.after_orphans")
+    def _revive(self, life: Life, read: Read, *, accept_drift: bool, retry: bool) -> None:
+        """Bring a run back to where it stood: receipts that hold, and a known tree."""
+        state = life.state
         receipts.restore_missing(state, self.workspace, self._files)
-        stale = receipts.stale(state, self.workspace)
+        tree = Tree(self.workspace, files=self._files, clock=self._clock)
+        stale = receipts.stale(state, self.workspace, tree)
         drift = None
         if state.open_command() is None and state.tree is not None:
             redone = receipts.paths_of(state, stale)
@@ -218,11 +233,10 @@ class Orchestrator:
         for pid, agent in list(state.agents.items()):
             reason = "its orchestrator had died"
             life.record("agent.exited", agent=agent["agent"], pid=pid, reason=reason)
-        for step, (path, problem) in sorted(stale.items()):
-            life.record("redo", step=step, path=path, problem=problem)
+        life.redo(stale)
+        life.pending = pending.step if pending else None
         if drift is not None:
             life.record("drift.accepted", **drift)
-        return life
 
     def _drift(
         self, state: RunState, redone: Collection[str], *, accepted: bool
@@ -245,17 +259,24 @@ class Orchestrator:
         raise Drifted(message, changes=shown, before=state.tree, now=now)
 
     @contextmanager
-    def _held(self, run_id: str) -> Iterator[None]:
+    def _held(self, run_id: str) -> Iterator[Held]:
         try:
-            release = hold(self.workspace.lock(run_id), self._files, self._clock)
+            held = hold(self.workspace.lock(run_id), self._files, self._clock)
         except Conflict as exc:
             holder = exc.context["holder"]
             message = f"{run_id} is being worked on by {holder}"
             raise RunHeld(message, holder=holder) from None
         try:
-            yield
+            yield held
         finally:
-            release()
+            held.release()
+
+    def _is_held(self, run_id: str) -> bool:
+        try:
+            with self._held(run_id):
+                return False
+        except RunHeld:
+            return True
 
     def _prune(self) -> None:
         """Drop results of snapshots that no unfinished run needs any more."""
@@ -264,6 +285,8 @@ class Orchestrator:
         except LedgerDamaged:
             return  # Nobody knows what that run still needs.
         unfinished = [state for state in states if state.status != "done"]
+        if any(self._is_held(state.run_id) for state in unfinished if state.run_id):
+            return  # Its agents may be writing there.
         needed = {snapshot for state in unfinished for snapshot in state.pinned.values()}
         for agent in AGENTS:
             ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
@@ -289,11 +312,11 @@ class Orchestrator:
             raise RunMissing(message, fix=fix)
 
     def _latest(self) -> str:
-        found = self._run_ids()
-        if not found:
-            message = "there is no run in this workspace yet"
-            raise RunMissing(message, fix="start one: `onceward run --task …`")
-        return found[-1]
+        for run_id in reversed(self._run_ids()):
+            if self._ledger(run_id).has_begun():
+                return run_id
+        message = "there is no run in this workspace yet"
+        raise RunMissing(message, fix="start one: `onceward run --task …`")
 
     def _run_ids(self) -> list[str]:
         """Return all runs, the latest last; their names begin with their time."""

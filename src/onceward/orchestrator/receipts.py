@@ -9,7 +9,8 @@ from onceward.agents import artifacts
 from onceward.errors import OncewardError, StorageError
 from onceward.journal import Record
 from onceward.orchestrator.replay import ANSWERED, PENDING, RECEIVED, Asked, RunState
-from onceward.orchestrator.workspace import Workspace, read_sealed, write_sealed
+from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.workspace import Workspace, digest, read_sealed, write_sealed
 from onceward.seams import Files
 
 SCHEMA_VERSION = 1
@@ -52,7 +53,7 @@ def problem_with(asked: Asked, workspace: Workspace) -> tuple[str, str] | None:
         if each["required"] and not _is_there(workspace, each["path"]):
             return "MISSING_OUTPUT", f"{each['path']} is required and is not there"
     tests = event["payload"].get("tests") if isinstance(event["payload"], dict) else None
-    tested = tests if isinstance(tests, dict) else {}
+    tested = tests if isinstance(tests, dict) and event["event"] == "builder.completed" else {}
     if tested.get("status") == "fail" and not tested.get("allowed_failures"):
         return "TESTS_FAILED", "the builder's tests fail, and no failures are allowed"
     return None
@@ -83,7 +84,7 @@ def restore_missing(state: RunState, workspace: Workspace, files: Files) -> list
             found = read_sealed(path, files)
         except StorageError:
             found = None
-        if found is None:
+        if found is None or digest(found) != asked.receipt["checksum"]:
             write(workspace, receipt_of(asked, state.run_id, asked.receipt["tree"]), files)
             restored.append(str(path.relative_to(workspace.root)))
     return restored
@@ -99,21 +100,65 @@ def latest_artifacts(state: RunState) -> Iterator[tuple[Asked, dict[str, Any]]]:
     yield from last.values()
 
 
-def stale(state: RunState, workspace: Workspace) -> dict[int, tuple[str, str]]:
-    """Return the steps whose artifacts are not as their receipts say: path and problem.
+def stale(state: RunState, workspace: Workspace, tree: Tree) -> dict[int, tuple[str, str]]:
+    """Return the steps whose artifacts are not as the run left them: path and problem.
 
-    While a command has no answer nobody can tell its work from damage. An answer without a receipt
-    is checked when it gets one.
+    While a command has no answer nobody can tell its work from damage: ask again when it has. An
+    answer without a receipt is checked when it gets one.
     """
-    found: dict[int, tuple[str, str]] = {}
     unfinished = state.open_command()
     if unfinished is not None and unfinished.state == PENDING:
-        return found
+        return {}
+    return damaged(state, workspace, tree, behind=0)
+
+
+def damaged(
+    state: RunState, workspace: Workspace, tree: Tree, *, behind: int
+) -> dict[int, tuple[str, str]]:
+    """Return who must make what again: the first maker of each content that is gone.
+
+    Only what the run itself left there counts: a later command may have changed or removed a file
+    without naming it. `behind` leaves out makers up to that step.
+    """
+    found: dict[int, tuple[str, str]] = {}
+    left = tree.manifest(state.tree) if state.tree else None
     for asked, artifact in latest_artifacts(state):
         problem = artifacts.check(workspace.root, artifact)
-        if problem is not None and asked.state == RECEIVED:
-            found.setdefault(asked.step, (artifact["path"], problem))
+        if problem is None or asked.state != RECEIVED or asked.receipt is None:
+            continue
+        path, content = artifact["path"], (artifact["sha256"], artifact["size"])
+        then = tree.manifest(asked.receipt["tree"]) or {}
+        if path in then and left is not None and left.get(path) != content:
+            continue  # A later command changed it; snapshots leave out what git or a dot hides.
+        maker = _first_maker(state, path, content)
+        if maker > behind:
+            found.setdefault(maker, (path, problem))
     return found
+
+
+def _first_maker(state: RunState, path: str, content: tuple[str, int]) -> int:
+    """Return the step that first answered for this content; later ones only kept it."""
+    steps = []
+    for asked in state.asked:
+        named = (asked.event or {}).get("artifacts") or [] if asked.state == RECEIVED else []
+        if any((e["path"], (e["sha256"], e["size"])) == (path, content) for e in named):
+            steps.append(asked.step)
+    return steps[0]
+
+
+def missing_outputs(state: RunState, task_id: str, workspace: Workspace) -> tuple[int, str] | None:
+    """Return a required output of a task that is gone, and the last step that had to make it."""
+    for asked in reversed(state.of_task(task_id)):
+        if asked.state != RECEIVED:
+            continue
+        for each in asked.command["expected_outputs"]:
+            if each["required"] and not _is_there(workspace, each["path"]):
+                event = asked.event or {}
+                named = [e for e in event.get("artifacts") or [] if e["path"] == each["path"]]
+                content = (named[0]["sha256"], named[0]["size"]) if named else None
+                maker = _first_maker(state, each["path"], content) if content else asked.step
+                return maker, each["path"]
+    return None
 
 
 def paths_of(state: RunState, steps: Container[int]) -> set[str]:

@@ -125,8 +125,13 @@ def _run_resumed(state: RunState, record: Record) -> None:
     if record.get("retry"):
         state.rounds_granted += record["rounds_granted"]
         for each in state.asked:
-            if each.state == FAILED:
+            if each.state != FAILED:
+                continue
+            if each is state.of_task(each.task_id)[-1]:
                 each.state = ABANDONED
+            else:  # It was being redone; what followed it is done, so it is tried as it was.
+                each.state, each.failures = PENDING, 0
+                state.unfinished.add(each.step)
 
 
 def _task_started(state: RunState, record: Record) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onceward.errors import StorageError
 from onceward.keys import Snapshot, snapshot
 from onceward.keys.snapshot import Digests
@@ -36,10 +34,7 @@ class Tree:
 
     def changes(self, before: str, after: str) -> list[Change] | None:
         """Return how two states differ; None when the list of one of them is gone."""
-        try:
-            old, new = self._manifest(before), self._manifest(after)
-        except StorageError:
-            return None
+        old, new = self.manifest(before), self.manifest(after)
         if old is None or new is None:
             return None
         found = [Change(path=path, how="removed") for path in old if path not in new]
@@ -56,8 +51,12 @@ class Tree:
         record = {"schemaVersion": 1, "id": found.id, "files": entries}
         write_sealed(path, record, self._files)
 
-    def _manifest(self, snapshot_id: str) -> dict[str, Any] | None:
-        record = read_sealed(self._workspace.manifest(snapshot_id), self._files)
+    def manifest(self, snapshot_id: str) -> dict[str, tuple[str, int]] | None:
+        """Return the files of a state, each with checksum and size; None when the list is gone."""
+        try:
+            record = read_sealed(self._workspace.manifest(snapshot_id), self._files)
+        except StorageError:
+            return None
         if record is None:
             return None
         return {each["path"]: (each["sha256"], each["size"]) for each in record["files"]}

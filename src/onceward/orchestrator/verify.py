@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from onceward.agents import artifacts
 from onceward.errors import LedgerDamaged, StorageError
 from onceward.orchestrator import receipts
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import Finding, Verification
 from onceward.orchestrator.replay import RECEIVED, RunState, replay
+from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.workspace import Workspace, digest, read_sealed
 from onceward.seams import Files
 
 
-def verify_run(run_id: str, workspace: Workspace, ledger: Ledger, files: Files) -> Verification:
+def verify_run(
+    run_id: str, workspace: Workspace, ledger: Ledger, tree: Tree, files: Files
+) -> Verification:
     """Read the ledger, every receipt and manifest, and every artifact that still counts."""
     read = ledger.read()
     name = str(ledger.path.relative_to(workspace.root))
@@ -35,10 +37,8 @@ def verify_run(run_id: str, workspace: Workspace, ledger: Ledger, files: Files) 
         )
     found = [*_receipts(state, workspace, files), *_manifests(state, workspace, files)]
     named = list(receipts.latest_artifacts(state))
-    for _, each in named:
-        problem_found = artifacts.check(workspace.root, each)
-        if problem_found is not None:
-            found.append(Finding(path=each["path"], problem=problem_found))
+    gone = receipts.damaged(state, workspace, tree, behind=0)
+    found += [Finding(path=path, problem=problem) for path, problem in gone.values()]
     return Verification(
         run_id=run_id,
         records=len(read.records),
