@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.acting import ends, open_comparison
 from tests.browser.material import comparison, make_documents, make_video, reports
+from tests.browser.watching import Watch
 from tests.system.lab_servers import LabServer
 from tests.unit.lab.labs import make_run
 
@@ -106,3 +107,58 @@ def test_both_orders_occur(page: Page, lab: LabServer) -> None:
         DRAWS,
     )
     assert DRAWS * 0.3 < first < DRAWS * 0.7, first
+
+
+def test_what_is_wrong_with_a_side_does_not_name_it(
+    page: Page, lab: LabServer, watch: Watch
+) -> None:
+    """Neither a directory that was overwritten nor a broken file tells which side it is."""
+    watch.expect(409)
+    files: dict[str, str | bytes] = {"plan.md": "# One\n"}
+    old = make_documents(lab.directory, "my outputs/baseline old", files)
+    new = make_documents(lab.directory, "läufe/gpt-5", {**files, "by-gpt-5.md": "# Two\n"})
+    declared = [*json.loads((new / "lab.json").read_text())["files"], {"path": "gpt-5.odd"}]
+    (new / "lab.json").write_text(json.dumps({"files": declared, "video": "gpt-5.mp4"}))
+    (new / "by-gpt-5.md").unlink()
+    (new / "by-gpt-5.md").symlink_to(new / "plan.md")
+    (new / "script.json").write_text(json.dumps({"note": f"see {new}/x and file:///ä/gpt-5/y"}))
+    experiment_id = comparison(lab, old, new)
+    (old / "plan.md").write_text("# Overwritten\n")
+    open_comparison(page, lab, experiment_id)
+    said = page.locator(".notice.problem")
+    gone = "Its directory is gone or was changed since the import"
+    expect(said.get_by_text(gone)).to_be_visible()
+    expect(said.get_by_text("Document 2 cannot be shown.")).to_be_visible()
+    expect(said.get_by_text("Its video cannot be shown.")).to_be_visible()
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        expect(page.locator(".pane-body > *").first).not_to_have_text("Loading…")
+        says_nothing(page)
+
+
+def test_what_happens_to_a_side_later_does_not_name_it(
+    page: Page, lab: LabServer, watch: Watch
+) -> None:
+    """A file that is overwritten while somebody looks is refused without its path, rendered too."""
+    watch.expect(409)
+    sides = [
+        make_documents(lab.directory, name, {"a.md": "# A\n", "b.md": f"# {name}\n"})
+        for name in ("late/baseline old", "late/gpt-5")
+    ]
+    experiment_id = comparison(lab, *sides)
+    open_comparison(page, lab, experiment_id)
+    for side in sides:
+        (side / "b.md").write_text("# Something else\n")
+    page.get_by_role("tab", name="b.md").click()
+    for button in ("Scroll together", "Rendered"):
+        page.get_by_role("button", name=button).click()
+        expect(page.locator(".pane-body .notice.problem")).to_have_count(2)
+        says_nothing(page)
+    expect(page.locator("iframe")).to_have_count(0)
+
+
+def says_nothing(page: Page) -> None:
+    """Say that no name of a side is to be read on the page."""
+    text = page.locator("body").inner_text()
+    for secret in ("gpt-5", "baseline old", "outputs", "läufe"):
+        assert secret not in text, text

@@ -144,7 +144,7 @@ def test_a_run_outside_of_the_allowed_directories(page: Page, tmp_path: Path, wa
         ends(page)
         assert [each["notes"] for each in entries(lab, runId=run_id)] == ["I remember it"]
         open_comparison(page, lab, experiment_id)
-        expect(page.get_by_text("outside the directories that the Lab may read")).to_be_visible()
+        expect(page.get_by_text("or this server may not read it")).to_be_visible()
         submit_comparison(page, lab, experiment_id)
         expect(page.locator("#deltas")).to_contain_text("Proxy score")
 

@@ -168,3 +168,15 @@ def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Watc
     assert (code, err) == (0, "")
     assert [each["ratings"] for each in bench.entries] == [{"overall": 71}]
     expect(page.locator("#close-hint")).to_contain_text("The server may stop now")
+
+
+def test_an_export_that_is_refused(page: Page, lab: LabServer, watch: Watch) -> None:
+    """It is said why, and the button can be pressed again."""
+    watch.expect(400)
+    page.goto(f"{lab.url}/lab/results")
+    told = {"error": {"code": "INVALID_ARGUMENT", "message": "no room", "context": {}}}
+    page.route("**/api/export", lambda route: route.fulfill(status=400, json=told), times=1)
+    page.locator("#export").click()
+    expect(page.locator("#export-said")).to_have_text("⚠ Not exported. No room.")
+    page.locator("#export").click()
+    expect(page.locator("#export-said")).to_contain_text("✓")

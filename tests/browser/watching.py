@@ -8,6 +8,8 @@ from playwright.sync_api import ConsoleMessage, Dialog, Page, Request
 
 #: How the browser itself reports an answer that is no success.
 LOADING = "Failed to load resource: "
+#: A page asked whether it may really be left.
+LEAVING = "asked before leaving"
 #: Names every violation of the page's policy, also those that the console keeps to itself.
 LISTEN = """
 document.addEventListener("securitypolicyviolation",
@@ -27,7 +29,7 @@ class Watch:
         page.add_init_script(LISTEN)
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
         page.on("console", self._hear)
-        page.on("dialog", self._dismiss)
+        page.on("dialog", self._answer)
         page.on("request", lambda request: self._origins.append(_origin(request)))
         page.on("requestfailed", self._forget_refused)
 
@@ -52,7 +54,12 @@ class Watch:
         if message.type == "error":
             self.seen.append(f"console: {message.text}")
 
-    def _dismiss(self, dialog: Dialog) -> None:
+    def _answer(self, dialog: Dialog) -> None:
+        """Leave a page that asks; everything else is dismissed."""
+        if dialog.type == "beforeunload":
+            self.seen.append(LEAVING)
+            dialog.accept()
+            return
         self.seen.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 

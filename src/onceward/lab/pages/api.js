@@ -56,10 +56,14 @@ export async function post(path, body, requestId = null) {
 
 /** The server may have been started anew, with another token; elsewhere a person has to type it. */
 async function renewToken() {
-  const refused = savedToken();
-  await loadConfig();
-  if (config.token !== null && config.token !== undefined) return;
-  if (token !== null && token === refused) token = null;
+  const refused = token ?? savedToken();
+  const fresh = await loadConfig().catch((error) => {
+    // Even the settings are told only to who has the token.
+    if (error instanceof Refused && error.status === 401) return null;
+    throw error;
+  });
+  if (fresh?.token) return;
+  if (fresh === null || token === refused) token = null;
   token ??= await askForToken();
   saveToken(token);
 }

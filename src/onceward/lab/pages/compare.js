@@ -4,11 +4,12 @@
 import { experimentPath, get, loadConfig } from "./api.js";
 import { DocumentView } from "./docview.js";
 import { documentsOf } from "./documents.js";
-import { Draft } from "./drafts.js";
+import { Draft, forget, recall } from "./drafts.js";
 import { el, entitle, fill, whisper } from "./dom.js";
 import { showEnding } from "./ending.js";
 import { Fields } from "./fields.js";
 import { Keys, playingKeys } from "./keys.js";
+import { isEmpty } from "./leftover.js";
 import { context, problemNotes, videoRow } from "./material.js";
 import { metricsReveal, metricsTable } from "./metrics.js";
 import { patiently, stopWatching, watchServer } from "./patience.js";
@@ -18,6 +19,9 @@ import { Sender } from "./sending.js";
 import { inOrder, loadRuns, sidesOf } from "./sides.js";
 import { isUnfinished } from "./submission.js";
 import { Verdict } from "./verdict.js";
+import { said } from "./words.js";
+
+const EMPTY = { choice: null, reason: "", answers: {}, perRun: {} };
 
 export async function show(content, experimentId) {
   const config = await patiently(loadConfig);
@@ -25,13 +29,33 @@ export async function show(content, experimentId) {
   const sides = sidesOf(experiment);
   await loadRuns(sides);
   const isDecided = experiment.submission || experiment.status === "done";
+  const draft = `draft.compare.${experimentId}`;
   // What was on its way when the page was reloaded is sent again: only the answer tells whose decision it is.
   if (isDecided && !isUnfinished(`compare.${experimentId}`)) {
-    showEnding(content, { config, experiment, sides: inOrder(sides, experimentId, false), recorded: true });
+    const ordered = inOrder(sides, experimentId, false);
+    const left = bodyOf(experiment, { ...EMPTY, ...recall(draft) });
+    const unused = isEmpty(left)
+      ? null
+      : { body: left, why: "This comparison is decided.", forget: () => forget(draft) };
+    showEnding(content, { config, experiment, sides: ordered, recorded: true, unused });
     return;
   }
   const page = new ComparePage(content, config, experiment, inOrder(sides, experimentId, true));
   page.draw();
+}
+
+/** What is sent, made of a draft. */
+function bodyOf(experiment, { choice, reason, answers, perRun }) {
+  const sides = sidesOf(experiment);
+  const winner = sides.find((side) => side.variantId === choice);
+  const given = Object.fromEntries(Object.entries(answers).filter(([, answer]) => String(answer).trim()));
+  return {
+    outcome: winner ? "winner" : choice,
+    winnerVariantId: winner?.variantId,
+    reason: reason.trim() ? reason : undefined,
+    answers: Object.keys(given).length ? given : undefined,
+    perRun: sides.map(({ runId, variantId }) => ({ runId, variantId, ...toBody(perRun[variantId] ?? {}) })),
+  };
 }
 
 class ComparePage {
@@ -46,12 +70,9 @@ class ComparePage {
     this.#config = config;
     this.#experiment = experiment;
     this.#sides = sides;
-    this.draft = new Draft(`draft.compare.${experiment.experimentId}`, {
-      choice: null,
-      reason: "",
-      answers: {},
-      perRun: {},
-    });
+    const empty = { ...EMPTY, answers: {}, perRun: {} };
+    const tell = (text) => (this.kept.textContent = text);
+    this.draft = new Draft(`draft.compare.${experiment.experimentId}`, empty, tell);
     this.change = () => this.draft.change(() => {});
   }
 
@@ -86,6 +107,7 @@ class ComparePage {
       locks: [form, this.verdict.node],
       finish: (done, body) => this.#finish(body),
       refuse: (error, body) => this.#refuse(error, body),
+      arrived: (recorded, body) => this.#showFirst(recorded, body),
     });
     this.sender.onAsk = () => this.submit();
     const keys = this.#keys();
@@ -94,8 +116,6 @@ class ComparePage {
       { class: "hint", id: "draft-state" },
       this.draft.restored ? "Draft restored." : "",
     );
-    this.draft.onKept = (lasting) =>
-      (this.kept.textContent = lasting ? "Draft kept." : "This browser keeps no drafts: do not reload.");
     const bar = el(
       "div",
       { class: "bar" },
@@ -195,59 +215,65 @@ class ComparePage {
       this.verdict.ask();
       return;
     }
-    this.draft.save();
-    this.sender.send(this.#body());
-  }
-
-  #body() {
-    const { data } = this.draft;
-    const chosen = this.verdict.value;
-    const winner = this.#sides[Number(chosen)];
-    const answers = Object.fromEntries(
-      Object.entries(data.answers).filter(([, answer]) => String(answer).trim()),
-    );
-    return {
-      outcome: winner ? "winner" : chosen,
-      winnerVariantId: winner?.variantId,
-      reason: data.reason.trim() ? data.reason : undefined,
-      answers: Object.keys(answers).length ? answers : undefined,
-      perRun: sidesOf(this.#experiment).map(({ runId, variantId }) => ({
-        runId,
-        variantId,
-        ...toBody(data.perRun[variantId] ?? {}),
-      })),
-    };
+    this.draft.flush();
+    this.sender.send(bodyOf(this.#experiment, this.draft.data));
   }
 
   #finish(body) {
+    this.draft.forget();
+    this.#showDone(body, null);
+  }
+
+  #showDone(body, unused) {
     this.ended = true;
     stopWatching();
-    this.draft.forget();
     const winner = body.winnerVariantId ? { variantId: body.winnerVariantId } : null;
     const experiment = { ...this.#experiment, outcome: body.outcome, winner, reason: body.reason ?? null };
-    showEnding(this.#content, { config: this.#config, experiment, sides: this.#sides });
+    showEnding(this.#content, { config: this.#config, experiment, sides: this.#sides, unused });
   }
 
   #refuse(error, body) {
     if (error.code === "CONFLICT") {
-      this.#showExisting(body);
+      this.#showExisting("Somebody had already submitted this comparison.", body);
       return true;
     }
     return this.#fields.show(error);
   }
 
-  /** Somebody else was first: what counts is theirs. What was chosen here stays readable. */
-  async #showExisting(body) {
-    const experiment = await patiently(() => get(experimentPath(this.#experiment.experimentId)));
+  /** An earlier version of ours has decided it: that is the submission, and what came after is not. */
+  #showFirst(recorded, body) {
+    const why = "Your first version had arrived, and counts.";
+    if (recorded === null) {
+      this.#showExisting(why, body);
+      return;
+    }
+    this.sender.close("");
+    this.#showDone(recorded, this.#unused(why, body));
+  }
+
+  /** What was entered here and does not count: it stays readable, and in this browser, until it is thrown away. */
+  #unused(why, body) {
+    return { body, why, forget: () => this.draft.forget() };
+  }
+
+  /** It is decided, and only the server knows how. What counts may come late, that it counts is told at once. */
+  async #showExisting(why, body) {
     this.ended = true;
     stopWatching();
-    this.draft.forget();
+    this.sender.close(`⚠ ${why} What you entered here was not recorded. Loading what counts…`);
+    let experiment;
+    try {
+      experiment = await patiently(() => get(experimentPath(this.#experiment.experimentId)));
+    } catch (error) {
+      this.sender.close(`⚠ ${why} What counts cannot be loaded. ${said(error)} Reload the page to try again.`);
+      return;
+    }
     showEnding(this.#content, {
       config: this.#config,
       experiment,
       sides: this.#sides,
       recorded: true,
-      unused: body,
+      unused: this.#unused(why, body),
     });
   }
 }

@@ -1,8 +1,8 @@
 // Documents: which documents runs have, paired by name over all sides, and how each is loaded. Knows
 // nothing of how they are shown.
 
-import { artifactPath, getText } from "./api.js";
-import { veil, veilText } from "./veil.js";
+import { artifactPath, getText, Refused } from "./api.js";
+import { veil } from "./veil.js";
 import { bytes, sentence } from "./words.js";
 
 /** A longer text is cut: nobody reads it here, and the page would crawl. */
@@ -12,6 +12,9 @@ const PARSED = [
   ["timestamps", "Timestamps"],
   ["visuals", "Visuals"],
 ];
+/** Files that have the same name in every run. */
+const COMMON = /^(script|timestamps|visuals|score|(?:sync|caption)-report|caption-quality)(?:-attempt\d+)?\.json$/;
+const GONE = "is gone or was changed since the import";
 
 /**
  * Return `[{title, kind, parts}]`, one part per run: `{load}` or `{src}`, or `{problem}`. Files that a run
@@ -27,9 +30,10 @@ function declared(runs, blind) {
     const files = runs.map((run) => run?.artifacts?.files?.find((file) => file.name === name) ?? null);
     const first = files.find(Boolean);
     return {
+      name,
       title: titleOf(files, first, index, blind),
       kind: first.kind,
-      parts: files.map((file, at) => declaredPart(runs[at], file)),
+      parts: files.map((file, at) => declaredPart(runs[at], file, blind)),
     };
   });
 }
@@ -41,14 +45,20 @@ function titleOf(files, first, index, blind) {
   return everywhere ? first.name : `Document ${index + 1}`;
 }
 
-function declaredPart(run, file) {
+function declaredPart(run, file, blind) {
   if (!run) return { problem: "The run cannot be read." };
   if (!file) return { problem: "This side has no such file." };
   if (file.state === "missing") return { problem: "The run names this file, but it is not there." };
   if (file.state === "refused")
     return { problem: "This file may not be read: it is a link, or lies outside the run." };
   const src = artifactPath(run.runId, file.name);
-  return { src, size: bytes(file.sizeBytes), load: once(() => getText(src)) };
+  const load = blind ? () => getText(src).catch(hush) : () => getText(src);
+  return { src, size: bytes(file.sizeBytes), load: once(load) };
+}
+
+/** What the server says of a file may name its path. */
+function hush(error) {
+  throw error instanceof Refused ? new Error(`it ${GONE}`) : error;
 }
 
 function parsed(runs, blind) {
@@ -65,9 +75,10 @@ function parsedPart(run, key, blind) {
   if (!run?.artifacts) return { problem: "The run cannot be read." };
   const value = run.artifacts[key] ?? null;
   const problem = (run.artifacts.problems ?? []).find((each) => each.name === `${key}.json`);
-  if (value === null)
-    return { problem: problem ? `${key}.json ${problem.problem}.` : `This side has no ${key}.json.` };
-  const shown = blind ? veil(value) : value;
+  if (value === null && problem)
+    return { problem: blind ? hushed(problem, []) : `${key}.json ${problem.problem}.` };
+  if (value === null) return { problem: `This side has no ${key}.json.` };
+  const shown = blind ? veil(value, run.artifactsDir) : value;
   return { load: once(async () => JSON.stringify(shown, null, 2)) };
 }
 
@@ -83,13 +94,31 @@ function once(load) {
   };
 }
 
-/** Sentences about what is wrong with a run's files; they never stand in the way of a rating. */
-export function problemsOf(run, blind) {
-  const hide = blind ? veilText : (text) => text;
+/**
+ * Sentences about what is wrong with a run's files; they never stand in the way of a rating. With all `runs` of
+ * a comparison nobody shall learn which one it is: the server's own words are left out, they may name it.
+ */
+export function problemsOf(run, runs = null) {
   if (!run) return ["This run cannot be read. You can judge it all the same."];
   if (run.artifacts === null || run.artifacts === undefined) {
-    const problem = hide(run.artifactsProblem ?? "its directory cannot be read");
+    const problem = runs
+      ? `its directory ${GONE}, or this server may not read it`
+      : (run.artifactsProblem ?? "its directory cannot be read");
     return [`${sentence(problem)} You can rate it all the same.`];
   }
-  return (run.artifacts.problems ?? []).map(({ name, problem }) => hide(`${name} ${problem}.`));
+  const problems = run.artifacts.problems ?? [];
+  if (!runs) return problems.map(({ name, problem }) => `${name} ${problem}.`);
+  const documents = declared(runs, true);
+  return [...new Set(problems.map((each) => hushed(each, documents)))];
+}
+
+/** What is wrong with a file, in words that fit every side. */
+function hushed({ name, problem }, documents) {
+  const document = documents.find((each) => each.name === name);
+  if (document) return `${document.title} cannot be shown.`;
+  const [, common] = COMMON.exec(name) ?? [];
+  if (common)
+    return `${common}.json ${problem.startsWith("is not valid JSON") ? "is not valid JSON" : "cannot be read"}.`;
+  if (name === "lab.json") return "Not everything in its lab.json can be used.";
+  return name === "." ? "Its directory cannot be listed." : "Its video cannot be shown.";
 }

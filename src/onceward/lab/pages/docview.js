@@ -1,6 +1,7 @@
 // Docview: shows documents side by side: one at a time, plain, rendered in a sandbox, or as a diff, and
 // scrolled together. All text is data. Knows no experiment.
 
+import { peek } from "./api.js";
 import { diffView } from "./diffview.js";
 import { CHARACTERS_MAX } from "./documents.js";
 import { button, el, fill, freshId, notice, toggle } from "./dom.js";
@@ -130,15 +131,25 @@ export class DocumentView {
       );
       body.append(image);
     } else if (this.#mode === "rendered") {
-      body.append(
-        el("iframe", { sandbox: "", src: `${part.src}?rendered=true`, title: `Rendered, ${label}` }),
-      );
+      this.#render(part, body, `Rendered, ${label}`);
     } else {
       const pre = el("pre", { tabindex: "0", role: "region", "aria-label": label }, "Loading…");
       scrollers.push(pre);
       body.append(pre);
       this.#load(part, body, (text) => (pre.textContent = text));
     }
+  }
+
+  /** A refusal is told here: in the frame it would be the server's own, which may name the run. */
+  async #render(part, body, title) {
+    const src = `${part.src}?rendered=true`;
+    const status = await peek(src);
+    if (status === 200) body.append(el("iframe", { sandbox: "", src, title }));
+    else body.append(notice("problem", "The file cannot be rendered. ", this.#again()));
+  }
+
+  #again() {
+    return button("Try again", () => this.#draw());
   }
 
   async #load(part, body, show) {
@@ -154,11 +165,8 @@ export class DocumentView {
         );
       }
     } catch (error) {
-      const again = button("Try again", () => this.#draw());
-      fill(
-        body,
-        notice("problem", `The file cannot be read: ${error.message}. You can rate it all the same. `, again),
-      );
+      const says = `The file cannot be read: ${error.message}. You can rate it all the same. `;
+      fill(body, notice("problem", says, this.#again()));
     }
   }
 

@@ -2,6 +2,7 @@
 // differ. Made from what the page already holds, because the server may be gone by now.
 
 import { chip, el, entitle, fill, notice, part } from "./dom.js";
+import { leftover } from "./leftover.js";
 import { BASELINE } from "./sides.js";
 import { deltaTable, metricsTable } from "./metrics.js";
 
@@ -9,7 +10,7 @@ const CLOSE = "You can close this page.";
 
 /**
  * `sides` with their letters, if this browser showed them. `recorded`: the decision comes from the server, and
- * was not made just now. `unused`: what was chosen here, but came too late.
+ * was not made just now. `unused`: what was entered here and does not count, `{body, why, forget}`.
  */
 export function showEnding(content, { config, experiment, sides, recorded = false, unused = null }) {
   entitle(recorded ? "Decided" : "Submitted", experiment.name ?? "");
@@ -21,14 +22,7 @@ export function showEnding(content, { config, experiment, sides, recorded = fals
   );
   fill(
     content,
-    unused &&
-      notice(
-        "problem",
-        "Somebody had already submitted this comparison. What you chose was not recorded: ",
-        el("strong", {}, outcomeOf({ ...unused, winner: { variantId: unused.winnerVariantId } }, sides)),
-        unused.reason && ` (“${unused.reason}”)`,
-        " Below is what counts.",
-      ),
+    unused && notUsed(unused, experiment, sides),
     el(
       "section",
       { class: "ending", "aria-labelledby": "ending-title" },
@@ -67,6 +61,28 @@ export function showEnding(content, { config, experiment, sides, recorded = fals
     ),
   );
   part("title").focus();
+}
+
+/** What was entered and does not count: that it does not, and all of it, until it is thrown away. */
+function notUsed({ body, why, forget }, experiment, sides) {
+  const chosen = body.outcome && outcomeOf({ ...body, winner: { variantId: body.winnerVariantId } }, sides);
+  const node = el(
+    "div",
+    { class: "stack" },
+    notice(
+      "problem",
+      `${why} What you entered here was not recorded${chosen ? ": " : ". "}`,
+      chosen && el("strong", {}, chosen),
+      body.reason && ` (“${body.reason}”)`,
+      " Below is what counts.",
+    ),
+    leftover(body, { chosen, questions: experiment.questions ?? [], sides, nameOf }, () => {
+      forget();
+      node.remove();
+      part("title").focus();
+    }),
+  );
+  return node;
 }
 
 /** What to do after a submission: nothing. A server that was started for it stops by itself. */

@@ -44,9 +44,12 @@ export class Fields {
 
   /** The server may name a part of a field (`tags[3]`): the nearest name that we have is meant. */
   #find(field) {
-    for (let name = field ?? ""; name; name = name.replace(/(\.[^.[\]]*|\[[^\]]*\])$|^[^.[\]]*$/, "")) {
+    for (let name = field ?? ""; ; ) {
       if (this.#byName.has(name)) return this.#byName.get(name);
+      const shorter = name.replace(/(\.[^.[\]]*|\[[^\]]*\])$/, "");
+      // A name that is written in no way we know gets no shorter.
+      if (shorter === name) return null;
+      name = shorter;
     }
-    return null;
   }
 }

@@ -59,7 +59,8 @@ export function videoRow(sides) {
 
 /** What is missing or broken, by side; it never stands in the way of a decision. */
 export function problemNotes(sides) {
-  const found = sides.flatMap((side) => problemsOf(side.run, true).map((text) => [side.letter, text]));
+  const runs = sides.map((side) => side.run);
+  const found = sides.flatMap((side) => problemsOf(side.run, runs).map((text) => [side.letter, text]));
   const hasSomething = ({ run }) => run?.videoPath || documentsOf([run], true).length;
   if (!found.length && !sides.some(hasSomething)) {
     return notice(

@@ -170,18 +170,18 @@ function find(variant, key) {
 }
 
 function exporting() {
-  const said = el("p", { role: "status", id: "export-said" });
+  const news = el("p", { role: "status", id: "export-said" });
   const start = button(
     "Export everything as JSON",
     async () => {
       start.disabled = true;
-      fill(said, "Exporting…");
+      fill(news, "Exporting…");
       try {
         const { path, count } = await post("/api/export", {});
-        fill(said, `✓ ${plural(count, "judgement")} in `, el("code", { class: "path" }, path));
+        fill(news, `✓ ${plural(count, "judgement")} in `, el("code", { class: "path" }, path));
       } catch (error) {
         fill(
-          said,
+          news,
           isPassing(error)
             ? `⚠ Not exported, no answer from the server: ${why(error)}. Try again.`
             : `⚠ Not exported. ${said(error)}`,
@@ -201,6 +201,6 @@ function exporting() {
       "One file with every run, comparison and judgement of this Lab, on the server’s disk.",
     ),
     el("p", {}, start),
-    said,
+    news,
   );
 }

@@ -34,7 +34,8 @@ class ReviewPage {
     this.#content = content;
     this.#config = config;
     this.#run = run;
-    this.draft = new Draft(`draft.review.${run.runId}`, { ratings: {}, notes: "", tags: "" });
+    const empty = { ratings: {}, notes: "", tags: "" };
+    this.draft = new Draft(`draft.review.${run.runId}`, empty, (text) => (this.kept.textContent = text));
   }
 
   draw() {
@@ -51,7 +52,7 @@ class ReviewPage {
       "div",
       { class: "stack" },
       this.#facts(),
-      problemsOf(run, false).map((text) => notice("problem", text)),
+      problemsOf(run).map((text) => notice("problem", text)),
       prompt && promptSection(prompt),
       (video || !documents.length) && el("section", { "aria-label": "Video" }, box, this.transport.node),
       documents.length > 0 && new DocumentView(documents, [""]).node,
@@ -75,6 +76,7 @@ class ReviewPage {
       locks: [form],
       finish: (done, body) => this.#finish(body),
       refuse: (error) => this.#fields.show(error),
+      arrived: (recorded) => this.#askForMore(recorded ?? {}),
     });
     this.sender.onAsk = () => this.submit();
     this.kept = el(
@@ -82,8 +84,6 @@ class ReviewPage {
       { class: "hint", id: "draft-state" },
       this.draft.restored ? "Draft restored." : "",
     );
-    this.draft.onKept = (lasting) =>
-      (this.kept.textContent = lasting ? "Draft kept." : "This browser keeps no drafts: do not reload.");
     const bar = el("div", { class: "bar" }, this.sender.node, this.sender.button, this.kept);
     fill(this.#content, this.#keys().node, el("div", { class: "beside" }, material, form), bar);
     watchServer();
@@ -128,8 +128,25 @@ class ReviewPage {
       });
       return;
     }
-    this.draft.save();
+    this.draft.flush();
     this.sender.send({ runId: this.#run.runId, ...body });
+  }
+
+  /** A run may be reviewed twice, but nobody shall do so without knowing. */
+  #askForMore(recorded) {
+    this.sender.ask(
+      "⚠ Your first version had arrived, and is recorded once. What you have changed since is not recorded.",
+      [
+        ["Keep only the first", () => this.#finish(recorded)],
+        [
+          "Add this as a second judgement",
+          () => {
+            this.isSecond = true;
+            this.submit();
+          },
+        ],
+      ],
+    );
   }
 
   #finish(body) {
@@ -146,7 +163,13 @@ class ReviewPage {
       el(
         "section",
         { class: "ending", "aria-labelledby": "ending-title" },
-        el("h2", { id: "ending-title" }, "Thank you. Your judgement is recorded, once."),
+        el(
+          "h2",
+          { id: "ending-title" },
+          this.isSecond
+            ? "Thank you. Your second judgement is recorded, beside the first."
+            : "Thank you. Your judgement is recorded, once.",
+        ),
         rated.length > 0 &&
           el(
             "dl",

@@ -5,19 +5,26 @@ import { button, el, fill, keycap } from "./dom.js";
 import { Submission } from "./submission.js";
 import { said } from "./words.js";
 
+const DOUBT = "An earlier attempt got no answer, and may have arrived.";
+const AGAIN = "Submit again: it counts once.";
+
 export class Sender {
   #locks;
   #note = el("div", { class: "sending", role: "status" });
   #error = el("div", { class: "problem-box", tabindex: "-1", hidden: true });
+  #question = el("div", { class: "question", role: "group", tabindex: "-1", hidden: true });
+  #isClosed = false;
 
   /**
-   * `locks` cannot be changed while something is on its way. `finish(done, body)` and `refuse(error, body)` hear
-   * the end; `refuse` returns true when it has shown the error itself.
+   * `locks` cannot be changed while something is on its way. `finish(done, body)`, `refuse(error, body)` and
+   * `arrived(recorded, body)` hear the end; `refuse` returns true when it has shown the error itself, and
+   * `arrived` that an earlier version was recorded instead, which is null when it is not known.
    */
-  constructor({ slot, path, locks, finish, refuse }) {
+  constructor({ slot, path, locks, finish, refuse, arrived }) {
     this.#locks = locks;
     this.finish = finish;
     this.refuse = refuse;
+    this.arrived = arrived;
     this.submission = new Submission({ slot, path, tell: (news) => this.#show(news) });
     this.button = button(["Submit ", keycap("Enter")], () => this.onAsk(), {
       id: "submit",
@@ -25,7 +32,7 @@ export class Sender {
       "aria-keyshortcuts": "Enter",
     });
     this.onAsk = () => {};
-    this.node = el("div", { class: "sender" }, this.#error, this.#note);
+    this.node = el("div", { class: "sender" }, this.#error, this.#question, this.#note);
   }
 
   get isBusy() {
@@ -56,14 +63,40 @@ export class Sender {
     fill(this.#note);
     if (end.done) this.finish(end.done, body);
     else if (end.held) fill(this.#note, "Not sent again. Change what you like, then submit.");
-    else if (!this.refuse(end.refused, body)) this.showError(end.refused);
+    else if (end.arrived !== undefined) this.arrived(end.arrived, body);
+    else if (!this.refuse(end.refused, body)) this.showError(end.refused, end.doubt);
+    else if (end.doubt && !this.#isClosed) fill(this.#note, `⚠ ${DOUBT} ${AGAIN}`);
   }
 
   /** Show what went wrong above the button: what, and what now. */
-  showError(error) {
-    fill(this.#error, el("strong", {}, "⚠ Not submitted. "), said(error));
+  showError(error, doubt = false) {
+    if (doubt) fill(this.#error, el("strong", {}, `⚠ ${DOUBT} `), `${said(error)} ${AGAIN}`);
+    else fill(this.#error, el("strong", {}, "⚠ Not submitted. "), said(error));
     this.#error.hidden = false;
     this.#error.focus();
+  }
+
+  /** Ask something that must be answered before anything else is sent: `[[text, act], …]`. */
+  ask(text, choices) {
+    this.button.disabled = true;
+    const answer = (act) => () => {
+      this.#question.hidden = true;
+      this.submission.settle();
+      this.#lock(false);
+      act();
+    };
+    const buttons = choices.map(([label, act]) => [button(label, answer(act)), " "]);
+    fill(this.#question, el("p", {}, text), el("p", {}, buttons));
+    this.#question.hidden = false;
+    this.#question.focus();
+  }
+
+  /** Nothing can be sent any more; say why. */
+  close(text) {
+    this.#isClosed = true;
+    this.submission.settle();
+    this.#lock(true);
+    fill(this.#note, text);
   }
 
   hideError() {

@@ -4,21 +4,21 @@
 /** At the top of a document these describe the run; deeper down they may be what is judged. */
 const TELLING_ON_TOP = /^(meta|metadata|title|topic|label|name|id)$/i;
 const TELLING = /^(run_?id|variant|model|seed|generator|(.*_)?(path|dir|file)|.*(Path|Dir|File|Model|Seed))$/;
-const PATH = /(?<![\w:/])(?:\/[\w.@~+-]+){2,}\/?/g;
+const PATH = /(?:file:\/\/|(?<![\p{L}\p{N}_:/]))(?:\/[\p{L}\p{M}\p{N}_.@~+%-]+){2,}\/?/gu;
 const HIDDEN = "(hidden until submitted)";
 
-/** A parsed JSON document without the keys that tell. */
-export function veil(value, isTop = true) {
-  if (typeof value === "string") return veilText(value);
-  if (Array.isArray(value)) return value.map((each) => veil(each, false));
+/** A parsed JSON document of the run in `directory`, without the keys and the paths that tell. */
+export function veil(value, directory, isTop = true) {
+  if (typeof value === "string") return veilText(value, directory);
+  if (Array.isArray(value)) return value.map((each) => veil(each, directory, false));
   if (value === null || typeof value !== "object") return value;
   const kept = Object.entries(value).filter(
     ([key]) => !TELLING.test(key) && !(isTop && TELLING_ON_TOP.test(key)),
   );
-  return Object.fromEntries(kept.map(([key, each]) => [key, veil(each, false)]));
+  return Object.fromEntries(kept.map(([key, each]) => [key, veil(each, directory, false)]));
 }
 
-/** A sentence without paths of files in it. */
-export function veilText(text) {
-  return text.replace(PATH, HIDDEN);
+/** A text without paths. That of the run may hold spaces, where no pattern would find its end. */
+function veilText(text, directory) {
+  return (directory ? text.replaceAll(directory, HIDDEN) : text).replace(PATH, HIDDEN);
 }
