@@ -18,19 +18,23 @@ REDACTED: Final = "[redacted]"
 VALUE_CHARACTERS_MIN: Final = 6
 
 _VARIABLE: Final = re.compile(r"(?:(?:^|_)(?:TOKEN|KEY|SECRET)|PASSWORD|PASSWD)$", re.IGNORECASE)
-#: Capitals, as in the environment, or one of the usual names; `idempotency_key` is neither.
+#: Capitals, as in the environment, or one of the usual names; `idempotency_key` and `max_tokens`
+#: are neither.
 _NAME: Final = (
-    r"(?:[A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD)|(?:PG)?PASSWORD|TOKEN|SECRET"
+    r"(?:[A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD)|(?:PG)?PASSWORD|TOKEN|SECRET|token|secret"
     r"|(?:[a-z0-9]+[_-])*(?:api|access|auth|client|private|refresh|secret)[_-]?(?:key|token|secret)"
     r"|(?:[a-z0-9]+_)*(?:password|passwd))"
 )
 _NAMED: Final = re.compile(_NAME)
+#: A number as JSON writes it, or with zeros before it.
+_NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?")
 _BLOCK_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK: Final = re.compile(rf"{_BLOCK_BEGIN.pattern}.*?(?:{_BLOCK_END.pattern}|\Z)", re.DOTALL)
 _ASSIGNED: Final = (
-    rf"((?<![A-Za-z0-9_-]){_NAME}\\?[\"']?\s{{0,3}}[=:]\s{{0,3}})"
-    r"(?!\s|\[redacted\])(?:\\?\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;}\"']+)"
+    rf"((?:(?<![A-Za-z0-9_-])|(?<=[\s\"']--)|(?<=^--)){_NAME}\\?[\"']?\s{{0,3}}[=:]\s{{0,3}})"
+    r"(?!\s|\[redacted\])"
+    r"(?:\\?\"[^\"\n]*\"?|'[^'\n]*'?|[\[{][^\]}\n]*[\]}]?[^\s,;}\"']*|[^\s,;}\"']+)"
 )
 _AUTHORIZED: Final = (
     r"(\b(?i:Authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:Bearer|Basic|Token)\s{1,3})"
@@ -67,6 +71,7 @@ class Redactor:
         # The longest first, so that no part of a secret stays behind a shorter one.
         ordered = sorted(known, key=lambda form: (-len(form), form))
         self._values = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._numbers = {number for form in known for number in _numbers(form)}
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Redactor:
@@ -86,13 +91,15 @@ class Redactor:
         return text
 
     def value(self, value: object) -> object:
-        """Return a JSON value without the secrets in its texts, names of fields included."""
+        """Return a JSON value without its secrets: texts, names of fields, and numbers."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
             return {self.text(str(name)): self._field(str(name), value[name]) for name in value}
         if isinstance(value, (list, tuple)):
             return [self.value(item) for item in value]
+        if isinstance(value, (int, float)) and value in self._numbers:
+            return REDACTED
         return value
 
     def lines(self) -> RedactedLines:
@@ -100,7 +107,8 @@ class Redactor:
         return RedactedLines(self)
 
     def _field(self, name: str, value: object) -> object:
-        if isinstance(value, str) and value and _NAMED.fullmatch(name):
+        # Whatever it is: a list, an object or a number can hold a secret as well as a text.
+        if value is not None and value != "" and _NAMED.fullmatch(name):
             return REDACTED
         return self.value(value)
 
@@ -133,6 +141,16 @@ def _written(value: str) -> set[str]:
     escaped = {json.dumps(text)[1:-1] for text in long_enough}
     escaped |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in long_enough}
     return long_enough | escaped | {_quoted(text) for text in long_enough}
+
+
+def _numbers(text: str) -> set[float]:
+    """Return the numbers that a secret may be read as, if it is one that is long enough."""
+    if not _NUMBER.fullmatch(text):
+        return set()
+    # Readers differ in whether they keep the last digits of a long one.
+    read: set[float] = {float(text), *({int(text)} if text.lstrip("-").isdigit() else ())}
+    # 000001 would be looked for as 1, and blot out every other count.
+    return {each for each in read if len(str(each).removesuffix(".0")) >= VALUE_CHARACTERS_MIN}
 
 
 def _quoted(text: str) -> str:

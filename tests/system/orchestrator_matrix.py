@@ -91,8 +91,7 @@ class Story:
             spec = f"{self.point}:{self.source.randint(1, 5)}:kill"
             world.order_death(self.workspace, agent, spec)
         assert not self.is_killed(self.start())
-        (ledger,) = (self.workspace / "events").iterdir()
-        self.kills = self.deaths = ledger.read_text().count('"kind":"agent.restarting"')
+        self.kills = self.deaths = len(world.records(self.workspace, "agent.restarting"))
 
     def at_random(self, kills: int) -> None:
         """Kill agents, the orchestrator or both, at any moment."""
@@ -151,7 +150,7 @@ class Story:
         assert again <= (self.deaths if self.point in IN_THE_MIDDLE else 0), done
         asked = [each["command"] for each in found["ledger"] if each["kind"] == "command"]
         assert sorted(done) == sorted(each["idempotency_key"] for each in asked)
-        (run_id,) = (path.stem for path in (self.workspace / "events").iterdir())
+        run_id = world.ledger_of(self.workspace).stem
         verified = world.orchestrator(self.workspace).verify(run_id)
         assert verified.ok, verified
 

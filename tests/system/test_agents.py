@@ -375,6 +375,16 @@ def test_a_program_that_cannot_be_started_is_named(run: Run) -> None:
     assert "onceward.json" in caught.value.fix
 
 
+def test_a_command_that_is_too_big_starts_nobody(run: Run) -> None:
+    """A command that fits into no line fails for good, with its size and the limit."""
+    error = run.fails("good", command=a_command(inputs={"goal": "x" * 300_000}))
+    assert (error.code, error.retryable) == ("COMMAND_TOO_BIG", False)
+    assert "300" in error.message
+    assert "262144" in error.message
+    assert error.fix
+    assert run.told == []
+
+
 def test_commands_of_a_wrong_shape_start_nobody(run: Run) -> None:
     """What the schema refuses, or nobody is configured for, is not sent."""
     supervisor = run.supervisor("good")

@@ -160,11 +160,8 @@ def test_h27_whatever_an_agent_does_the_run_goes_on_and_its_ledger_is_whole(
     manners: str, tmp_path: Path
 ) -> None:
     """It is started again or ignored; what is recorded stays small and verifies."""
-    limits = {
-        "heartbeat_seconds": 0.2,
-        "heartbeats_missed_max": 2,
-        "timeout_seconds": {"review": 9},
-    }
+    hasty = {"heartbeat_seconds": 0.2, "heartbeats_missed_max": 2}
+    limits = hasty if manners == "freezes" else {}
     builder = {"implement": [*HOSTILE[manners], WRITE]}
     workspace = world.small(tmp_path, limits, builder=builder)
     assert run(workspace).status == "done"

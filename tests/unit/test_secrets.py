@@ -56,6 +56,17 @@ def test_the_longest_secret_wins() -> None:
         ("MY_KEY: 'two words' next", "MY_KEY: [redacted] next"),
         ('{"DB_PASSWORD": "two words", "n": 1}', '{"DB_PASSWORD": [redacted], "n": 1}'),
         ("api_key=abc123&x=1", "api_key=[redacted]"),
+        ("token=abc123 n=1", "token=[redacted] n=1"),
+        ("secret: 'two words' n", "secret: [redacted] n"),
+        ('{"token": "abc", "n": 1}', '{"token": [redacted], "n": 1}'),
+        ('{"password": ["abc", "d"], "n": 1}', '{"password": [redacted], "n": 1}'),
+        ('{"api_key": {"value": "abc"}, "n": 1}', '{"api_key": [redacted], "n": 1}'),
+        (
+            "curl --token=abc123 --api-key=abc url",
+            "curl --token=[redacted] --api-key=[redacted] url",
+        ),
+        ("DB_PASSWORD=[a]b{c n=1", "DB_PASSWORD=[redacted] n=1"),
+        ("https://host/?token=abc123", "https://host/?token=[redacted]"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
         ("authorization: basic dXNlcjpw", "authorization: basic [redacted]"),
         ("-H 'Authorization: Bearer abc.def' url", "-H 'Authorization: Bearer [redacted]' url"),
@@ -83,6 +94,13 @@ def test_h32_well_known_forms_are_blotted_out(text: str, left: str) -> None:
         "https://host:8080/path@2",
         "sha256: 2d711642b726b04401627ca9fbac32f5",
         "sort_key: name",
+        "tokens: 1200",
+        "max_tokens=1200, max_token=1",
+        "token_count: 7",
+        "secret_santa=Kim",
+        "secrets: none, nontoken=1",
+        "the token is new, the secret too",
+        "KEY_MISMATCH: the key of this work is another",
         "",
     ],
 )
@@ -110,6 +128,52 @@ def test_h32_json_values_are_blotted_out_at_every_depth() -> None:
         "idempotency_key": "ik:1",
         "n": [1, 1.5, True, None],
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "api_key", "access_token", "token", "secret", "DB_KEY"]
+)
+@pytest.mark.parametrize("value", ["x", ["x"], {"value": "x"}, 99887766, 1.5, True, [[]]])
+def test_h32_nothing_is_left_under_a_telling_name(name: str, value: object) -> None:
+    """Lists, objects and numbers can hold a secret as well as a text."""
+    assert Redactor().value({"a": [{name: value}]}) == {"a": [{name: REDACTED}]}
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_nothing_is_no_secret(value: object) -> None:
+    """It can be seen that there was no password."""
+    assert Redactor().value({"password": value}) == {"password": value}
+
+
+@pytest.mark.parametrize(
+    "name", ["tokens", "max_tokens", "token_count", "secret_santa", "idempotency_key", "key"]
+)
+def test_names_that_tell_nothing_hide_nothing(name: str) -> None:
+    """Counts of tokens and keys of commands are ordinary values."""
+    assert Redactor().value({name: 1200}) == {name: 1200}
+
+
+@pytest.mark.parametrize(
+    ("secret", "number"),
+    [
+        ("12345678", 12345678),
+        ("12345678", 12345678.0),
+        ("0123456", 123456),
+        ("-1234.5", -1234.5),
+        ("12345678901234567890", 12345678901234567890),
+        ("12345678901234567890", float("12345678901234567890")),
+    ],
+)
+def test_h32_a_secret_may_stand_as_a_number(secret: str, number: float) -> None:
+    """A secret of digits is found where JSON writes it without quotes."""
+    assert Redactor([secret]).value({"n": [number]}) == {"n": [REDACTED]}
+
+
+def test_other_numbers_stay() -> None:
+    """Neither short numbers nor others are taken for a secret of digits."""
+    redactor = Redactor(["000000", "000001", "12345678", "inf", "1e999", "9" * 5000, "1_000_000"])
+    numbers = [0, 1, 0.0, True, False, 123456789, 1000000, 1.5, None]
+    assert redactor.value(numbers) == numbers
 
 
 def test_h32_a_private_key_is_blotted_out_line_by_line() -> None:
@@ -142,6 +206,8 @@ def test_h32_no_text_hides_a_secret(around: str, secret: str) -> None:
         "Bearer ",
         "-----BEGIN ",
         "_KEY=",
+        "token={",
+        " --token",
         "api-",
         "x",
         "=",

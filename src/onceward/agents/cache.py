@@ -30,7 +30,6 @@ SCHEMA_VERSION: Final = 1
 
 _KEY: Final = re.compile(r"ik:([0-9a-f]{64})")
 _FILE: Final = re.compile(r"[0-9a-f]{64}\.json")
-_TEMPORARY: Final = re.compile(r"\.[0-9a-f]{64}\.json\.tmp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +47,9 @@ class Answer:
     payload: dict[str, Any]
     #: Each with path, sha256 and size.
     artifacts: Sequence[dict[str, Any]]
+    #: The run that it was for. A key names the work and not the files that others have made since,
+    #: such as those that were reviewed: only within one run are they what the answer is about.
+    run: str = ""
 
 
 class ResultCache:
@@ -59,10 +61,13 @@ class ResultCache:
         self._files = files or SystemFiles()
         self._known: OrderedDict[str, Answer] = OrderedDict()
 
-    def get(self, key: str, workspace: Path) -> Answer | None:
-        """Return the answer to this key, if there is one and its artifacts are as they were."""
+    def get(self, key: str, workspace: Path, *, run: str = "") -> Answer | None:
+        """Return this run's answer to this key, if there is one and its artifacts are as they were.
+
+        What is of no run counts only where there is none.
+        """
         answer = self._known.get(key) or self._read(self._path(key))
-        if answer is None or answer.key != key:
+        if answer is None or answer.key != key or answer.run != run:
             return None
         if any(artifacts.check(workspace, each) for each in answer.artifacts):
             return None
@@ -87,18 +92,17 @@ class ResultCache:
     def prune(self, keep_snapshots: Collection[str]) -> int:
         """Remove answers to commands of other snapshots, and return how many there were.
 
-        Nobody may be writing here meanwhile: it also removes what a killed writer left behind.
+        What a killed writer left behind stays: whoever writes that answer again writes over it.
         """
         removed = 0
         for name in self._files.names(self._directory):
+            if not _FILE.fullmatch(name):
+                continue
             path = self._directory / name
-            if _TEMPORARY.fullmatch(name):
+            answer = self._read(path)
+            if answer is None or answer.snapshot_id not in keep_snapshots:
                 self._files.remove(path)
-            elif _FILE.fullmatch(name):
-                answer = self._read(path)
-                if answer is None or answer.snapshot_id not in keep_snapshots:
-                    self._files.remove(path)
-                    removed += 1
+                removed += 1
         for key, answer in list(self._known.items()):
             if answer.snapshot_id not in keep_snapshots:
                 del self._known[key]
@@ -140,7 +144,7 @@ def _answer(content: object) -> Answer | None:
     if not isinstance(content, dict) or content.pop("schemaVersion", None) != SCHEMA_VERSION:
         return None
     answer = Answer(**content)
-    texts = (answer.key, answer.snapshot_id, answer.event)
+    texts = (answer.key, answer.snapshot_id, answer.event, answer.run)
     sound = all(isinstance(each, str) for each in texts) and isinstance(answer.payload, dict)
     for each in answer.artifacts:
         sound = sound and set(each) == {"path", "sha256", "size"}

@@ -18,30 +18,31 @@ def main() -> None:
     lifeline, status, lock = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     if not os.read(lifeline, 1):
         return  # The agent died before it gave the word.
+    # Before the lock is waited for: whoever gave the word may die meanwhile, too.
+    _thread.start_new_thread(_end_with, (lifeline,))
     if lock:
         fcntl.flock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX)
-    child = os.fork()
-    if child == 0:
-        _become(sys.argv[4:], lifeline, status)
-    _thread.start_new_thread(_end_with, (lifeline,))
-    _, ended = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(ended)
-    _tell(status, f"exit {code}" if code >= 0 else f"signal {-code}")
+    _tell(status, _run(sys.argv[4:], lifeline, status))
     # Whatever the program left running is in this group, and its leader holds the number.
     while True:
         signal.pause()
 
 
-def _become(command: list[str], lifeline: int, status: int) -> None:
-    os.close(lifeline)
-    os.set_inheritable(status, False)
-    for each in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, programs count on them.
-        signal.signal(each, signal.SIG_DFL)
+def _run(command: list[str], lifeline: int, status: int) -> str:
+    """Return how the program ended; it is not forked, because threads and forks do not mix."""
     try:
-        os.execvp(command[0], command)  # noqa: S606 - the program that the user named
+        child = os.posix_spawnp(
+            command[0],
+            command,
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_CLOSE, lifeline), (os.POSIX_SPAWN_CLOSE, status)],
+            # Python ignores them, programs count on them.
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+        )
     except OSError as exc:
-        _tell(status, f"refused {exc.errno}")
-        os._exit(127)
+        return f"refused {exc.errno}"
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return f"exit {code}" if code >= 0 else f"signal {-code}"
 
 
 def _end_with(lifeline: int) -> None:

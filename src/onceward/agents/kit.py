@@ -25,6 +25,7 @@ from onceward.errors import FileMissing, InvalidArgument, MessageRefused, Oncewa
 from onceward.keys.canonical import loads
 from onceward.keys.command import idempotency_key
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
+from onceward.secrets import Redactor
 
 HEARTBEAT_SECONDS: Final = 10.0
 
@@ -82,9 +83,7 @@ class _Failure(Exception):
 
     def __init__(self, *, code: str, message: str, retryable: bool = False) -> None:
         super().__init__(message)
-        # Whatever was raised, it must be possible to send what it said.
-        said = message.encode("utf-8", "backslashreplace").decode()
-        self.payload = {"code": code, "message": _cut(said), "retryable": retryable}
+        self.code, self.message, self.retryable = code, message, retryable
 
 
 class Agent:
@@ -114,6 +113,8 @@ class Agent:
         kept = env.get("ONCEWARD_AGENT_CACHE") or self.workspace / "state" / "cache" / wanted
         self.cache = ResultCache(Path(kept), files=files or SystemFiles())
         self.heartbeat_seconds = _seconds(env.get("ONCEWARD_HEARTBEAT_SECONDS"))
+        self._run_id = env.get("ONCEWARD_RUN", "")
+        self._redactor = Redactor.from_environment(env)
         self._clock, self._ids = clock or SystemClock(), ids or Ids()
         self._handlers: dict[str, Handler] = {}
         self._waiting = Waiting()
@@ -175,22 +176,26 @@ class Agent:
     def _refuse(self, line: bytes | Oversized, problem: InvalidArgument) -> None:
         """Answer what is no command, if it says whom to answer."""
         asked = _address(line)
-        if asked is None:
-            self.send_log(f"refused a message: {problem.message}", level="error")
-        else:
-            self._tell(asked, _error(_Failure(code="INVALID_COMMAND", message=problem.message)))
+        failure = _Failure(code="INVALID_COMMAND", message=problem.message)
+        try:
+            if asked is not None:
+                self._tell(asked, self._error(failure))
+                return
+        except InvalidArgument:
+            pass  # It does not even say in a proper way whom to answer.
+        self.send_log(f"refused a message: {problem.message}", level="error")
 
     def _handle(self, message: Message) -> None:
         try:
             handler = self._checked(message)
         except _Failure as failure:
-            self._tell(message, _error(failure))
+            self._tell(message, self._error(failure))
             return
         self._pulse.set("busy", message["task_id"])
         try:
             answer = self._answer(message, handler)
         except _Failure as failure:
-            answer = _error(failure)
+            answer = self._error(failure)
         finally:
             self._pulse.set("ready")
         # Before the answer is out: what comes after it is a new attempt, not a duplicate.
@@ -214,7 +219,7 @@ class Agent:
 
     def _answer(self, message: Message, handler: Handler) -> Answer:
         """Return the answer to a command, from the cache or from its handler."""
-        kept = self.cache.get(message["idempotency_key"], self.workspace)
+        kept = self.cache.get(message["idempotency_key"], self.workspace, run=self._run_id)
         if kept is not None:
             return kept
         answer = self._described(message, self._done(message, handler))
@@ -248,7 +253,7 @@ class Agent:
         )
         if key != message["idempotency_key"]:
             said = f"the key of this work is {key}, not {message['idempotency_key']}"
-            raise _Failure(code="WRONG_KEY", message=said)
+            raise _Failure(code="KEY_MISMATCH", message=said)
         handler = self._handlers.get(message["action"])
         if handler is None:
             can = ", ".join(sorted(self._handlers)) or "nothing"
@@ -272,15 +277,40 @@ class Agent:
                 status=status,
                 payload=dict(result.payload),
                 artifacts=[artifacts.describe(self.workspace, path) for path in paths],
+                run=self._run_id,
             )
-            # What cannot be sent must not be kept either.
+            # A copy, which the handler cannot change any more, and without secrets: what is kept
+            # must be what is told.
             sent = messages.decode(messages.encode(self._event(message, answer)))
+            answer = replace(answer, payload=self._redacted(sent["payload"]))
+            # What cannot be sent must not be kept either.
+            messages.encode(self._event(message, answer))
         except FileMissing as exc:
             raise _Failure(code="MISSING_OUTPUT", message=exc.message, retryable=True) from exc
         except (InvalidArgument, WrongPath) as exc:
             raise _Failure(code="BAD_RESULT", message=exc.message) from exc
-        # A copy, which the handler cannot change any more.
-        return replace(answer, payload=sent["payload"])
+        return answer
+
+    def _error(self, failure: _Failure) -> Answer:
+        """Return the answer that a failure is; whatever was raised, it must be possible to send."""
+        said = failure.message.encode("utf-8", "backslashreplace").decode()
+        payload = {
+            "code": failure.code,
+            # Cut afterwards: half of a secret would not be found.
+            "message": _cut(self._redactor.text(said)),
+            "retryable": failure.retryable,
+        }
+        return Answer(
+            key="", snapshot_id="", event="error", status=None, payload=payload, artifacts=()
+        )
+
+    def _redacted(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            clean = self._redactor.value(value)
+        except RecursionError as exc:
+            raise MessageRefused(path="payload", problem="is nested too deeply") from exc
+        assert isinstance(clean, dict)
+        return clean
 
     # --- what goes out ---------------------------------------------------------------------------
 
@@ -297,7 +327,7 @@ class Agent:
             snapshot_id=message["version"]["snapshot_id"],
             event=event,
             status=None,
-            payload=dict(payload),
+            payload=self._redacted(payload),
             artifacts=list(map(dict, artifacts or ())),
         )
         self._send(self._event(message, passing))
@@ -305,8 +335,9 @@ class Agent:
     def send_log(self, text: str, *, level: str = "info", **fields: object) -> None:
         """Write a line for people, which the orchestrator keeps with the run."""
         at = timestamp(self._clock.now())
-        said = _cut(text)
-        self._send(messages.log(level=level, message=said, timestamp=at, fields=fields or None))
+        said = _cut(self._redactor.text(text))
+        told = self._redacted(fields) or None
+        self._send(messages.log(level=level, message=said, timestamp=at, fields=told))
 
     def _tell(self, message: Message, answer: Answer) -> None:
         self._send(self._event(message, answer))
@@ -343,12 +374,6 @@ class Agent:
             except OSError:
                 # Nobody listens any more; the running command is finished and kept all the same.
                 self._out = None
-
-
-def _error(failure: _Failure) -> Answer:
-    return Answer(
-        key="", snapshot_id="", event="error", status=None, payload=failure.payload, artifacts=()
-    )
 
 
 def _address(line: bytes | Oversized) -> Message | None:

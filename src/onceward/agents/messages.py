@@ -14,7 +14,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from onceward.agents.lines import LINE_BYTES_MAX
-from onceward.errors import InvalidArgument, MessageRefused
+from onceward.errors import InvalidArgument, MessageRefused, NotCanonical
 from onceward.keys.canonical import compact_json, join_path, loads
 from onceward.keys.command import idempotency_key
 
@@ -24,6 +24,9 @@ AGENT_TYPES: Final = ("builder", "reviewer", "spec_maintainer")
 KINDS: Final = ("command", "event", "heartbeat", "log")
 #: Events that do not end a command; every other one does.
 PASSING_EVENTS: Final = frozenset({"builder.progress", "artifact.produced"})
+
+#: What an agent sends is nested no deeper. Commands may be: what agents said becomes part of them.
+DEPTH_MAX: Final = 100
 
 _SHOWN_CHARACTERS: Final = 200
 _SMALLER: Final = "put big content into a file and name it as an artifact"
@@ -40,7 +43,10 @@ def encode(message: Mapping[str, Any], *, line_bytes_max: int = LINE_BYTES_MAX) 
 
 
 def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
-    """Return the message that a line holds; raise MessageRefused or InvalidJson."""
+    """Return the message that a line holds; raise MessageRefused or InvalidJson.
+
+    Whatever is returned can be written down: JSON also has texts and depths that cannot.
+    """
     if len(line) > line_bytes_max:
         problem = f"has {len(line)} bytes, and may have at most {line_bytes_max}"
         raise MessageRefused(path="line", problem=problem, fix=_SMALLER)
@@ -49,7 +55,13 @@ def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
         raise MessageRefused(
             path="line", problem="holds no JSON object", fix="send one object a line"
         )
-    return check(message)
+    check(message)
+    try:
+        compact_json(message, root=str(message["kind"]))
+    except NotCanonical as exc:
+        problem = exc.message.removeprefix(f"{exc.path}: ")
+        raise MessageRefused(_shown(exc.path), problem, fix=exc.fix) from exc
+    return message
 
 
 def check(message: Mapping[str, Any]) -> Message:
@@ -59,6 +71,9 @@ def check(message: Mapping[str, Any]) -> Message:
         fix = f"set kind to one of {', '.join(KINDS)}"
         raise MessageRefused(path="kind", problem="is missing or unknown", fix=fix)
     plain = message if isinstance(message, dict) else dict(message)
+    if kind != "command" and _is_deep(plain):
+        problem = f"is nested deeper than {DEPTH_MAX} levels"
+        raise MessageRefused(kind, problem, fix=_SMALLER)
     try:
         wrong = next(_validator(kind).iter_errors(plain), None)
     except ValueError as exc:  # What is no JSON at all, such as bytes or a set.
@@ -84,6 +99,24 @@ def schema(kind: str) -> str:
 def is_terminal(event: Mapping[str, Any]) -> bool:
     """Say whether this event ends its command."""
     return event["event"] not in PASSING_EVENTS
+
+
+def _holds(value: object) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def _is_deep(message: Message) -> bool:
+    """Say whether a message is nested too deeply, in a circle even; goes down before it goes on."""
+    waiting: list[tuple[object, int]] = [(message, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > DEPTH_MAX:
+            return True
+        if isinstance(value, Mapping):
+            waiting += [(each, depth + 1) for each in value.values() if _holds(each)]
+        elif isinstance(value, (list, tuple)):
+            waiting += [(each, depth + 1) for each in value if _holds(each)]
+    return False
 
 
 @cache

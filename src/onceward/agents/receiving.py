@@ -98,7 +98,8 @@ class Receiver:
         message = loads(line)
         asked = work.command["correlation_id"]
         if (
-            isinstance(message, dict)
+            work.answer is None
+            and isinstance(message, dict)
             and message.get("kind") == "event"
             and message.get("correlation_id") == asked
             and message.get("event") not in messages.PASSING_EVENTS

@@ -8,6 +8,7 @@ anything is recorded: everything worth recording is told to a callback before it
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -120,7 +121,7 @@ class Supervisor:
         same command under a new message id. Raises AgentFailed when there is no answer, or when
         the answer is an error, which it then carries as `context["event"]`.
         """
-        line = messages.encode(command, line_bytes_max=self._limits.line_bytes_max)
+        line = self._line(command)
         post = self._post_of(command)
         self._check_stopping()
         seconds = self._limits.timeout_seconds.get(command["action"], TIMEOUT_SECONDS)
@@ -140,8 +141,7 @@ class Supervisor:
                     self._send(process, line)
                     return self._awaited(post, process, work)
                 except _Lost:
-                    again = {**command, "message_id": self._ids.new("msg")}
-                    line = messages.encode(again, line_bytes_max=self._limits.line_bytes_max)
+                    line = self._line({**command, "message_id": self._ids.new("msg")})
         finally:
             self._rest(post)
 
@@ -254,6 +254,18 @@ class Supervisor:
         return code
 
     # --- one command -----------------------------------------------------------------------------
+
+    def _line(self, command: Message) -> bytes:
+        """Return a command as it is sent; raise AgentFailed when it fits into no line."""
+        line, limit = messages.encode(command, line_bytes_max=sys.maxsize), self._limits
+        if len(line) <= limit.line_bytes_max:
+            return line
+        message = (
+            f"the command {command['action']} takes {len(line)} bytes, "
+            f"and a line has at most {limit.line_bytes_max}"
+        )
+        fix = "put big inputs, and what agents answer at length, into files, and name the files"
+        raise AgentFailed(message, code="COMMAND_TOO_BIG", retryable=False, fix=fix)
 
     def _send(self, process: AgentProcess, line: bytes) -> None:
         crash_point("agents.send.before_write")

@@ -137,7 +137,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 
     return (
         run.run_id,
-        run.status + (", damaged" if run.damaged else ""),
+        run.status + (", damaged" if run.damaged or not run.started_at else ""),
         ", ".join(run.tasks),
         str(run.steps),
         run.started_at[:19].replace("T", " "),
@@ -156,11 +156,12 @@ def _summary_lines(run: RunSummary) -> Iterator[str]:
         yield f"at       {run.task_id} {run.stage}" + (
             f" round {run.round}" if (run.round or 1) > 1 else ""
         )
-    yield f"started  {run.started_at}, took {took}"
+    yield f"started  {run.started_at}, took {took}" if took else "started  unknown"
     if run.resumed:
         yield f"resumed  {_times(run.resumed)}"
-    if run.damaged:
-        yield f"damaged  {run.damaged} lines of the ledger; see `onceward runs verify {run.run_id}`"
+    if run.damaged or not run.started_at:
+        what = f"{run.damaged} lines of the ledger" if run.damaged else "its beginning is lost"
+        yield f"damaged  {what}; see `onceward runs verify {run.run_id}`"
 
 
 def _command_lines(command: CommandView) -> Iterator[str]:

@@ -33,7 +33,7 @@ PORTS_TRIED_MAX: Final = 50
 #: Requests that still run after this are cut off, so that stopping takes less than two seconds.
 SHUTDOWN_SECONDS: Final = 1
 #: A server that ends by itself answers this much longer: the page asks for its last things.
-LINGER_SECONDS: Final = 0.5
+LINGER_SECONDS: Final = 1.5
 #: Addresses that mean "all of them" on the left, and one that a browser can open on the right.
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not chosen
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from onceward.errors import Conflict
 from onceward.seams import FILE_MODE, Clock, Files, timestamp, translated
+
+#: Whoever has taken the lock has written down who it is after so long.
+_NOTE_SECONDS_MAX: Final = 1.0
+_LOOK_SECONDS: Final = 0.01
+_NOTE: Final = re.compile(r"process ([0-9]+) on (\S+) since \S+")
 
 
 class Held:
@@ -47,8 +54,10 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "somebody"
-        os.close(descriptor)
+        try:
+            holder = _holder(descriptor, clock)
+        finally:
+            os.close(descriptor)
         message = f"{path} is in use by {holder}"
         raise Conflict(message, fix="stop that one first", path=str(path), holder=holder) from None
     with closing(files.open_append(path, follow_links=False)) as note:
@@ -56,3 +65,21 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
         since = timestamp(clock.now())
         note.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode())
     return Held(path, descriptor)
+
+
+def _holder(descriptor: int, clock: Clock) -> str:
+    """Return who has it: not who had it before, whose note may stand there for a moment still."""
+    until = clock.monotonic() + _NOTE_SECONDS_MAX
+    while True:
+        note = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        if _is_current(note) or clock.monotonic() >= until:
+            return note or "somebody"
+        clock.sleep(_LOOK_SECONDS)
+
+
+def _is_current(note: str) -> bool:
+    """Say whether the process that a note names may be there; of other machines nobody knows."""
+    found = _NOTE.fullmatch(note)
+    if found is None:
+        return False
+    return found[2] != socket.gethostname() or Path(f"/proc/{found[1]}").exists()

@@ -143,7 +143,7 @@ def duration(seconds: float) -> str:
 
 def between(start: str | None, end: str | None) -> str | None:
     """Return how long it is from one time of a ledger to another; None when one is missing."""
-    if start is None or end is None:
+    if not start or not end:  # A ledger whose beginning is lost has empty ones.
         return None
     return duration(max(0.0, (_moment(end) - _moment(start)).total_seconds()))
 

@@ -52,6 +52,34 @@ def test_an_answer_outlives_its_agent(cache: ResultCache, workspace: Path, tmp_p
     assert cache.get(OTHER, workspace) is None
 
 
+def test_an_answer_counts_for_its_run_only(
+    cache: ResultCache, workspace: Path, tmp_path: Path
+) -> None:
+    """Another run may be about other files, though its key is the same: it gets no answer."""
+    answer = replace(an_answer(), run="run-1")
+    cache.put(answer, workspace)
+    for each in (cache, ResultCache(tmp_path / "cache")):
+        assert each.get(KEY, workspace, run="run-1") == answer
+        assert each.get(KEY, workspace, run="run-2") is None
+        assert each.get(KEY, workspace) is None
+    cache.put(replace(answer, run="run-2"), workspace)
+    assert cache.get(KEY, workspace, run="run-1") is None
+    assert cache.get(KEY, workspace, run="run-2") is not None
+
+
+def test_an_answer_of_no_run_is_none_of_a_run(
+    cache: ResultCache, workspace: Path, tmp_path: Path
+) -> None:
+    """What an earlier version kept without a run counts where there is no run either."""
+    cache.put(an_answer(), workspace)
+    file = tmp_path / "cache" / ("a" * 64 + ".json")
+    content = json.loads(file.read_text())
+    del content["run"]
+    file.write_text(json.dumps(content))
+    assert ResultCache(tmp_path / "cache").get(KEY, workspace, run="run-1") is None
+    assert ResultCache(tmp_path / "cache").get(KEY, workspace) == an_answer()
+
+
 @pytest.mark.parametrize("lives", [1, 2])
 def test_an_answer_counts_only_while_its_artifacts_match(
     lives: int, cache: ResultCache, workspace: Path, tmp_path: Path
@@ -111,7 +139,9 @@ def test_a_file_under_the_name_of_another_key_is_no_answer(
     assert ResultCache(directory).get(OTHER, workspace) is None
 
 
-@pytest.mark.parametrize("change", [{"artifacts": [{"path": "x"}]}, {"payload": 1}, {"event": 1}])
+@pytest.mark.parametrize(
+    "change", [{"artifacts": [{"path": "x"}]}, {"payload": 1}, {"event": 1}, {"run": 1}]
+)
 def test_a_file_of_another_shape_is_no_answer(
     change: dict[str, object], cache: ResultCache, workspace: Path, tmp_path: Path
 ) -> None:
@@ -130,15 +160,20 @@ def test_only_keys_are_keys(key: str, cache: ResultCache, workspace: Path) -> No
 
 
 def test_other_snapshots_are_pruned(cache: ResultCache, workspace: Path, tmp_path: Path) -> None:
-    """Answers of snapshots that nobody needs go, with what killed writers left; others stay."""
+    """Answers of snapshots that nobody needs go; others stay, and so do writers' temporaries."""
     cache.put(an_answer(KEY, snapshot_id="snap-1"), workspace)
     cache.put(an_answer(OTHER, snapshot_id="snap-2"), workspace)
     directory = tmp_path / "cache"
-    (directory / f".{'c' * 64}.json.tmp").write_text("torn")
+    torn = f".{'c' * 64}.json.tmp"
+    (directory / torn).write_text("torn")
     (directory / ("d" * 64 + ".json")).write_text("damaged")
     (directory / "notes.txt").write_text("not ours")
     assert cache.prune({"snap-2"}) == 2
-    assert sorted(path.name for path in directory.iterdir()) == ["b" * 64 + ".json", "notes.txt"]
+    assert sorted(path.name for path in directory.iterdir()) == [
+        torn,
+        "b" * 64 + ".json",
+        "notes.txt",
+    ]
     assert cache.get(KEY, workspace) is None
     assert cache.get(OTHER, workspace) is not None
     assert ResultCache(tmp_path / "nothing").prune(set()) == 0

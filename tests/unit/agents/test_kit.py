@@ -33,9 +33,11 @@ class Lives:
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace
         self.begun: list[str] = []
+        #: Added to the environment of the next agent.
+        self.env: dict[str, str] = {}
 
     def agent(self, handler: Handler, agent_type: str = "builder") -> Agent:
-        agent = Agent(agent_type, environ={"ONCEWARD_WORKSPACE": str(self.workspace)})
+        agent = Agent(agent_type, environ={"ONCEWARD_WORKSPACE": str(self.workspace), **self.env})
 
         @agent.on("implement", "review")
         def work(command: Command) -> Result:
@@ -113,6 +115,61 @@ def test_other_work_is_done(lives: Lives) -> None:
     assert len(set(lives.begun)) == 2
 
 
+def test_another_run_is_answered_with_its_own_work(lives: Lives, tmp_path: Path) -> None:
+    """A review of the files as they were in one run is no review of what the next run made."""
+    review = a_command(agent_type="reviewer", action="review")
+    (tmp_path / "code.txt").write_text("good")
+
+    def read(command: Command) -> Result:
+        is_good = (command.workspace / "code.txt").read_text() == "good"
+        return approved() if is_good else changes_requested(["bad"])
+
+    lives.env = {"ONCEWARD_RUN": "run-1"}
+    (first,) = lives.ask(read, review, agent_type="reviewer")
+    (tmp_path / "code.txt").write_text("malicious")
+    lives.env = {"ONCEWARD_RUN": "run-2"}
+    (second,) = lives.ask(read, review, agent_type="reviewer")
+    assert [first["status"], second["status"]] == ["approved", "changes_requested"]
+    (again,) = lives.ask(no_work, review, agent_type="reviewer")
+    assert without_ids(again) == without_ids(second)
+
+
+def test_h32_no_secret_is_kept_or_told(lives: Lives, tmp_path: Path) -> None:
+    """What a handler gives away is blotted out before it is kept, so that later answers equal."""
+    secret = "topsecretvalue"
+    lives.env = {"MY_TOKEN": secret, "PIN_SECRET": "99887766"}
+
+    def careless(command: Command) -> Result:
+        command.progress(f"with {secret}", n=99887766)
+        command.log(secret, fields=[secret])
+        return completed(payload={"used": secret, "n": 99887766, "password": ["hunter2"]})
+
+    *way, first = lives.ask(careless, a_command())
+    (again,) = lives.ask(no_work, a_command())
+    assert without_ids(first) == without_ids(again)
+    assert (first["payload"]["used"], first["payload"]["n"]) == ("[redacted]", "[redacted]")
+    kept = [each.read_text() for each in tmp_path.rglob("*.json")]
+    assert len(kept) == 1
+    for hidden in (secret, "99887766", "hunter2"):
+        assert hidden not in f"{kept}{way}{first}{again}"
+
+
+def test_h32_failures_are_told_without_secrets(lives: Lives) -> None:
+    """Neither what a handler raised nor half of a secret at the end of a long text goes out."""
+    secret = "topsecretvalue"
+    lives.env = {"MY_TOKEN": secret}
+    (event,) = lives.ask(raising(ValueError("x" * 7980 + secret)), a_command())
+    assert event["payload"]["code"] == "HANDLER_FAILED"
+    assert "topse" not in event["payload"]["message"]
+
+
+def test_h32_what_grows_too_big_without_its_secrets_is_refused(lives: Lives) -> None:
+    """What stands for a secret may be longer, and then the answer no longer fits into a line."""
+    lives.env = {"MY_TOKEN": "abcdef"}
+    handler: Handler = lambda _: completed(payload={"x": "abcdef" * 40_000})  # noqa: E731
+    assert error_of(lives.ask(handler, a_command())) == ("BAD_RESULT", False)
+
+
 def test_lost_artifacts_are_made_again(lives: Lives, tmp_path: Path) -> None:
     """A kept answer whose file was changed does not count."""
     lives.ask(write_out, a_command())
@@ -157,7 +214,7 @@ def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) ->
 def test_a_wrong_key_is_refused(lives: Lives) -> None:
     """The agent computes the key itself, and does nothing under another one."""
     forged = a_command() | {"idempotency_key": "ik:" + "0" * 64}
-    assert error_of(lives.ask(no_work, forged)) == ("WRONG_KEY", False)
+    assert error_of(lives.ask(no_work, forged)) == ("KEY_MISMATCH", False)
     assert lives.begun == []
 
 
@@ -186,6 +243,32 @@ def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: Live
     assert event["event"] == "builder.completed"
 
 
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"correlation_id": "\ud800"},
+        {"task_id": "x" * 201},
+        {"correlation_id": "a\nb"},
+        {"inputs": {"goal": "\ud800"}},
+        {"inputs": {"goal": "x", "deep": nested(600)}},
+    ],
+)
+def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Lives) -> None:
+    """One that cannot be answered, or has no key, is refused, and the next one is done."""
+    odd = json.dumps(a_command() | change).encode() + b"\n"
+    refused, event = lives.ask(write_out, odd, a_command())
+    assert refused.get("level") == "error" or error_of([refused]) == ("INVALID_COMMAND", False)
+    assert event["event"] == "builder.completed"
+    assert len(lives.begun) == 1
+
+
 def raising(error: BaseException) -> Handler:
     def handler(_: Command) -> Result:
         raise error
@@ -205,6 +288,10 @@ def raising(error: BaseException) -> Handler:
         (lambda _: approved(), ("BAD_RESULT", False)),
         (lambda _: completed(payload={"x": {1}}), ("BAD_RESULT", False)),
         (lambda _: completed(payload={"x": "x" * 300_000}), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"x": "\ud800"}), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"\ud800": 1}), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"x": nested(200)}), ("BAD_RESULT", False)),
+        (lambda _: completed(payload={"x": nested(5000)}), ("BAD_RESULT", False)),
         (lambda _: completed(artifacts=["../out"]), ("BAD_RESULT", False)),
         (lambda _: completed(artifacts=["state/x"]), ("BAD_RESULT", False)),
         (lambda _: completed(artifacts=["gone.txt"]), ("MISSING_OUTPUT", True)),
@@ -217,6 +304,20 @@ def test_failures_are_told_and_not_kept(
     assert error_of(lives.ask(handler, a_command())) == expected
     (event,) = lives.ask(write_out, a_command())
     assert event["event"] == "builder.completed"
+
+
+@pytest.mark.parametrize("odd", ["\ud800", nested(200), nested(5000)])
+def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: Lives) -> None:
+    """A handler that tells what nobody could write down fails, and hears why."""
+
+    def telling(command: Command) -> Result:
+        command.progress("half", odd=odd)
+        return completed()
+
+    (event,) = lives.ask(telling, a_command())
+    assert event["payload"]["code"] == "INVALID_ARGUMENT"
+    said = event["payload"]["message"]
+    assert "surrogate" in said or "nested" in said
 
 
 def test_required_outputs_must_be_there(lives: Lives, tmp_path: Path) -> None:

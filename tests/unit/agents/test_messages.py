@@ -132,6 +132,52 @@ def test_json_that_is_no_message_is_refused(line: bytes) -> None:
         messages.decode(line)
 
 
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_agents_say_has_a_limit_of_depth() -> None:
+    """A message of exactly the limit passes, and one level more is refused on both sides."""
+    full = a_log(fields={"x": nested(messages.DEPTH_MAX - 2)})
+    assert messages.decode(messages.encode(full)) == full
+    for deep in (messages.DEPTH_MAX - 1, 480, 900):
+        message = a_log(fields={"x": nested(deep)})
+        with pytest.raises(MessageRefused, match="deeper than 100"):
+            messages.decode(json.dumps(message).encode())
+        with pytest.raises(MessageRefused, match="deeper than 100"):
+            messages.encode(message)
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(MessageRefused, match="deeper than 100"):
+        messages.encode(a_log(fields={"x": circle}))
+
+
+def test_commands_may_hold_what_agents_said() -> None:
+    """An answer of the greatest depth fits into the inputs of the next command."""
+    command = a_command(inputs={"goal": "x", "before": nested(messages.DEPTH_MAX)})
+    assert messages.decode(messages.encode(command)) == command
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        (an_event(payload={"tests": {"status": "pass"}, "\ud800": 1}), 'event.payload["\\ud800"]'),
+        (an_event(payload={"tests": {"status": "pass"}, "x": "\ud800"}), "event.payload.x"),
+        (a_log("\ud800"), "log.message"),
+        (a_command() | {"inputs": {"goal": "\ud800"}}, "command.inputs.goal"),
+    ],
+)
+def test_text_that_cannot_be_written_is_refused(message: dict[str, Any], path: str) -> None:
+    """Half of a surrogate pair is refused where it is received, before anybody records it."""
+    with pytest.raises(MessageRefused) as caught:
+        messages.decode(json.dumps(message).encode())
+    assert caught.value.path == path
+    assert caught.value.message.isascii()
+
+
 def test_lines_have_a_limit() -> None:
     """A line of exactly the limit passes, and one byte more is refused on both sides."""
     spare = LINE_BYTES_MAX - len(messages.encode(a_log("")))

@@ -1,6 +1,8 @@
 """Programs: one run of a command line, from its start to the end of its whole group."""
 
+import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,48 @@ def test_a_lock_keeps_two_programs_apart(tmp_path: Path) -> None:
     run("sh", "-c", program, lock=lock)
     os.waitpid(child, 0)
     assert log.read_text().split() == ["begun", "ended"] * 2
+
+
+def test_who_waits_for_a_lock_ends_with_its_agent(tmp_path: Path) -> None:
+    """Nobody is left who would start the program once the lock is free."""
+    lock, ran = tmp_path / "lock", tmp_path / "ran"
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    child = os.fork()
+    if child == 0:
+        run("touch", str(ran), lock=lock)
+        os._exit(0)
+    keepers: list[int] = []
+
+    def has_begun() -> bool:
+        keepers[:] = [each for each in _processes() if str(lock) in _words(each)]
+        return bool(keepers)
+
+    until(has_begun)
+    until(lambda: _is_waiting(lock))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    until(lambda: not any(is_running(each) for each in keepers))
+    os.close(held)
+    assert not ran.exists()
+
+
+def _processes() -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def _is_waiting(lock: Path) -> bool:
+    """Say whether somebody waits for this lock: those lines begin with an arrow."""
+    number = f":{lock.stat().st_ino} "
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and number in line for line in lines)
 
 
 def test_output_is_told_in_moderation() -> None:

@@ -1,5 +1,6 @@
 """Receiving: the answer to a command is told from noise, and from what breaks the rules."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,59 @@ def test_an_answer_that_cannot_be_read_is_not_waited_for(event: str, waiting: Wa
     with pytest.raises(AgentFailed) as caught:
         waiting.receiver.take(broken, waiting.work)
     assert (caught.value.code, caught.value.retryable) == ("BAD_ANSWER", True)
+
+
+def odd_line(message: messages.Message, odd: str) -> bytes:
+    """Put what is odd in the place of a word."""
+    return json.dumps(message).replace('"odd"', odd).encode()
+
+
+@pytest.mark.parametrize("odd", ['"\\ud800"', "[" * 480 + "]" * 480])
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("builder.completed", {"tests": {"status": "pass"}, "x": "odd"}),
+        ("error", {"code": "X", "message": "m", "retryable": False, "x": "odd"}),
+    ],
+)
+def test_h27_an_answer_that_cannot_be_recorded_is_refused(
+    event: str, payload: dict[str, Any], odd: str, waiting: Waiting
+) -> None:
+    """Half of a surrogate pair and nesting without end are refused before anything is written."""
+    with pytest.raises(AgentFailed) as caught:
+        waiting.receiver.take(odd_line(an_event(event=event, payload=payload), odd), waiting.work)
+    assert (caught.value.code, caught.value.retryable) == ("BAD_ANSWER", True)
+    assert len(caught.value.message) < 1000
+    assert waiting.work.answer is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        odd_line(progress(payload={"message": "odd"}), '"\\ud800"'),
+        odd_line(progress(payload={"message": "odd"}), "[" * 480 + "]" * 480),
+        odd_line(progress(payload={"odd": 1}), '"\\udfff"'),
+        odd_line(a_log("odd"), '"\\ud800"'),
+        odd_line(a_log(fields={"x": "odd"}), "[" * 480 + "]" * 480),
+        odd_line(an_event(correlation_id="other", payload={"x": "odd"}), '"\\ud800"'),
+    ],
+)
+def test_h27_odd_lines_on_the_way_are_noise(line: bytes, waiting: Waiting) -> None:
+    """What cannot be recorded is counted and ignored; the answer still counts."""
+    waiting.receiver.take(line, waiting.work)
+    assert waiting.noise == {"wrong shape": 1}
+    waiting.take(an_event())
+    assert waiting.work.result() == an_event()
+    assert not waiting.events
+    assert not waiting.logs
+
+
+def test_what_cannot_be_read_after_the_answer_is_noise(waiting: Waiting) -> None:
+    """The first answer counts, also when a second one is broken."""
+    waiting.take(an_event())
+    waiting.receiver.take(b'{"kind":"event","correlation_id":"corr_1"}', waiting.work)
+    assert waiting.noise == {"wrong shape": 1}
+    assert waiting.work.result() == an_event()
 
 
 @pytest.mark.parametrize("changes", [{"task_id": "T-0043"}, {"agent_type": "reviewer"}])

@@ -170,6 +170,20 @@ def test_damage_is_named(run: Run, played: type[Played]) -> None:
     assert f"2 lines of the ledger; see `onceward runs verify {RUN}`" in run("runs", "show").out
 
 
+def test_a_run_whose_beginning_is_lost_is_listed_as_damaged(run: Run, played: type[Played]) -> None:
+    """Nobody knows when it began; it hides none of the other runs."""
+    lost = {**SUMMARY, "started_at": "", "updated_at": "", "tasks": ()}
+    played.known = (RunSummary(**lost), RunSummary(**SUMMARY))
+    ran = run("runs", "list")
+    assert ran.code == 0
+    assert ran.out.count("failed, damaged") == 1
+    assert ran.out.count(RUN) == 2
+    shown = run("runs", "show")
+    assert shown.code == 0
+    assert "started  unknown\n" in shown.out
+    assert f"damaged  its beginning is lost; see `onceward runs verify {RUN}`" in shown.out
+
+
 def test_verify_says_that_all_is_well(run: Run) -> None:
     """Counts what was looked at."""
     ran = run("runs", "verify", RUN)

@@ -348,30 +348,31 @@ def test_runs_in_one_workspace_do_not_mix(theatre: Theatre) -> None:
         assert theatre.orchestrator().verify(run_id).receipts == 3
 
 
+def keep(theatre: Theatre, snapshot_id: str, name: str) -> Path:
+    """Put an answer into the cache of the builder."""
+    path = theatre.workspace / "state" / "cache" / "builder" / f"{name * 64}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entry = {
+        "schemaVersion": 1,
+        "key": f"ik:{name * 64}",
+        "snapshot_id": snapshot_id,
+        "event": "builder.completed",
+        "status": None,
+        "payload": {},
+        "artifacts": [],
+    }
+    path.write_text(json.dumps(entry))
+    return path
+
+
 def test_answers_of_finished_runs_are_pruned_from_the_caches(theatre: Theatre) -> None:
     """The next run drops what only a finished run needed, and keeps what a failed one may need."""
-
-    def keep(snapshot_id: str, name: str) -> Path:
-        path = theatre.workspace / "state" / "cache" / "builder" / f"{name * 64}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        entry = {
-            "schemaVersion": 1,
-            "key": f"ik:{name * 64}",
-            "snapshot_id": snapshot_id,
-            "event": "builder.completed",
-            "status": None,
-            "payload": {},
-            "artifacts": [],
-        }
-        path.write_text(json.dumps(entry))
-        return path
-
     theatre.run()
-    done = keep(theatre.asked[-1]["version"]["snapshot_id"], "a")
+    done = keep(theatre, theatre.asked[-1]["version"]["snapshot_id"], "a")
     theatre.plays = broken
     theatre.run(SECOND)
     assert not done.exists()
-    needed = keep(theatre.asked[-1]["version"]["snapshot_id"], "b")
+    needed = keep(theatre, theatre.asked[-1]["version"]["snapshot_id"], "b")
     theatre.plays = play
     theatre.run(FIRST)
     assert needed.exists()
@@ -403,12 +404,47 @@ def test_unknown_runs_are_told_with_those_that_exist(theatre: Theatre) -> None:
 
 
 def test_a_run_that_died_at_its_first_record_is_no_run(theatre: Theatre) -> None:
-    """Its ledger is empty or torn: it is not listed, and a resume says to start anew."""
+    """Its ledger is empty or torn: it is not listed, and nobody resumes it for the latest one."""
     run_id = theatre.run().run_id
-    theatre.ledger().write_bytes(theatre.ledger().read_bytes()[:50])
-    assert theatre.orchestrator().runs() == []
+    born = "run-99991231-235959-00000000"
+    theatre.ledger(born).write_bytes(theatre.ledger(run_id).read_bytes()[:50])
+    assert [each.run_id for each in theatre.orchestrator().runs()] == [run_id]
+    assert theatre.resume().run_id == run_id
     with pytest.raises(RunMissing, match="died before it began"):
-        theatre.resume(run_id)
+        theatre.resume(born)
+    theatre.ledger(run_id).unlink()
+    with pytest.raises(RunMissing, match="no run in this workspace"):
+        theatre.resume()
+
+
+def test_a_damaged_end_of_a_ledger_costs_only_what_it_held(theatre: Theatre) -> None:
+    """The last whole line is not what was written: the run goes on before it; verify tells it."""
+    theatre.die_at("update_spec")
+    with pytest.raises(Died):
+        theatre.run()
+    whole = theatre.ledger().read_bytes()
+    theatre.ledger().write_bytes(whole[:-30] + b"?" + whole[-29:])
+    result = theatre.resume()
+    assert result.status == "done"
+    assert theatre.stages() == ["implement", "review", "update_spec", "update_spec"]
+    verified = theatre.orchestrator().verify(result.run_id)
+    assert [each.problem for each in verified.findings] == ["its checksum does not fit"]
+
+
+def test_a_new_run_leaves_the_caches_of_one_at_work_alone(theatre: Theatre) -> None:
+    """Whoever is at work may have begun a task, and kept an answer, since somebody looked."""
+    kept: list[Path] = []
+
+    def second(command: Message) -> None:
+        theatre.before = lambda _: None
+        kept.append(keep(theatre, "snap-000000000000", "c"))
+        theatre.orchestrator().run([SECOND])
+        assert kept[0].exists(), command
+
+    theatre.before = second
+    theatre.run()
+    theatre.run()
+    assert not kept[0].exists()
 
 
 def _cut_behind(theatre: Theatre, kind: str) -> None:

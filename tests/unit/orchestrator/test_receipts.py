@@ -122,6 +122,18 @@ def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(theatre
     assert theatre.records("redo") == []
 
 
+def test_h30_damage_is_noticed_behind_a_command_that_was_pending(theatre: Theatre) -> None:
+    """Died over the review, and the built file is gone: built again once the review is done."""
+    theatre.die_at("review")
+    with pytest.raises(Died):
+        theatre.run()
+    (theatre.workspace / "src/T-1.txt").unlink()
+    assert theatre.resume().status == "done"
+    assert theatre.stages() == ["implement", "review", "review", "implement", "update_spec"]
+    assert (theatre.workspace / "src/T-1.txt").read_text() == "implement 1\n"
+    assert theatre.orchestrator().verify(theatre.ledger().stem).ok
+
+
 def test_damage_does_not_hide_other_changes(theatre: Theatre) -> None:
     """An artifact is gone and another file changed: that one is still asked about."""
     dead_between_commands(theatre)

@@ -243,9 +243,11 @@ def test_a_command_of_an_earlier_life_took_as_long_as_this_one_waited() -> None:
 
 
 def test_time_that_runs_backwards_is_no_time() -> None:
-    """A clock that was set back gives no negative durations."""
+    """A clock that was set back gives no negative durations, and no time at all gives none."""
     assert between("2026-03-01T09:30:05.000Z", "2026-03-01T09:30:00.000Z") == "0.0 s"
     assert between(None, "2026-03-01T09:30:00.000Z") is None
+    assert between("", "2026-03-01T09:30:00.000Z") is None
+    assert between("", "") is None
     progress = Progress.of([started("T-1")])
     assert progress.line(datetime(2020, 1, 1, tzinfo=UTC)) == "task 1/1 · 0:00"
 
