@@ -264,9 +264,11 @@ def test_the_page_says_what_this_is_and_what_is_missing() -> None:
     for command in ("onceward keys ik", "onceward journal append", "onceward doctor"):
         assert command in page
     missing = page.partition("Not yet in this version")[2]
-    for system in ("Orchestrator", "Memory", "Dispatch"):
+    for system in ("Memory", "Dispatch"):
         assert system in missing
-    assert "Lab" not in missing
+    for system in ("Lab", "Orchestrator", "Workers"):
+        assert system not in missing
+        assert system in page
 
 
 def test_the_page_obeys_its_own_policy(site: Site) -> None:
