@@ -68,7 +68,7 @@ def die(server: LabServer, crash: str, path: str, body: object, request_id: str)
     server.start()
 
 
-def test_seed_submitted_feedback_is_polled_and_advances_the_cursor(server: LabServer) -> None:
+def test_plan_submitted_feedback_is_polled_and_advances_the_cursor(server: LabServer) -> None:
     """Start, submit, poll from 0: the entry comes, and the cursor stands behind it."""
     made = server.post("/api/feedback", {"notes": "good"}, "req-1").json()
     page = feedback(server, since="0")
@@ -76,7 +76,7 @@ def test_seed_submitted_feedback_is_polled_and_advances_the_cursor(server: LabSe
     assert int(page["nextCursor"]) == paths_in(server.directory).feedback.stat().st_size
 
 
-def test_seed_polling_again_with_the_returned_cursor_repeats_nothing(server: LabServer) -> None:
+def test_plan_polling_again_with_the_returned_cursor_repeats_nothing(server: LabServer) -> None:
     """The cursor is exclusive, also after a restart of the server."""
     server.post("/api/feedback", {"notes": "good"})
     cursor = feedback(server)["nextCursor"]
@@ -86,7 +86,7 @@ def test_seed_polling_again_with_the_returned_cursor_repeats_nothing(server: Lab
     assert feedback(server, since=cursor) == {"items": [], "nextCursor": cursor}
 
 
-def test_seed_double_submit_with_one_request_id_appends_once(server: LabServer) -> None:
+def test_plan_double_submit_with_one_request_id_appends_once(server: LabServer) -> None:
     """The same id, and the same bytes, come back."""
     first = server.post("/api/feedback", {"notes": "good"}, "req-1")
     second = server.post("/api/feedback", {"notes": "good"}, "req-1")
@@ -94,7 +94,7 @@ def test_seed_double_submit_with_one_request_id_appends_once(server: LabServer) 
     assert len(entries(server)) == 1
 
 
-def test_seed_importing_the_same_directory_twice_gives_one_run(
+def test_plan_importing_the_same_directory_twice_gives_one_run(
     server: LabServer, tmp_path: Path
 ) -> None:
     """Unchanged it is the same run; changed it is a new one that names the old."""

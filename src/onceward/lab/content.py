@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from onceward import errors
 from onceward.gate import answer
 from onceward.lab import ranges
+from onceward.lab.manifest import IMAGE_TYPES, VIDEO_TYPES
 from onceward.rooted import RootedFile
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -34,21 +35,13 @@ CONTENT_POLICY: Final = (
 )
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
-_TYPES: Final = {
-    ".avif": "image/avif",
-    ".gif": "image/gif",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".json": "application/json",
-    ".mp4": "video/mp4",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".webm": "video/webm",
-    ".webp": "image/webp",
-}
+BYTES: Final = "application/octet-stream"
 #: What videos and other files can be sent as.
-VIDEO_TYPES: Final = ("video/mp4", "video/webm", "application/octet-stream")
-ARTIFACT_TYPES: Final = (TEXT, HTML, *sorted({*_TYPES.values(), *VIDEO_TYPES}))
+VIDEO_ANSWERS: Final = (*VIDEO_TYPES.values(), BYTES)
+ARTIFACT_ANSWERS: Final = (
+    *(TEXT, HTML),
+    *sorted({"application/json", *IMAGE_TYPES.values(), *VIDEO_ANSWERS}),
+)
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PAGE: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
@@ -57,13 +50,6 @@ _PAGE: Final = (
 )
 #: Opens a file, in a thread: it, its name, and the type under which it is sent.
 Opened = Callable[[], tuple[RootedFile, str, str]]
-
-
-def content_type(name: str, kind: str) -> str:
-    """Return the type under which a file is sent; what is not known is text or just bytes."""
-    if kind in ("text", "markdown"):
-        return TEXT
-    return _TYPES.get(PurePosixPath(name).suffix.lower(), "application/octet-stream")
 
 
 class Sender:

@@ -20,8 +20,9 @@ from starlette.convertors import Convertor, register_url_convertor
 from onceward.errors import InvalidArgument, NotFound, OncewardError
 from onceward.journal import Page
 from onceward.lab import schemas
-from onceward.lab.content import ARTIFACT_TYPES, VIDEO_TYPES, Sender, content_type
+from onceward.lab.content import ARTIFACT_ANSWERS, VIDEO_ANSWERS, Sender
 from onceward.lab.lab import Answer, Lab
+from onceward.lab.manifest import content_type
 from onceward.lab.models import NewExperiment, NewFeedback, Submission, check_request_id
 from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
 from onceward.lab.waiting import WAIT_SECONDS_MAX, Bell, unless_gone, wait_for_page
@@ -170,7 +171,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
     sender = Sender()
 
     @router.get(
-        "/api/runs/{run_id:run}/video", response_class=Response, responses=parts(VIDEO_TYPES)
+        "/api/runs/{run_id:run}/video", response_class=Response, responses=parts(VIDEO_ANSWERS)
     )
     @router.head("/api/runs/{run_id:run}/video", include_in_schema=False)
     async def video(run_id: str, request: Request) -> Response:
@@ -185,7 +186,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
 
     one = "/api/runs/{run_id:run}/artifact/{name:path}"
 
-    @router.get(one, response_class=Response, responses=parts(ARTIFACT_TYPES))
+    @router.get(one, response_class=Response, responses=parts(ARTIFACT_ANSWERS))
     @router.head(one, include_in_schema=False)
     async def artifact(
         run_id: str,

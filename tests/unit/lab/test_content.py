@@ -15,7 +15,8 @@ from tests.unit.lab.labs import make_run
 from tests.unit.lab.test_http import Site, error_of
 
 from onceward.errors import StorageError
-from onceward.lab.content import CHUNK_BYTES, CONTENT_POLICY, MARKDOWN_BYTES_MAX, content_type
+from onceward.lab.content import CHUNK_BYTES, CONTENT_POLICY, MARKDOWN_BYTES_MAX
+from onceward.lab.manifest import content_type
 
 VIDEO = bytes(range(256)) * 4
 MARKDOWN = """# Title & more

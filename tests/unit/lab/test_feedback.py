@@ -21,14 +21,14 @@ def lab(tmp_path: Path) -> Lab:
 
 
 @pytest.mark.parametrize("since", ["", "-1", "1.5", "x", "01", "1e3", " 1", "٣", "9" * 30])
-def test_seed_cursor_parsing_invalid_negative_non_integer(lab: Lab, since: str) -> None:
+def test_plan_cursor_parsing_invalid_negative_non_integer(lab: Lab, since: str) -> None:
     """What is not a plain whole number is no cursor."""
     lab.add_feedback(NewFeedback(notes="x"))
     with pytest.raises(InvalidCursor):
         lab.poll(since)
 
 
-def test_seed_partial_trailing_line_does_not_advance_the_cursor(lab: Lab) -> None:
+def test_plan_partial_trailing_line_does_not_advance_the_cursor(lab: Lab) -> None:
     """A line without its newline is not consumed until it is whole, then once."""
     lab.add_feedback(NewFeedback(notes="x"))
     before = lab.poll()
@@ -43,7 +43,7 @@ def test_seed_partial_trailing_line_does_not_advance_the_cursor(lab: Lab) -> Non
     assert lab.poll(page.next_cursor).items == []
 
 
-def test_seed_session_filter_does_not_change_the_next_cursor(tmp_path: Path, lab: Lab) -> None:
+def test_plan_session_filter_does_not_change_the_next_cursor(tmp_path: Path, lab: Lab) -> None:
     """Entries of others, and those without a session, are passed and not returned."""
     other = make_lab(tmp_path)
     for each in (lab, other, lab, other):
@@ -56,7 +56,7 @@ def test_seed_session_filter_does_not_change_the_next_cursor(tmp_path: Path, lab
     assert lab.poll(session_id="lab_nobody").items == []
 
 
-def test_seed_cursor_ahead_of_the_file_is_invalid(lab: Lab) -> None:
+def test_plan_cursor_ahead_of_the_file_is_invalid(lab: Lab) -> None:
     """Also when there is no file yet; the fix is to start again from "0"."""
     with pytest.raises(InvalidCursor) as refused:
         lab.poll("1")
@@ -68,13 +68,13 @@ def test_seed_cursor_ahead_of_the_file_is_invalid(lab: Lab) -> None:
         lab.poll(str(size + 1))
 
 
-def test_seed_missing_store_file_is_empty(lab: Lab) -> None:
+def test_plan_missing_store_file_is_empty(lab: Lab) -> None:
     """No file means nothing yet, not a failure."""
     page = lab.poll()
     assert (page.items, page.next_cursor) == ([], "0")
 
 
-def test_seed_limit_drops_nothing(lab: Lab) -> None:
+def test_plan_limit_drops_nothing(lab: Lab) -> None:
     """Page by page, every entry comes once."""
     made = [lab.add_feedback(NewFeedback(notes="x")).body["feedbackId"] for _ in range(7)]
     seen, page = [], lab.poll(limit=2)
@@ -84,7 +84,7 @@ def test_seed_limit_drops_nothing(lab: Lab) -> None:
     assert seen == made
 
 
-def test_seed_malformed_lines_are_passed_once(lab: Lab) -> None:
+def test_plan_malformed_lines_are_passed_once(lab: Lab) -> None:
     """Complete but unreadable lines move the cursor and are not returned."""
     lab.add_feedback(NewFeedback(notes="x"))
     before = lab.poll().next_cursor
