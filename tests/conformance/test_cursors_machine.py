@@ -100,7 +100,8 @@ class LeaseMachine(RuleBasedStateMachine):
             with self.ow.transaction() as tx:
                 if guarded:
                     lease.guard(tx)
-                tx.execute("insert into effects values (?, ?)", [self.name, lease.worker])
+                turn = len(self.accepted)
+                tx.execute("insert into effects values (?, ?, ?)", [self.name, lease.worker, turn])
                 lease.checkpoint(position, tx=tx)
 
         if self.attempt(lease, call):
@@ -162,7 +163,9 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         with self.ow.transaction() as tx:
-            rows = tx.execute("select worker from effects where cursor = ?", [self.name])
+            rows = tx.execute(
+                "select worker from effects where cursor = ? order by turn", [self.name]
+            )
         assert [row[0] for row in rows] == [worker for worker, _ in self.accepted]
         epochs = [epoch for _, epoch in self.accepted]
         assert epochs == sorted(epochs)
@@ -176,7 +179,7 @@ def test_any_order_of_calls_keeps_the_promises(
 ) -> None:
     """Epochs only rise, one handle writes per epoch, and only it or a recorded seek moves."""
     with ow.transaction() as tx:
-        tx.execute("create table effects (cursor text, worker text)")
+        tx.execute("create table effects (cursor text, worker text, turn integer)")
 
     class Machine(LeaseMachine):
         def __init__(self) -> None:
