@@ -348,3 +348,15 @@ def test_one_statement_runs_for_many_rows(ow: Onceward) -> None:
         tx.execute_many("insert into many values (?)", [[5], [1]])
     with ow.transaction() as tx:
         assert tx.execute("select n from many order by n") == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_snapshot_sees_one_moment(ow: Onceward) -> None:
+    """What others commit meanwhile is not seen inside, and is afterwards."""
+    ow.cursors.acquire("one", "w")
+    with ow.store.snapshot():
+        before = [each.name for each in ow.cursors.list()]
+        other = threading.Thread(target=lambda: ow.cursors.acquire("two", "w"))
+        other.start()
+        other.join()
+        assert [each.name for each in ow.cursors.list()] == before == ["one"]
+    assert [each.name for each in ow.cursors.list()] == ["one", "two"]

@@ -11,6 +11,7 @@ import json
 import marshal
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from json.encoder import encode_basestring
 from typing import Any, Final
@@ -270,8 +271,8 @@ def _no_constant(name: str) -> object:
 def _unique(pairs: list[tuple[str, object]]) -> Mapping[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, count in counts.items() if count > 1)
         message = f"not acceptable JSON: the key {repeated!r} appears twice in one object"
         raise InvalidJson(message, fix="keep one of them")
     return found

@@ -113,6 +113,12 @@ class Store(Protocol):
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own queries that writes nothing; sees the open transaction, if any."""
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let the reads of this block see one moment, whatever others commit meanwhile.
+
+        Inside an open transaction of the user's they see what that sees.
+        """
+
     def select(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement that writes nothing, outside any transaction: sees what is committed."""
 

@@ -34,6 +34,8 @@ BY_INDEX: Final = (
     "begin; set local enable_seqscan = off; set local enable_bitmapscan = off; "
     "set local enable_sort = off; set local enable_incremental_sort = off"
 )
+#: Begins a transaction whose reads all see one moment.
+SNAPSHOT: Final = "begin isolation level repeatable read, read only"
 #: How long a call waits for a connection before it says that the database cannot be reached.
 CONNECT_SECONDS_MAX: Final = 5.0
 
@@ -154,6 +156,22 @@ class PostgresStore:
             return joined.query(name, **params)
         with self.connection() as connection:
             return run(connection, name, params)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let the reads of this block see one moment."""
+        if self.current() is not None:
+            yield
+            return
+        with self.connection() as connection:
+            transaction = PostgresTransaction(connection, SNAPSHOT)
+            outer = self._current.get()
+            self._current.set(transaction)
+            try:
+                yield
+            finally:
+                self._current.set(outer)
+                transaction.end()
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement that writes nothing, in a transaction of its own, by indexes alone.

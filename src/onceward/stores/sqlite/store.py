@@ -148,6 +148,20 @@ class SqliteStore:
         except apsw.Error as exc:
             raise refusal(exc, name) from exc
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let the reads of this block see one moment."""
+        connection = None if self.current() is not None else self._reading()
+        if connection is None or connection.in_transaction:
+            yield
+            return
+        with translated("begin"):
+            connection.execute("begin")
+        try:
+            yield
+        finally:
+            connection.execute("rollback")
+
     def select(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement that writes nothing, on a connection without a transaction."""
         with translated("select"):
