@@ -24,10 +24,10 @@ from examples.leads import schema
 from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
+from onceward.logs import set_up
 from onceward.stores import Transaction
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import Worker
-from onceward.workers.logs import set_up
 
 WORKERS = 3
 BUYERS = {

@@ -56,6 +56,8 @@ def test_the_longest_secret_wins() -> None:
         ("MY_KEY: 'two words' next", "MY_KEY: [redacted] next"),
         ('{"DB_PASSWORD": "two words", "n": 1}', '{"DB_PASSWORD": [redacted], "n": 1}'),
         ("api_key=abc123&x=1", "api_key=[redacted]"),
+        ('{"password": "a \\" quote", "n": 1}', '{"password": [redacted], "n": 1}'),
+        ('"{\\"password\\": \\"abc\\"}"', '"{\\"password\\": [redacted]}"'),
         ("token=abc123 n=1", "token=[redacted] n=1"),
         ("secret: 'two words' n", "secret: [redacted] n"),
         ('{"token": "abc", "n": 1}', '{"token": [redacted], "n": 1}'),

@@ -88,8 +88,8 @@ def run(
     if log not in ("auto", "json", "plain"):
         message = f"--log {log!r} is not a form of log"
         raise InvalidArgument(message, fix="say json, plain or auto", field="log")
+    from onceward.logs import set_up
     from onceward.workers.alert_rules import read_rules
-    from onceward.workers.logs import set_up
 
     set_up(as_json=log == "json" or (log == "auto" and not sys.stderr.isatty()))
     found = load_app(target)

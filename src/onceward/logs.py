@@ -1,12 +1,14 @@
-"""Logs: what workers say, as JSON lines for machines or as plain lines for a terminal.
+"""Logs: what Onceward says, as JSON lines for machines or as plain lines for a terminal.
 
-Long values are cut, and what looks like a secret is never written.
+Long values are cut, and what looks like a secret is never written: what the redactor knows, and
+besides it every value whose name or sentence says so. A log may hide more than a record may.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from typing import Final, TextIO
 import orjson
 
 from onceward.seams import timestamp
+from onceward.secrets import REDACTED, Redactor
 
 VALUE_CHARACTERS_MAX: Final = 500
 #: What is kept of a trace is its end, where the error stands.
@@ -26,51 +29,79 @@ _WORDS: Final = (
 )
 #: Facts with such a name are never written out.
 _SECRET: Final = re.compile(_WORDS, re.IGNORECASE)
-#: Secrets that stand inside a text: a URL with a password, a value with a name that says it.
+#: Secrets that stand inside a text and that only a log hides: a password with anything in it, a
+#: value whose name holds such a word in any spelling, a sentence that tells one.
 _INSIDE: Final = re.compile(
-    r"(?P<scheme>\b\w+://[^\s:/@]{0,200}):[^\s\"'<>]{1,400}@"
-    # A name in any spelling, quoted or not, and its value up to where a value ends.
-    rf"|(?P<name>(?:{_WORDS})[\w-]{{0,40}}\\*[\"']?\s{{0,4}}[=:]\s{{0,4}})"
+    r"(?P<scheme>\b\w+://[^\s:/@]{0,200}:)[^\s\"'<>]{1,400}(?=@)"
+    # A name, quoted or not, and its value up to where a value ends.
+    rf"|(?P<name>(?:{_WORDS})[\w-]{{0,40}}\\*[\"']?\s{{0,4}}[=:]\s{{0,4}})(?!\[redacted\])"
     r"(?:\\+[\"'][^\"'\\]*|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
     r"|(?:basic|bearer|digest|negotiate|token)\s+[^\s,;&\"']+|[^\s,;&\"'}\])]+)"
-    r"|(?P<word>\b(?:token|secret|password|api_?key|bearer|basic(?=\s+\S*[\d=]))\s+(?:is\s+)?)[^\s,;&\"']+"
-    r"|(?P<key>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?:-----END|\Z)",
+    r"|(?P<word>\b(?:token|secret|password|api_?key|bearer|basic(?=\s+\S*[\d=]))\s+(?:is\s+)?)"
+    r"(?!\[redacted\])[^\s,;&\"']+",
     re.IGNORECASE | re.DOTALL,
 )
+#: Knows the well-known forms, and no value of anybody's.
+_FORMS: Final = Redactor()
 _PLAIN: Final = ("position", "epoch", "retries", "retrySeconds", "messages", "letter", "pid")
 
 
-class JsonLines(logging.Formatter):
+class _Lines(logging.Formatter):
+    """What both forms share: which secrets they look for."""
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        """Hide what this redactor finds; without one, the secrets of the environment."""
+        super().__init__()
+        self._redactor = redactor or Redactor.from_environment(os.environ)
+
+    def _text(self, record: logging.LogRecord) -> str:
+        return redacted(record.getMessage(), self._redactor)
+
+    def _shown(self, name: str, value: object) -> object:
+        if _SECRET.search(name):
+            return REDACTED
+        return redacted(value, self._redactor) if isinstance(value, str) else value
+
+    def _trace(self, record: logging.LogRecord) -> str | None:
+        if not record.exc_info:
+            return None
+        text = self.formatException(record.exc_info)
+        return _without_secrets(text, self._redactor)[-TRACE_CHARACTERS_MAX:]
+
+
+class JsonLines(_Lines):
     """One JSON object a line: `level`, `event`, `at`, and the facts by name."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         line: dict[str, object] = {
             "level": record.levelname.lower(),
-            "event": getattr(record, "event", None) or redacted(record.getMessage()),
+            "event": getattr(record, "event", None) or self._text(record),
             "at": _at(record),
             "logger": record.name,
-            **{name: _shown(name, value) for name, value in _facts(record).items()},
+            **{name: self._shown(name, value) for name, value in _facts(record).items()},
         }
-        if record.exc_info:
-            line["trace"] = _trace(self.formatException(record.exc_info))
-        return _dumped(line)
+        trace = self._trace(record)
+        return _dumped(line if trace is None else {**line, "trace": trace})
 
 
-class PlainLines(logging.Formatter):
+class PlainLines(_Lines):
     """A line for people: when, how bad, what, and the facts that help."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         facts = _facts(record)
         told = " ".join(
-            f"{name}={_shown(name, facts[name])}" for name in _PLAIN if facts.get(name) is not None
+            f"{name}={self._shown(name, facts[name])}"
+            for name in _PLAIN
+            if facts.get(name) is not None
         )
         when = _at(record)[11:19]
-        text = redacted(record.getMessage())
+        text = self._text(record)
         line = f"{when} {record.levelname.lower():<7} {text}{'  ' if told else ''}{told}"
-        if record.exc_info:
-            line += f"\n{_trace(self.formatException(record.exc_info))}"
+        trace = self._trace(record)
+        if trace is not None:
+            line += f"\n{trace}"
         return line.encode(errors="replace").decode()
 
 
@@ -84,19 +115,18 @@ def set_up(*, as_json: bool, is_verbose: bool = False, stream: TextIO | None = N
     log.propagate = False
 
 
-def redacted(text: str) -> str:
+def redacted(text: str, redactor: Redactor = _FORMS) -> str:
     """Return a text without what looks like a secret, cut to a length that can be read."""
-    return _INSIDE.sub(_hidden, text)[:VALUE_CHARACTERS_MAX]
+    return _without_secrets(text, redactor)[:VALUE_CHARACTERS_MAX]
 
 
-def _hidden(found: re.Match[str]) -> str:
-    if found["scheme"] is not None:
-        return f"{found['scheme']}:…@"
-    return f"{found['name'] or found['word'] or found['key']}…"
+def _without_secrets(text: str, redactor: Redactor) -> str:
+    # The redactor first: it knows whole values, of which our own rules would leave a part.
+    return _INSIDE.sub(_kept, redactor.text(text))
 
 
-def _trace(text: str) -> str:
-    return _INSIDE.sub(_hidden, text)[-TRACE_CHARACTERS_MAX:]
+def _kept(found: re.Match[str]) -> str:
+    return f"{found['scheme'] or found['name'] or found['word']}{REDACTED}"
 
 
 def _dumped(line: Mapping[str, object]) -> str:
@@ -114,12 +144,6 @@ def _facts(record: logging.LogRecord) -> Mapping[str, object]:
         return facts
     names = ("action", "cursor", "error", "epoch")
     return {name: getattr(record, name) for name in names if hasattr(record, name)}
-
-
-def _shown(name: str, value: object) -> object:
-    if _SECRET.search(name):
-        return "…"
-    return redacted(value) if isinstance(value, str) else value
 
 
 def _at(record: logging.LogRecord) -> str:

@@ -6,7 +6,7 @@ import sys
 import orjson
 import pytest
 
-from onceward.workers.logs import TRACE_CHARACTERS_MAX, JsonLines, PlainLines, redacted
+from onceward.logs import TRACE_CHARACTERS_MAX, JsonLines, PlainLines, redacted
 
 HIDDEN = "hunter2x"
 
@@ -47,6 +47,15 @@ def test_h32_secrets_are_not_written(text: str) -> None:
         line = form.format(record)
         assert HIDDEN not in line
         assert "ValueError" in line
+
+
+def test_h32_a_secret_of_the_environment_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where nothing around it says what it is."""
+    monkeypatch.setenv("SHOP_TOKEN", f"two {HIDDEN} words")
+    record = _record(f"sent two {HIDDEN} words to the shop, token two {HIDDEN} words")
+    record.facts = {"key": f"shop two {HIDDEN} words"}
+    for form in (JsonLines(), PlainLines()):
+        assert HIDDEN not in form.format(record)
 
 
 @pytest.mark.parametrize(
