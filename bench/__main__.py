@@ -2,7 +2,18 @@
 
 import sys
 
-from bench import append, canonical, help_page, lab, once, orchestrator, poll, scan, workers
+from bench import (
+    append,
+    canonical,
+    help_page,
+    lab,
+    memory,
+    once,
+    orchestrator,
+    poll,
+    scan,
+    workers,
+)
 from bench.table import Row, print_table
 
 BENCHMARKS = {
@@ -15,6 +26,7 @@ BENCHMARKS = {
     "workers": workers.rows,
     "lab": lab.rows,
     "orchestrator": orchestrator.rows,
+    "memory": memory.rows,
 }
 
 

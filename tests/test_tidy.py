@@ -14,6 +14,7 @@ from tests.system import (
     crash_matrix,
     lab_matrix,
     lease_matrix,
+    memory_matrix,
     orchestrator_matrix,
     outcome_matrix,
     retries_matrix,
@@ -39,7 +40,8 @@ FLOORS = [
     {"handle"},
     {"cursors", "outcomes", "retries", "journal"},
     {"stores"},
-    {"keys", "rooted", "secrets"},
+    {"logs"},
+    {"bells", "keys", "pages", "rooted", "secrets"},
     {"crash", "seams"},
     {"errors", "version"},
 ]
@@ -206,7 +208,7 @@ def test_every_crash_point_is_registered_and_used() -> None:
 def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
-        *(alert_matrix, crash_matrix, lab_matrix, lease_matrix),
+        *(alert_matrix, crash_matrix, lab_matrix, lease_matrix, memory_matrix),
         *(orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
     )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]

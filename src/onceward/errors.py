@@ -7,6 +7,7 @@ the facts, `fix` among them. Knows neither HTTP statuses nor exit codes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -403,6 +404,38 @@ class LedgerDamaged(StorageError):
 
 
 # --- the Lab refused -----------------------------------------------------------------------------
+
+
+class EntityMissing(OncewardError):
+    """The memory has no entity of this name; create it first, or correct the name."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self, names: Sequence[str], *, field: str = "", fix: str = "") -> None:
+        """Name what is missing, and where it was asked for."""
+        #: The names that are not there.
+        self.names = tuple(names)
+        shown = ", ".join(repr(name[:200]) for name in self.names[:5])
+        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
+        context = {"field": field} if field else {}
+        super().__init__(
+            f"{field + ': ' if field else ''}no entity is named {shown}{more}",
+            fix=fix or "create it first, or correct the name",
+            names=list(self.names[:100]),
+            **context,
+        )
+
+
+class GroupMissing(OncewardError):
+    """There is no group of this name; add it first, or correct the name."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        """Name it."""
+        self.name = name
+        fix = f"`onceward dispatch groups add {name} …` adds it, `… groups list` shows all"
+        super().__init__(f"no group is named {name[:100]!r}", fix=fix, group=name[:100])
 
 
 class AlreadySubmitted(Conflict):

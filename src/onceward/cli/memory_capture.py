@@ -1,0 +1,218 @@
+"""`onceward memory capture` and `fix`: record what commands do, and what was done about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onceward.cli.db import StoreUrl
+from onceward.cli.memory_opening import open_memory
+from onceward.cli.output import JsonFlag, print_error, print_json, warn
+from onceward.errors import Internal, InvalidArgument, OncewardError
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from onceward.memory.capturing import Captured, CapturedIssue
+    from onceward.memory.passing import Passed
+
+Mode = Annotated[str, typer.Option(help="Who does it, such as `debugger@2`.")]
+Repo = Annotated[
+    str | None, typer.Option(help="The repository; without, what git says about this directory.")
+]
+Branch = Annotated[str | None, typer.Option(help="The branch; without, what git says.")]
+
+
+def capture(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND", help="A command and its arguments, after --.")
+    ],
+    mode: Mode = "",
+    repo: Repo = None,
+    branch: Branch = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Run a command, record its errors and warnings, and say what is known about them.
+
+    Its output passes through; what is known comes at the end, on stderr. The exit code is that of
+    the command, whether it could be recorded or not. With --json all output of the command goes to
+    stderr, and stdout has one JSON object.
+
+    Example: `onceward memory capture -- pytest -q`
+    """
+    from onceward.memory.passing import run_through
+
+    if not command[0].strip():
+        message = "command: is empty"
+        raise InvalidArgument(message, fix="write onceward memory capture -- pytest -q")
+    sys.stdout.flush()
+    with _raw(2 if json_output else 1) as out, _raw(2) as err:
+        passed = run_through(command, out, err)
+    try:
+        captured = _record(passed, store, mode, repo, branch)
+    except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 - the command's result goes first
+        _tell_failure(passed, exc, json_output=json_output)
+    else:
+        _tell(passed, captured, json_output=json_output)
+    raise typer.Exit(passed.exit_code)
+
+
+def fix(
+    issue: Annotated[str, typer.Argument(help="The name of an issue, or its message.")],
+    strategy: Annotated[str, typer.Option(help="What is done about it, in a sentence.")],
+    change: Annotated[
+        list[str] | None, typer.Option(help="One thing that was changed. Repeatable.")
+    ] = None,
+    doc: Annotated[
+        list[str] | None, typer.Option(help="The URL of a document it is taken from. Repeatable.")
+    ] = None,
+    proposed: Annotated[
+        bool, typer.Option("--proposed", help="It is an idea so far; nothing was changed.")
+    ] = False,
+    mode: Mode = "",
+    repo: Repo = None,
+    branch: Branch = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Record what was done about an issue; the next capture of its command says if it helped.
+
+    Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
+    """
+    repo, branch = _checkout(repo, branch)
+    with open_memory(store, mode=mode, repo=repo, branch=branch) as memory:
+        recorded = memory.record_fix(
+            issue,
+            strategy=strategy,
+            changes=change or (),
+            docs=doc or (),
+            result="proposed" if proposed else "applied",
+        )
+    if json_output:
+        print_json(recorded)
+        return
+    is_known = recorded["entity"] == recorded["observation"] == "known"
+    print(f"{'known already' if is_known else 'recorded'}: {recorded['name']}")
+    for each in recorded["relations"]:
+        if each["fate"] == "refused":
+            warn(f"{each['relationType']} {each['to']}: {each['reason']}")
+
+
+def _raw(descriptor: int) -> IO[bytes]:
+    """Return an output of ours without a buffer; nothing if it is closed."""
+    try:
+        return os.fdopen(os.dup(descriptor), "wb", buffering=0)
+    except OSError:
+        return os.fdopen(os.open(os.devnull, os.O_WRONLY), "wb", buffering=0)
+
+
+def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
+    from onceward.memory.checkouts import checkout_of
+
+    if repo is not None and branch is not None:
+        return repo, branch
+    found = checkout_of(Path.cwd())
+    return (found.repo if repo is None else repo, found.branch if branch is None else branch)
+
+
+def _record(
+    passed: Passed, store: str | None, mode: str, repo: str | None, branch: str | None
+) -> Captured:
+    from onceward.memory.capturing import SOURCE, Place
+    from onceward.memory.capturing import capture as record
+
+    repo, branch = _checkout(repo, branch)
+    place = Place(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
+    with open_memory(store, source=SOURCE) as memory:
+        return record(memory, passed, place)
+
+
+# --- what is told at the end ---------------------------------------------------------------------
+
+
+def _tell_failure(passed: Passed, exc: BaseException, *, json_output: bool) -> None:
+    """Say that nothing was recorded; the command's own result stays what it is."""
+    error = exc if isinstance(exc, OncewardError) else Internal(f"{type(exc).__name__}: {exc}")
+    if json_output:
+        print_json({**_result(passed), "recorded": False, **error.to_dict()})
+        return
+    warn("the command was not recorded")
+    print_error(error)
+
+
+def _result(passed: Passed) -> dict[str, Any]:
+    return {"exitCode": passed.exit_code, "durationMs": passed.duration_ms}
+
+
+def _tell(passed: Passed, captured: Captured, *, json_output: bool) -> None:
+    if json_output:
+        told: dict[str, Any] = {
+            **_result(passed),
+            "recorded": True,
+            "run": captured.run,
+            "command": captured.command,
+            "issues": [_issue(each) for each in captured.issues],
+            "outcomes": [
+                {"fix": each.fix, "issue": each.issue, "status": each.status}
+                for each in captured.verdicts
+            ],
+        }
+        print_json(told)
+        return
+    _print(passed, captured)
+
+
+def _issue(each: CapturedIssue) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "isWarning": each.issue.is_warning,
+        "message": each.issue.message,
+        "kind": each.issue.kind,
+        "detector": each.issue.detector,
+        "context": each.issue.context,
+        "isNew": each.is_new,
+        "known": each.known,
+    }
+
+
+def _print(passed: Passed, captured: Captured) -> None:
+    from rich.text import Text
+
+    from onceward.cli.memory_looks import console, visible
+    from onceward.memory.capturing import RECALLED_MAX
+
+    out = console(is_error=True)
+    warnings = sum(each.issue.is_warning for each in captured.issues)
+    errors = len(captured.issues) - warnings
+    counts = [_count(errors, "error"), _count(warnings, "warning")]
+    parts = [f"exit code {passed.exit_code}", *(each for each in counts if each)]
+    out.print(Text(f"memory: recorded, {', '.join(parts)}", style="bold"))
+    for place, each in enumerate(captured.issues):
+        kind, colour = ("warning", "yellow") if each.issue.is_warning else ("error", "red")
+        where = f"  {visible(each.issue.context)}" if each.issue.context else ""
+        message = visible(each.issue.message)
+        out.print(Text.assemble((f"  {kind}: ", colour), message, (where, "dim")))
+        for said in _known(each) if place < RECALLED_MAX else ():
+            out.print(Text(f"    {visible(said, 1_000)}"))
+    for verdict in captured.verdicts:
+        is_good = verdict.status != "failed"
+        said = "works, its issue is gone" if is_good else "did not help, its issue is back"
+        title = (f"  fix {said}: ", "green" if is_good else "red")
+        out.print(Text.assemble(title, visible(verdict.fix)))
+
+
+def _known(each: CapturedIssue) -> list[str]:
+    if each.known is None:
+        return ["new, nothing is known about it"] if each.is_new else []
+    lines = str(each.known["text"]).splitlines()
+    # The first says that these are recorded data; people see that.
+    return [*(["new, but like another:"] if each.is_new else []), *lines[1:]]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}" if number else ""

@@ -1,0 +1,167 @@
+"""`onceward memory serve`: the memory for MCP clients, as their child process or over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from onceward.cli.db import StoreUrl
+from onceward.cli.serving import (
+    AllowExternal,
+    AllowHost,
+    Host,
+    OpenPage,
+    Place,
+    Port,
+    ServerJson,
+    check_place,
+    listen,
+    until_stopped,
+)
+from onceward.cli.serving import serve as serve_app
+from onceward.errors import InvalidArgument
+from onceward.version import __version__
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from onceward.handle import Onceward
+    from onceward.memory.server import MemoryServer
+
+#: Set it so that clients may keep the token over restarts; without it every start makes its own.
+TOKEN_VARIABLE: Final = "ONCEWARD_MEMORY_TOKEN"  # noqa: S105 - the name of a variable
+#: A shorter token could be guessed.
+TOKEN_CHARACTERS_MIN: Final = 16
+
+_Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse names, envelopes and relations outside the policy."),
+]
+_ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")
+]
+_NoDelete = Annotated[bool, typer.Option("--no-delete", help="Offer no tool that deletes.")]
+_Http = Annotated[
+    bool, typer.Option("--http", help="Serve clients over HTTP at /mcp, instead of one on stdin.")
+]
+_Verbose = Annotated[bool, typer.Option("--verbose", help="Log every call to standard error.")]
+
+
+def serve(
+    store: StoreUrl = None,
+    strict: _Strict = False,
+    read_only: _ReadOnly = False,
+    no_delete: _NoDelete = False,
+    http: _Http = False,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    allow_external: AllowExternal = False,
+    allow_host: AllowHost = None,
+    open_page: OpenPage = None,
+    json_output: ServerJson = False,
+    verbose: _Verbose = False,
+) -> None:
+    """Serve the memory to MCP clients.
+
+    Without --http it talks to the program that started it: messages on stdin and stdout, the log on
+    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`; it
+    is printed to stderr, unless `$ONCEWARD_MEMORY_TOKEN` gives one. There is no page to open.
+
+    Example: `onceward memory serve --store sqlite:///memory.db`
+    """
+    del open_page  # Every server takes it; this one has no page.
+    place = check_place(host, port, allow_host, external=allow_external)
+    _set_up_log(is_verbose=verbose)
+    if not http:
+        _refuse_addresses(port, json_output=json_output, external=allow_external)
+    from onceward.handle import open as open_handle
+
+    with contextlib.closing(open_handle(store)) as ow:
+        if http:
+            server = _server(ow, strict, read_only, no_delete, is_in_order=False)
+            _serve_http(server, place, json_output=json_output)
+        else:
+            _serve_stdio(_server(ow, strict, read_only, no_delete, is_in_order=True))
+
+
+def _server(
+    ow: Onceward, strict: bool, read_only: bool, no_delete: bool, *, is_in_order: bool
+) -> MemoryServer:
+    from onceward.memory.server import MemoryServer
+
+    return MemoryServer(
+        ow,
+        is_strict=strict,
+        is_read_only=read_only,
+        may_delete=not no_delete,
+        is_in_order=is_in_order,
+    )
+
+
+def _serve_stdio(server: MemoryServer) -> None:
+    import anyio
+
+    from onceward.memory import stdio
+
+    if sys.stdin.isatty():
+        print("waiting for an MCP client on stdin; Ctrl-D ends it", file=sys.stderr, flush=True)
+    is_stopped = anyio.run(stdio.serve, server.build())
+    if is_stopped:
+        print("stopped", file=sys.stderr)
+
+
+def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> None:
+    from onceward.seams import Ids
+
+    given = os.environ.get(TOKEN_VARIABLE, "")
+    if given and len(given) < TOKEN_CHARACTERS_MIN:
+        message = (
+            f"the token in ${TOKEN_VARIABLE} is shorter than {TOKEN_CHARACTERS_MIN} characters"
+        )
+        raise InvalidArgument(message, fix="use a longer one, or unset it", field=TOKEN_VARIABLE)
+    token, session_id = given or Ids().new("tok"), Ids().new("mem")
+
+    def announce(url: str) -> None:
+        if not given:
+            print(f"token: {token}", file=sys.stderr, flush=True)
+        if json_output:
+            told = {"url": url, "sessionId": session_id, "mcpUrl": f"{url}/mcp"}
+            print(json.dumps(told), flush=True)
+        else:
+            print(
+                f"Onceward {__version__}: the memory is at {url}/mcp - Ctrl-C stops it", flush=True
+            )
+
+    with until_stopped(), listen(place) as listener:
+
+        def build() -> FastAPI:
+            from onceward.memory.http import build_app
+
+            bound = listener.getsockname()[1]
+            return build_app(server, names=place.names, port=bound, is_external=place.external)
+
+        serve_app(place, listener, token, build, announce=announce)
+
+
+def _refuse_addresses(port: int | None, *, json_output: bool, external: bool) -> None:
+    """Refuse what only a server at an address can do, for else nobody would notice the slip."""
+    named = {"--port": port is not None, "--json": json_output, "--allow-external": external}
+    for option, is_given in named.items():
+        if is_given:
+            message = f"{option} is for a server at an address"
+            raise InvalidArgument(message, fix=f"add --http, or leave {option} out", field=option)
+
+
+def _set_up_log(*, is_verbose: bool) -> None:
+    """Let the log go to stderr, which clients keep: only what matters, unless asked for all."""
+    from onceward.logs import set_up
+
+    set_up(as_json=not sys.stderr.isatty(), is_verbose=is_verbose)
+    if not is_verbose:
+        logging.getLogger("onceward").setLevel(logging.WARNING)

@@ -1,0 +1,51 @@
+"""Checkouts: which repository and branch a directory belongs to, as git says it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+#: Nobody waits longer for a name.
+GIT_SECONDS_MAX: Final = 5.0
+#: `owner/name` at the end of an address.
+_OWNED: Final = re.compile(r"[:/]([^/:@\s]+/[^/:@\s]+)$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkout:
+    """Where work happens; empty where there is nothing to say."""
+
+    #: `owner/name` if it has a home, else its path.
+    repo: str = ""
+    branch: str = ""
+
+
+def checkout_of(directory: Path) -> Checkout:
+    """Return what git says about a directory; nothing if there is no git, or no repository."""
+    root = _git(directory, "rev-parse", "--show-toplevel")
+    if not root:
+        return Checkout()
+    address = _git(directory, "remote", "get-url", "origin").removesuffix("/").removesuffix(".git")
+    owned = _OWNED.search(address) if "://" in address or "@" in address else None
+    return Checkout(
+        repo=owned[1] if owned else root,
+        branch=_git(directory, "symbolic-ref", "--quiet", "--short", "HEAD"),
+    )
+
+
+def _git(directory: Path, *words: str) -> str:
+    try:
+        ran = subprocess.run(  # noqa: S603 - fixed words
+            ["git", *words],  # noqa: S607 - the git that the user has
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_SECONDS_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.decode(errors="replace").strip() if ran.returncode == 0 else ""

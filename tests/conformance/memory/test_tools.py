@@ -1,0 +1,104 @@
+"""Tools on both engines: whatever a model sends, it gets an answer or a refusal that helps."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from onceward.errors import InvalidArgument, OncewardError
+from onceward.handle import Onceward
+from onceward.memory import Memory
+from onceward.memory.tool_schemas import Schema
+from onceward.memory.tools import TOOLS, Effect, Tool, checked, find, offered
+
+ROUNDS = 80
+REFUSALS = ("INVALID_ARGUMENT", "INVALID_CURSOR", "NOT_FOUND")
+#: Values that have broken such servers: no text, half a character, NUL, endless, nested, foreign.
+ODD: list[object] = [
+    None, True, False, 0, -1, 2**63, 10**40, 1.5, float("inf"), float("nan"), "", " ", "a", "err#a",
+    "fix#err#a#00000000", "\0", "\ud83d", "x" * 300_000, "'; drop table memory_entities; --", "%",
+    '"', "*", "key:", "type:*", "NEAR(", "https://example.test/", "2026-02-06T12:00:00Z", [], {},
+    [[]], [None], ["a"], [{"name": "a", "entityType": "t"}], {"name": "a"}, {"a": {"b": {}}},
+]  # fmt: skip
+
+
+def run(memory: Memory, name: str, arguments: object, *, is_strict: bool = False) -> dict[str, Any]:
+    """Do what the server does with a call."""
+    tool = find(name, offered())
+    plain = checked(tool, arguments, is_strict=is_strict)
+    for place in ("mode", "repo", "branch") if tool.is_record else ():
+        plain.pop(place, None)
+    return tool.handler(memory, plain).data
+
+
+def some(schema: Schema, chance: random.Random) -> Any:
+    """Return a value that meets a schema, or now and then one that does not."""
+    if chance.random() < 0.15:
+        return chance.choice(ODD)
+    kind = schema.get("type", "object")
+    kind = chance.choice(kind) if isinstance(kind, list) else kind
+    if "enum" in schema:
+        return chance.choice(schema["enum"])
+    if kind == "array":
+        return [some(schema["items"], chance) for _ in range(chance.randrange(3))]
+    if kind == "object":
+        required, known = schema.get("required", []), schema.get("properties", {})
+        chosen = [name for name in known if name in required or chance.random() < 0.5]
+        return {name: some(known[name], chance) for name in chosen if chance.random() < 0.95}
+    return {"string": "abc", "integer": 1, "number": 2.5, "boolean": True}[kind]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_whatever_is_sent_is_answered_or_refused(ow: Onceward, tool: Tool) -> None:
+    """Nothing but our own errors comes out, each with a way out; answers are JSON."""
+    memory, chance = Memory(ow), random.Random(tool.name)
+    memory.create_entities([{"name": name, "type": "t"} for name in ("a", "b", "err#a")])
+    for _ in range(ROUNDS):
+        arguments = some(tool.takes, chance)
+        refused: OncewardError | None = None
+        try:
+            data = run(memory, tool.name, arguments, is_strict=chance.random() < 0.2)
+        except OncewardError as exc:
+            refused = exc
+        else:
+            assert json.dumps(data)
+        if refused is not None:
+            assert refused.code in REFUSALS, arguments
+            assert refused.fix, arguments
+    assert memory.graph.problems() == []
+
+
+def test_arguments_may_be_spelled_with_underscores(ow: Onceward) -> None:
+    """`exit_code` is `exitCode`; null is as good as nothing; what is unknown is ignored."""
+    memory = Memory(ow)
+    sent = {"cmd": "make", "exit_code": 1, "duration_ms": 5, "cwd": None, "colour": "red"}
+    first = run(memory, "record_command", sent)
+    again = run(memory, "record_command", {"command": "make", "exitCode": 1, "durationMs": 5})
+    assert (first["entity"], again["entity"]) == ("created", "known")
+    assert first["name"] == again["name"]
+
+
+def test_strict_refuses_arguments_that_nobody_reads(ow: Onceward) -> None:
+    """An argument that a tool does not have is named, with those that it has."""
+    with pytest.raises(InvalidArgument, match="colour: is no argument of recall"):
+        run(Memory(ow), "recall", {"text": "a", "colour": "red"}, is_strict=True)
+
+
+def test_offers_can_be_narrowed() -> None:
+    """Read-only leaves the reads, and without deletion everything else."""
+    assert {each.effect for each in offered(is_read_only=True).values()} == {Effect.READ}
+    assert Effect.DELETE not in {each.effect for each in offered(may_delete=False).values()}
+    assert len(offered()) == len(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("create_entity", "create_entities"), ("xyz", "one of")]
+)
+def test_an_unknown_tool_is_refused_with_one_that_exists(wrong: str, near: str) -> None:
+    """The nearest name is proposed, else all of them."""
+    with pytest.raises(InvalidArgument) as caught:
+        find(wrong, offered())
+    assert f"call {near}" in caught.value.fix

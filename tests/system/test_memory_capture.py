@@ -1,0 +1,368 @@
+"""`onceward memory capture` as a process: a failing test, its fix, the evidence, the return."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "onceward", "memory"]
+END_SECONDS_MAX = 60
+TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 1) == 2\n"
+RIGHT = "def add(a, b):\n    return a + b\n"
+WRONG = "def add(a, b):\n    return a - b\n"
+PYTEST = (sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+SECRET = "correct-horse-battery"
+
+
+class Place:
+    """A directory with a memory of its own, and commands that run in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {
+            **os.environ,
+            "ONCEWARD_STORE": f"sqlite:///{directory / 'memory.db'}",
+            "NO_COLOR": "1",
+        }
+
+    def run(
+        self, *words: str, stdin: str = "", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *words],
+            cwd=self.directory,
+            env={**self.environment, **variables},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=END_SECONDS_MAX,
+        )
+
+    def capture(self, *words: str, **options: str) -> subprocess.CompletedProcess[str]:
+        return self.run("capture", "--", *words, **options)
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        given = {**pipes, "cwd": self.directory, "env": self.environment, **options}
+        return subprocess.Popen([*COMMAND, *words], **given)
+
+    def json(self, *words: str) -> Any:
+        ran = self.run(*words, "--json")
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def python(program: str) -> tuple[str, ...]:
+    return (sys.executable, "-u", "-c", program)
+
+
+def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None:
+    """Fails, is fixed, passes, breaks again: what helped is told, and that it was seen to work."""
+    calc = place.directory / "calc.py"
+    (place.directory / "test_calc.py").write_text(TEST)
+    calc.write_text(WRONG)
+
+    first = place.capture(*PYTEST)
+    assert first.returncode == 1
+    assert "1 failed" in first.stdout
+    assert "memory: recorded, exit code 1, 1 error" in first.stderr
+    assert "new, nothing is known about it" in first.stderr
+
+    fixed = place.run(
+        *(
+            "fix",
+            "assert 0 == 2",
+            "--strategy",
+            "add, not subtract",
+            "--change",
+            "calc.py: + for -",
+        ),
+        *("--doc", "https://docs.example.org/sums"),
+    )
+    assert fixed.returncode == 0, fixed.stderr
+    name = fixed.stdout.removeprefix("recorded: ").strip()
+    assert re.fullmatch(r"fix#err#assert 0 == 2#[0-9a-f]{8}", name)
+
+    calc.write_text(RIGHT)
+    second = place.capture(*PYTEST)
+    assert second.returncode == 0
+    assert f"fix works, its issue is gone: {name}" in second.stderr
+
+    calc.write_text(WRONG)
+    third = place.capture(*PYTEST)
+    assert third.returncode == 1
+    assert "add, not subtract" in third.stderr
+    assert "verified 1 of 1" in third.stderr
+    assert name in third.stderr
+
+    recalled = place.json("recall", "E       assert 0 == 2".removeprefix("E "))
+    assert recalled["fixes"][0]["name"] == name
+    assert (recalled["fixes"][0]["verified"], recalled["fixes"][0]["failed"]) == (1, 0)
+    assert place.json("doctor")["ok"]
+
+
+def test_a_fix_that_does_not_help_is_remembered_as_such(place: Place) -> None:
+    """The error is still there after the fix was recorded: its evidence is 0 of 1."""
+    (place.directory / "test_calc.py").write_text(TEST)
+    (place.directory / "calc.py").write_text(WRONG)
+    place.capture(*PYTEST)
+    place.run("fix", "assert 0 == 2", "--strategy", "try again")
+    again = json.loads(place.run("capture", "--json", "--", *PYTEST).stdout)
+    assert [each["status"] for each in again["outcomes"]] == ["failed"]
+    (issue,) = again["issues"]
+    assert issue["known"]["fixes"][0]["failed"] == 1
+
+
+def test_output_passes_through_as_it_is(place: Place) -> None:
+    """Both streams, byte for byte, and what is told comes behind on stderr."""
+    program = (
+        "import sys; sys.stdout.buffer.write(b'a\\xff\\0\\r\\nb')"
+        "; sys.stderr.write('warning: c\\n')"
+    )
+    process = place.start("capture", "--", *python(program))
+    out, err = process.communicate(timeout=END_SECONDS_MAX)
+    assert out == b"a\xff\0\r\nb"
+    assert err.startswith(b"warning: c\nmemory: recorded, exit code 0, 1 warning\n")
+    assert process.returncode == 0
+
+
+def test_output_comes_while_the_command_runs(place: Place) -> None:
+    """A line is there when it was written, not when the command is done."""
+    program = "import sys; print('first'); sys.stdin.readline(); print('second')"
+    process = place.start("capture", "--", *python(program), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"first\n"
+    out, _ = process.communicate(b"go on\n", timeout=END_SECONDS_MAX)
+    assert out == b"second\n"
+
+
+def test_a_command_can_read_what_we_are_given(place: Place) -> None:
+    """Its standard input is ours."""
+    assert place.capture("cat", stdin="to be read").stdout == "to be read"
+
+
+def test_with_json_stdout_is_one_object(place: Place) -> None:
+    """All output of the command goes to stderr, and the object says what was found."""
+    ran = place.run(
+        *("capture", "--mode", "tester@1", "--repo", "acme/shop", "--branch", "b", "--json", "--"),
+        *python("print('out'); import nothere"),
+    )
+    assert ran.returncode == 1
+    assert "out\n" in ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["recorded"]
+    assert told["exitCode"] == 1
+    (issue,) = told["issues"]
+    assert issue["name"] == "err#modulenotfounderror: no module named 'nothere'"
+    assert (issue["kind"], issue["detector"]) == ("ModuleNotFoundError", "python")
+    assert (issue["isNew"], issue["isWarning"], issue["known"]) == (True, False, None)
+    shown = place.json("show", told["run"])
+    envelope = json.loads(shown["entities"][0]["observations"][0]["content"])
+    assert [envelope[name] for name in ("mode", "repo", "branch")] == ["tester@1", "acme/shop", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -TERM $$"), 143),
+        (("no-such-command-anywhere",), 127),
+        (("/etc/passwd",), 126),
+        (("true",), 0),
+    ],
+)
+def test_the_exit_code_is_the_commands(place: Place, words: tuple[str, ...], code: int) -> None:
+    """Signals and commands that cannot be started have the codes that shells give them."""
+    ran = place.capture(*words)
+    assert ran.returncode == code
+    assert f"memory: recorded, exit code {code}" in ran.stderr
+
+
+def test_options_of_the_command_are_its_own(place: Place) -> None:
+    """What stands behind the first word is not ours to read."""
+    assert place.run("capture", "echo", "--json", "--help").stdout == "--json --help\n"
+
+
+def test_a_store_that_fails_does_not_hide_the_result(place: Place) -> None:
+    """The output and the exit code are the command's; the trouble is told on stderr."""
+    store = "sqlite:////proc/nowhere/memory.db"
+    ran = place.run("capture", "--store", store, "--", "sh", "-c", "echo out; exit 5")
+    assert (ran.returncode, ran.stdout) == (5, "out\n")
+    assert "warning: the command was not recorded" in ran.stderr
+    assert "error: " in ran.stderr
+    machine = place.run("capture", "--store", store, "--json", "--", "sh", "-c", "exit 5")
+    assert machine.returncode == 5
+    told = json.loads(machine.stdout)
+    assert (told["exitCode"], told["recorded"]) == (5, False)
+    assert told["error"]["message"]
+
+
+def test_whoever_stops_reading_stops_the_command(place: Place) -> None:
+    """As in any pipe: the command gets SIGPIPE, and what it did is recorded."""
+    process = place.start("capture", "--", "yes")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    assert process.wait(END_SECONDS_MAX) == 128 + signal.SIGPIPE
+    assert process.stderr is not None
+    assert b"memory: recorded, exit code 141" in process.stderr.read()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_goes_to_the_command_and_is_recorded(place: Place, number: signal.Signals) -> None:
+    """Without a terminal we pass on what ends us; what the command makes of it is recorded."""
+    process = place.start("capture", "--", *python("print('on'); import time; time.sleep(60)"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"on\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=END_SECONDS_MAX)
+    assert process.returncode == 128 + number
+    assert f"memory: recorded, exit code {128 + number}" in err.decode()
+
+
+def test_what_is_left_running_is_not_waited_for(place: Place) -> None:
+    """A command that leaves somebody behind with its output ends when it ends."""
+    began = time.monotonic()
+    ran = place.capture("sh", "-c", "sleep 600 & echo $!")
+    os.kill(int(ran.stdout), signal.SIGKILL)
+    assert ran.returncode == 0
+    assert time.monotonic() - began < 60
+
+
+def test_a_flood_is_passed_on_whole_and_kept_in_part(place: Place) -> None:
+    """Ten megabytes go through; errors at the beginning and at the end are found."""
+    program = (
+        "import sys\nprint('error: at the beginning')\n"
+        "for _ in range(10_000): sys.stdout.write('x' * 999 + chr(10))\n"
+        "print('error: at the end')\n"
+    )
+    ran = place.run("capture", "--json", "--", sys.executable, "-c", program)
+    assert len(ran.stderr) > 10_000_000
+    told = json.loads(ran.stdout)
+    assert [each["message"] for each in told["issues"]] == ["at the beginning", "at the end"]
+    (command,) = place.json("show", told["command"])["entities"]
+    assert len(command["observations"][0]["content"]) < 10_000
+
+
+def test_h32_secrets_of_the_environment_never_reach_the_memory(place: Place) -> None:
+    """They pass through to whoever runs the command, and are not written down."""
+    ran = place.capture(
+        *python(f"raise SystemExit('error: token {SECRET} was refused')"), SHOP_TOKEN=SECRET
+    )
+    assert SECRET in ran.stderr.partition("memory: recorded")[0]
+    assert SECRET not in ran.stderr.partition("memory: recorded")[2]
+    assert SECRET not in place.run("export").stdout
+    assert "was refused" in place.run("export").stdout
+    for file in place.directory.glob("memory.db*"):
+        assert SECRET.encode() not in file.read_bytes()
+
+
+#: Becomes the leader of a session whose terminal is its standard input, then another program.
+LEADER = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+    "; os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def on_terminal(
+    place: Place, *words: str, keys: bytes = b"", after: bytes = b""
+) -> tuple[str, int]:
+    """Run a command on a terminal of its own, press keys once it has printed something."""
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEADER, *COMMAND, *words],
+        cwd=place.directory,
+        env={**place.environment, "TERM": "xterm"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    deadline = time.monotonic() + END_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if not select.select([terminal], [], [], 1.0)[0]:
+            continue
+        try:
+            seen += os.read(terminal, 65_536)
+        except OSError:  # Nobody has it open any more.
+            break
+        if keys and after in seen:
+            os.write(terminal, keys)
+            keys = b""
+    os.close(terminal)
+    return seen.decode(), process.wait(END_SECONDS_MAX)
+
+
+def test_on_a_terminal_the_command_has_terminals(place: Place) -> None:
+    """It may colour its output, as it would without us; what is recorded has no colours."""
+    program = (
+        "import sys, os; print(all(map(os.isatty, (0, 1, 2))))"
+        "; print('\\033[31merror: red\\033[0m')"
+    )
+    seen, code = on_terminal(place, "capture", "--", *python(program))
+    assert code == 0
+    assert "True\r\n\x1b[31merror: red\x1b[0m\r\n" in seen
+    assert "\r\r\n" not in seen
+    assert place.json("search", "type:Error red")["entities"][0]["name"] == "err#red"
+
+
+def test_control_c_goes_to_the_command_once(place: Place) -> None:
+    """The terminal sends it to both; we do not send it again, and record what came of it."""
+    program = (
+        "import signal, time\ncount = 0\n"
+        "def count_it(*_):\n    global count\n    count += 1\n"
+        "signal.signal(signal.SIGINT, count_it)\nprint('ready')\n"
+        "while not count: time.sleep(0.05)\n"
+        "time.sleep(0.5)\nprint('interrupted', count)\nraise SystemExit(9)\n"
+    )
+    seen, code = on_terminal(
+        place, "capture", "--", *python(program), keys=b"\x03", after=b"ready\r\n"
+    )
+    assert "interrupted 1" in seen
+    assert "memory: recorded, exit code 9" in seen
+    assert code == 9
+
+
+def test_a_refusal_is_told_once(place: Place) -> None:
+    """The log of the library does not get between an error and its fix."""
+    ran = place.run("history", "nobody")
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines() == [
+        "error: name: no entity is named 'nobody'",
+        "fix: see `onceward memory search`",
+    ]
+
+
+def test_an_import_shows_a_bar_on_a_terminal(place: Place) -> None:
+    """People see how far it has come; broken lines are told above the bar."""
+    lines = [
+        json.dumps({"type": "entity", "name": f"e{number}", "entityType": "t", "observations": []})
+        for number in range(5_000)
+    ]
+    (place.directory / "memory.jsonl").write_text("\n".join([*lines, "broken"]))
+    seen, code = on_terminal(place, "import", "memory.jsonl")
+    assert code == 0
+    assert "importing" in seen
+    assert "━" in seen
+    assert "line 5001: is not JSON" in seen
+    assert "5000 entities, 0 observations, 0 relations added; 1 left out" in seen

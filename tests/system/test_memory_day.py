@@ -1,0 +1,39 @@
+"""A day of calls, played again: with duplicates, retries and late repetitions, on both engines."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from tests.system.memory_day import Day, held, remembering, torn
+
+SEED = 20260206
+
+
+@pytest.mark.prove
+def test_a_day_played_with_duplicates_and_retries_gives_the_same_graph(
+    ow: Onceward, tmp_path: Path, prove: bool
+) -> None:
+    """Half of the calls retried, many again later: names, types, facts and relations are equal."""
+    short = 1_000 if ow.store.engine == "sqlite" else 400
+    calls = 10_000 if prove else short
+    with open_handle(f"sqlite:///{tmp_path / 'first.db'}") as first:
+        memory, clock = remembering(first, hour=1)
+        day = Day(memory, clock, SEED)
+        day.play(calls)
+        once = held(memory.graph)
+        assert len(Counter(call.verb for call in day.log)) == 17
+        # The whole log again, in the same place: nothing is new, and nothing comes back.
+        for call in day.log:
+            call.play(memory)
+        assert held(memory.graph) == once
+    repeated = torn(day.log, SEED)
+    assert len(repeated) > 1.5 * len(day.log)
+    memory, clock = remembering(ow, hour=2)
+    for call in repeated:
+        clock.advance(seconds=2.0)
+        call.play(memory)
+    assert held(memory.graph) == once
+    assert memory.graph.problems() == []

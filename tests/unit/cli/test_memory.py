@@ -1,0 +1,236 @@
+"""`onceward memory`: look things up, draw them, bring them back, move them; and wrong words."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+
+from onceward.memory import Memory
+
+ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "tall\x1b[31m"]}
+BOB = {"name": "Bob", "entityType": "person", "observations": []}
+KNOWS = {"from": "Ann", "to": "Bob", "relationType": "knows"}
+MESSAGE = "KeyError: 'price'"
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_STORE", f"sqlite:///{tmp_path / 'memory.db'}")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """A memory with two people and an error."""
+    with Memory.open(source="test") as made:
+        made.create_entities([ANN, BOB])
+        made.create_relations([KNOWS])
+        command = made.record_command("pytest -q", exit_code=1, cwd="/srv")["name"]
+        made.record_error(MESSAGE, kind="KeyError", detector="python", command=command)
+    return made
+
+
+@pytest.mark.usefixtures("memory")
+def test_show_tells_every_fact_and_every_relation(run: Run) -> None:
+    """What it is, what was observed when and by whom, and what it is related to."""
+    ran = run("memory", "show", "Ann")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "Ann  person"
+    assert lines[1].endswith("by test")
+    assert "likes tea" in lines
+    assert "tall\N{REPLACEMENT CHARACTER}[31m" in lines
+    assert lines[-1] == "→ knows Bob"
+    assert run("memory", "show", "Bob").out.splitlines()[-1] == "← knows Ann"
+    error = run("memory", "show", "err#keyerror: 'price'").out
+    assert "KeyError: 'price' (KeyError, found by python)" in error
+    (entity,) = run("memory", "show", "Ann", "--json").json["entities"]
+    assert entity["observations"][0]["source"] == "test"
+
+
+@pytest.mark.usefixtures("memory")
+def test_search_finds_names_facts_and_types(run: Run) -> None:
+    """The best first, with what is known of it in a line, and the way to more."""
+    assert run("memory", "search", "tea").out.splitlines()[0] == "Ann  person"
+    assert BOB in run("memory", "search", "type:person", "--json").json["entities"]
+    page = run("memory", "search", "type:person", "--limit", "1")
+    assert len([line for line in page.out.splitlines() if "person" in line]) == 1
+    cursor = page.err.removeprefix("there is more: --cursor ").strip()
+    rest = run("memory", "search", "type:person", "--limit", "1", "--cursor", cursor)
+    assert rest.out.splitlines()[0] in ("Ann  person", "Bob  person")
+    assert rest.out not in page.out
+    nothing = run("memory", "search", "nowhere")
+    assert (nothing.code, nothing.out) == (0, "nothing found\n")
+
+
+@pytest.mark.usefixtures("memory")
+def test_recall_and_fix_go_together(run: Run) -> None:
+    """A fix is recorded once, and recalled from then on."""
+    assert "No fix is recorded yet." in run("memory", "recall", MESSAGE).out
+    words = ("memory", "fix", MESSAGE, "--strategy", "check the price", "--change", "cart.py")
+    first = run(*words, "--doc", "https://example.org/x")
+    assert first.out.startswith("recorded: fix#err#keyerror: 'price'#")
+    assert run(*words, "--doc", "https://example.org/x").out.startswith("known already: ")
+    recorded = run(*words, "--proposed", "--json").json
+    assert (recorded["entity"], recorded["observation"]) == ("known", "created")
+    recalled = run("memory", "recall", "-", stdin=f"noise\n{MESSAGE}\n".encode())
+    assert '"check the price"' in recalled.out
+    assert run("memory", "recall", "xyzzy", "--json").json["how"] == "nothing"
+    shown = run("memory", "show", recorded["name"]).out
+    assert "applied: check the price; cart.py" in shown
+
+
+@pytest.mark.usefixtures("memory")
+def test_graph_draws_in_both_languages(run: Run) -> None:
+    """Text for other programs; what did not fit is said on stderr."""
+    assert '-->|"knows"|' in run("memory", "graph", "Ann").out
+    assert 'n0 -> n1 [label="knows"];' in run("memory", "graph", "Ann", "--format", "dot").out
+    drawn = run("memory", "graph", "Ann", "--json").json
+    assert drawn["edges"] == [KNOWS]
+    assert [each["name"] for each in drawn["nodes"]] == ["Ann", "Bob"]
+    cut = run("memory", "graph", "Ann", "--nodes", "1")
+    assert cut.err == "warning: there is more around it; pass a larger --nodes\n"
+
+
+def test_history_and_restore_bring_back_what_was_deleted(run: Run, memory: Memory) -> None:
+    """The history names the change; by that, or by its name, an entity is back with all it had."""
+    del memory
+    with Memory.open() as opened:
+        opened.delete_observations([{"entityName": "Ann", "observations": ["likes tea"]}])
+        opened.delete_entities(["Bob"])
+    changes = run("memory", "history", "Bob", "--json").json["changes"]
+    assert changes[0]["action"] == "deleted"
+    lines = run("memory", "history", "Bob").out
+    assert "entity deleted" in lines
+    assert str(changes[0]["id"]) in lines
+    back = run("memory", "restore", "Bob")
+    assert (back.code, back.out) == (0, "restored: 1 entity, 1 relation\n")
+    again = run("memory", "restore", "Bob")
+    assert (again.code, again.out) == (0, "nothing to be restored\n")
+    number = run("memory", "history", "Ann", "--limit", "1", "--json").json["changes"][0]["id"]
+    assert run("memory", "restore", "--change", str(number), "--json").json["observations"] == 1
+    assert "likes tea" in run("memory", "show", "Ann").out
+
+
+@pytest.mark.usefixtures("memory")
+def test_export_and_import_move_a_memory(run: Run, tmp_path: Path) -> None:
+    """To a file or to stdout, into the same memory or into another one."""
+    path = tmp_path / "out.jsonl"
+    done = run("memory", "export", str(path))
+    assert done.out == f"4 entities, 4 observations, 2 relations in {path}\n"
+    piped = run("memory", "export")
+    assert piped.out == path.read_text()
+    assert piped.err == "4 entities, 4 observations, 2 relations\n"
+    assert json.loads(run("memory", "export", "--json").err)["entities"] == 4
+    refused = run("memory", "export", str(path))
+    assert refused.code == 1
+    assert "exists" in refused.err
+    told = run("memory", "export", str(path), "--force", "--json").json
+    assert told == {
+        "path": str(path), "entities": 4, "observations": 4, "relations": 2, "cut": []
+    }  # fmt: skip
+    known = run("memory", "import", str(path))
+    assert known.out == ("0 entities, 0 observations, 0 relations added; 10 known already\n")
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    counts = run("memory", "import", str(path), "--store", other, "--json").json
+    assert (counts["entities"], counts["observations"], counts["relations"]) == (4, 4, 2)
+    assert run("memory", "export", "--store", other).out == piped.out
+
+
+def test_import_names_what_it_left_out(run: Run, tmp_path: Path) -> None:
+    """Each problem with its line, up to twenty; all of them for machines; exit 1 if all is lost."""
+    path = tmp_path / "m.jsonl"
+    path.write_text("\n".join([json.dumps({"type": "entity", **ANN}), *["broken"] * 30]))
+    ran = run("memory", "import", str(path))
+    assert ran.code == 0
+    assert ran.out.endswith("30 left out\n")
+    told = ran.err.splitlines()
+    assert told[0].startswith("warning: line 2: is not JSON")
+    assert len(told) == 21
+    assert told[-1] == "warning: … and 10 more problems"
+    machine = run("memory", "import", str(path), "--json").json
+    assert machine["problemCount"] == len(machine["problems"]) == 30
+    assert machine["problems"][0]["line"] == 2
+    path.write_text("nothing\nto see\n")
+    assert run("memory", "import", str(path)).code == 1
+
+
+@pytest.mark.usefixtures("memory")
+def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sound memory is ok; what must not be is named, and exit 1."""
+    ran = run("memory", "doctor")
+    assert ran.code == 0
+    assert ran.out.splitlines()[1:] == [
+        "entities      4",
+        "observations  4",
+        "relations     2",
+        "deleted       0",
+        "ok",
+    ]
+    found = run("memory", "doctor", "--json").json
+    assert (found["ok"], found["entities"]) == (True, 4)
+    monkeypatch.setattr("onceward.memory.graph.Graph.problems", lambda _: ["2 lost relations"])
+    broken = run("memory", "doctor")
+    assert broken.code == 1
+    assert "problem       2 lost relations" in broken.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("show", "nobody"), 1, "no entity is named 'nobody'"),
+        (("history", "nobody"), 1, "no entity is named 'nobody'"),
+        (("restore", "nobody"), 1, "no entity is named 'nobody'"),
+        (("graph", "nobody"), 1, "no entity is named 'nobody'"),
+        (("fix", "never seen", "--strategy", "x"), 1, "no entity is named 'err#never seen'"),
+        (("restore",), 2, "say which entity"),
+        (("restore", "x", "--change", "3"), 2, "say which entity"),
+        (("restore", "--change", "99"), 2, "change 99 is no deletion"),
+        (("graph", "x", "--depth", "9"), 2, "depth: must be 1 to 3"),
+        (("graph", "x", "--nodes", "0"), 2, "nodes: must be 1 to 200"),
+        (("graph", "x", "--format", "png"), 2, "png"),
+        (("recall", "  "), 2, "text: must not be empty"),
+        (("search", "x", "--cursor", "bogus"), 2, "cursor"),
+        (("search", "x", "--limit", "0"), 2, "limit"),
+        (("show", ""), 2, "is empty"),
+        (("import", "/nowhere/m.jsonl"), 2, "does not exist"),
+        (("import", "/tmp"), 2, "is a directory"),
+        (("export", "/nowhere/m.jsonl"), 2, "/nowhere does not exist"),
+        (("export", "/tmp"), 2, "is a directory"),
+        (("fix", "x"), 2, "--strategy"),
+        (("fix", "x", "--strategy", " "), 1, "no entity"),
+        (("capture",), 2, "Missing argument"),
+        (("capture", "--", " "), 2, "command: is empty"),
+        (("capture", "--bogus", "true"), 2, "No such option"),
+        (("doctor", "--store", "mysql://x"), 2, "mysql"),
+    ],
+)
+def test_wrong_words_are_told_with_a_fix(
+    run: Run, words: tuple[str, ...], code: int, says: str
+) -> None:
+    """What is missing is exit 1, what is wrong is exit 2; both say what to do."""
+    ran = run("memory", *words)
+    assert (ran.code, ran.out) == (code, "")
+    error, fix = ran.err.splitlines()
+    assert error.startswith("error: ")
+    assert says in error
+    assert fix.startswith("fix: ")
+    machine = run("memory", *words[:1], "--json", *words[1:])
+    assert machine.code == code
+    assert json.loads(machine.err)["error"]["message"]
+
+
+def test_help_is_quick_to_load() -> None:
+    """The group imports neither stores nor protocols before a command runs."""
+    import subprocess
+
+    program = (
+        "import sys, onceward.cli.memory; heavy = {'mcp', 'apsw', 'fastapi', 'onceward.memory'}"
+        "; print(sorted(heavy & sys.modules.keys()))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
