@@ -1,5 +1,7 @@
 """AGENTS: write an agent, and speak with one; handlers, results and the protocol between."""
 
+from onceward.agents.chat import Chat, ChatAgent
+from onceward.agents.chat_messages import ChatMessage
 from onceward.agents.kit import Agent, Command
 from onceward.agents.results import (
     Result,
@@ -12,6 +14,9 @@ from onceward.agents.results import (
 
 __all__ = [
     "Agent",
+    "Chat",
+    "ChatAgent",
+    "ChatMessage",
     "Command",
     "Result",
     "approved",

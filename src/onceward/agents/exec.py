@@ -112,6 +112,19 @@ def _refuse(option: str, problem: str, right: str) -> NoReturn:
     raise InvalidArgument(message, fix=f"say {right}", field=option.lstrip("-"))
 
 
+def failure(line: Sequence[str], ended: Ended, seconds: float = 0.0) -> OncewardError:
+    """Return what it means that a program ended like this, after at most so many seconds."""
+    # A prompt as its last word would be a page.
+    shown, code = shlex.join(line)[:200], ended.exit_code
+    if ended.has_timed_out:
+        return TimedOut(f"{shown} took longer than {seconds:.0f} s{_said(ended)}")
+    if code is None:
+        by = _signal_name(ended.signal)
+        return ProgramInterrupted(f"{shown} was ended by {by}{_said(ended)}")
+    kind = ProgramInterrupted if code == EXIT_LATER else ProgramFailed
+    return kind(f"{shown} ended with exit code {code}{_said(ended)}")
+
+
 def exec_agent(
     wrapping: Wrapping, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None
 ) -> Agent:
@@ -207,8 +220,7 @@ class _Worker:
         ended = run_program(program, on_line=output.line, clock=self._clock)
         output.end()
         if ended.has_timed_out:
-            message = f"{self._shown(line)} took longer than {program.seconds:.0f} s{_said(ended)}"
-            raise TimedOut(self._redactor.text(message))
+            raise failure(line, ended, program.seconds)
         return ended
 
     def _seconds_left(self, command: Command) -> float:
@@ -223,19 +235,8 @@ class _Worker:
     def _refuse_failure(self, ended: Ended) -> None:
         """Raise for a program that failed; for one that judges by its exit code, 1 is a word."""
         code = ended.exit_code
-        if code == 0 or (code == 1 and self._wrapping.verdict == "exit"):
-            return
-        if code is None:
-            how = f"was ended by {_signal_name(ended.signal)}"
-        else:
-            how = f"ended with exit code {code}"
-        message = f"{self._shown(self._wrapping.program)} {how}{_said(ended)}"
-        kind = ProgramInterrupted if code is None or code == EXIT_LATER else ProgramFailed
-        raise kind(self._redactor.text(message))
-
-    def _shown(self, line: Sequence[str]) -> str:
-        """Return a command line for people; a prompt as its last word would be a page."""
-        return shlex.join(line)[:200]
+        if code != 0 and not (code == 1 and self._wrapping.verdict == "exit"):
+            raise failure(self._wrapping.program, ended)
 
     # --- what came of it -------------------------------------------------------------------------
 

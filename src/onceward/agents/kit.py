@@ -13,23 +13,19 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from onceward.agents import artifacts, messages
 from onceward.agents.cache import Answer, ResultCache
 from onceward.agents.lines import LINE_BYTES_MAX, Oversized
 from onceward.agents.messages import Message
 from onceward.agents.results import Result, event_of
-from onceward.agents.streams import Pulse, Waiting, own_streams
+from onceward.agents.streams import Waiting, own_streams
+from onceward.agents.voice import Voice
 from onceward.errors import FileMissing, InvalidArgument, MessageRefused, OncewardError, WrongPath
 from onceward.keys.canonical import loads
 from onceward.keys.command import idempotency_key
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
-from onceward.secrets import Redactor
-
-HEARTBEAT_SECONDS: Final = 10.0
-
-_TEXT_CHARACTERS_MAX: Final = 8000
 
 
 class Command:
@@ -112,15 +108,11 @@ class Agent:
         self.workspace = Path(env.get("ONCEWARD_WORKSPACE") or ".").resolve()
         kept = env.get("ONCEWARD_AGENT_CACHE") or self.workspace / "state" / "cache" / wanted
         self.cache = ResultCache(Path(kept), files=files or SystemFiles())
-        self.heartbeat_seconds = _seconds(env.get("ONCEWARD_HEARTBEAT_SECONDS"))
         self._run_id = env.get("ONCEWARD_RUN", "")
-        self._redactor = Redactor.from_environment(env)
         self._clock, self._ids = clock or SystemClock(), ids or Ids()
+        self.voice = Voice(agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock)
         self._handlers: dict[str, Handler] = {}
         self._waiting = Waiting()
-        self._pulse = Pulse(self._clock)
-        self._out: BinaryIO | None = None
-        self._writing = threading.Lock()
 
     def on(self, *actions: str) -> Callable[[Handler], Handler]:
         """Let the decorated function do these actions."""
@@ -142,22 +134,11 @@ class Agent:
             self._run(stdin, stdout)
 
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
-        self._out = stdout
-        self._beat()
-        ended = threading.Event()
-        beating = threading.Thread(target=self._keep_beating, args=(ended,), daemon=True)
         reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)
         reading.start()
-        self._pulse.set("ready")
-        self._beat()
-        beating.start()
-        try:
+        with self.voice.opened(stdout):
             while (line := self._waiting.next()) is not None:
                 self._take(line)
-            self._pulse.set("stopping")
-            self._beat()
-        finally:
-            ended.set()
 
     def _take(self, line: bytes | Oversized) -> None:
         """Deal with one line; whatever is in it, the loop goes on."""
@@ -191,13 +172,13 @@ class Agent:
         except _Failure as failure:
             self._tell(message, self._error(failure))
             return
-        self._pulse.set("busy", message["task_id"])
+        self.voice.show("busy", message["task_id"])
         try:
             answer = self._answer(message, handler)
         except _Failure as failure:
             answer = self._error(failure)
         finally:
-            self._pulse.set("ready")
+            self.voice.show("ready")
         # Before the answer is out: what comes after it is a new attempt, not a duplicate.
         key = message["idempotency_key"]
         meanwhile = self._waiting.take_containing(key.encode())
@@ -282,7 +263,7 @@ class Agent:
             # A copy, which the handler cannot change any more, and without secrets: what is kept
             # must be what is told.
             sent = messages.decode(messages.encode(self._event(message, answer)))
-            answer = replace(answer, payload=self._redacted(sent["payload"]))
+            answer = replace(answer, payload=self.voice.redacted(sent["payload"]))
             # What cannot be sent must not be kept either.
             messages.encode(self._event(message, answer))
         except FileMissing as exc:
@@ -296,21 +277,12 @@ class Agent:
         said = failure.message.encode("utf-8", "backslashreplace").decode()
         payload = {
             "code": failure.code,
-            # Cut afterwards: half of a secret would not be found.
-            "message": _cut(self._redactor.text(said)),
+            "message": self.voice.cut(said),
             "retryable": failure.retryable,
         }
         return Answer(
             key="", snapshot_id="", event="error", status=None, payload=payload, artifacts=()
         )
-
-    def _redacted(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            clean = self._redactor.value(value)
-        except RecursionError as exc:
-            raise MessageRefused(path="payload", problem="is nested too deeply") from exc
-        assert isinstance(clean, dict)
-        return clean
 
     # --- what goes out ---------------------------------------------------------------------------
 
@@ -327,20 +299,17 @@ class Agent:
             snapshot_id=message["version"]["snapshot_id"],
             event=event,
             status=None,
-            payload=self._redacted(payload),
+            payload=self.voice.redacted(payload),
             artifacts=list(map(dict, artifacts or ())),
         )
-        self._send(self._event(message, passing))
+        self.voice.say(self._event(message, passing))
 
     def send_log(self, text: str, *, level: str = "info", **fields: object) -> None:
         """Write a line for people, which the orchestrator keeps with the run."""
-        at = timestamp(self._clock.now())
-        said = _cut(self._redactor.text(text))
-        told = self._redacted(fields) or None
-        self._send(messages.log(level=level, message=said, timestamp=at, fields=told))
+        self.voice.log(text, level=level, **fields)
 
     def _tell(self, message: Message, answer: Answer) -> None:
-        self._send(self._event(message, answer))
+        self.voice.say(self._event(message, answer))
 
     def _event(self, message: Message, answer: Answer) -> Message:
         """Return an answer as it is told to whoever asked with this message."""
@@ -358,23 +327,6 @@ class Agent:
             occurred_at=timestamp(self._clock.now()),
         )
 
-    def _beat(self) -> None:
-        self._send(self._pulse.message(self.type, self.agent_id))
-
-    def _keep_beating(self, ended: threading.Event) -> None:
-        while not ended.wait(self.heartbeat_seconds):
-            self._beat()
-
-    def _send(self, message: Message) -> None:
-        rest = memoryview(messages.encode(message))
-        with self._writing:
-            try:
-                while rest and self._out is not None:
-                    rest = rest[self._out.write(rest) :]
-            except OSError:
-                # Nobody listens any more; the running command is finished and kept all the same.
-                self._out = None
-
 
 def _address(line: bytes | Oversized) -> Message | None:
     """Return whom to answer, if a refused line says so."""
@@ -386,15 +338,3 @@ def _address(line: bytes | Oversized) -> Message | None:
         return None
     asked = {name: message.get(name) for name in ("correlation_id", "task_id")}
     return asked if all(isinstance(each, str) and each for each in asked.values()) else None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARACTERS_MAX else text[:_TEXT_CHARACTERS_MAX] + "…"
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        seconds = float(text or HEARTBEAT_SECONDS)
-    except ValueError:
-        return HEARTBEAT_SECONDS
-    return seconds if 0 < seconds < float("inf") else HEARTBEAT_SECONDS

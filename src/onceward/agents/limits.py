@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from onceward.agents.lines import LINE_BYTES_MAX
+
+#: The word that means this very installation, wherever it is and whatever the PATH says.
+OURSELVES: Final = "onceward"
+
+
+def command_line(words: Sequence[str]) -> tuple[str, ...]:
+    """Return how a command is started: our own not by what the PATH happens to hold."""
+    if words[0] != OURSELVES:
+        return tuple(words)
+    # -P keeps the files of the directory it works in from being imported.
+    return (sys.executable, "-P", "-m", "onceward", *words[1:])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,6 +22,8 @@ Message = dict[str, Any]
 
 AGENT_TYPES: Final = ("builder", "reviewer", "spec_maintainer")
 KINDS: Final = ("command", "event", "heartbeat", "log")
+#: What a dispatcher and a chat agent say instead; see `chat_messages.py`.
+CHAT_KINDS: Final = ("message", "output", "done", "error", "heartbeat", "log")
 #: Events that do not end a command; every other one does.
 PASSING_EVENTS: Final = frozenset({"builder.progress", "artifact.produced"})
 
@@ -32,9 +34,14 @@ _SHOWN_CHARACTERS: Final = 200
 _SMALLER: Final = "put big content into a file and name it as an artifact"
 
 
-def encode(message: Mapping[str, Any], *, line_bytes_max: int = LINE_BYTES_MAX) -> bytes:
+def encode(
+    message: Mapping[str, Any],
+    *,
+    line_bytes_max: int = LINE_BYTES_MAX,
+    kinds: Sequence[str] = KINDS,
+) -> bytes:
     """Return the message as one line; raise MessageRefused for one of a wrong shape or size."""
-    check(message)
+    check(message, kinds=kinds)
     line = compact_json(message, root=str(message["kind"])) + b"\n"
     if len(line) > line_bytes_max:
         problem = f"takes {len(line)} bytes, and a line has at most {line_bytes_max}"
@@ -42,7 +49,9 @@ def encode(message: Mapping[str, Any], *, line_bytes_max: int = LINE_BYTES_MAX) 
     return line
 
 
-def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
+def decode(
+    line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX, kinds: Sequence[str] = KINDS
+) -> Message:
     """Return the message that a line holds; raise MessageRefused or InvalidJson.
 
     Whatever is returned can be written down: JSON also has texts and depths that cannot.
@@ -55,7 +64,7 @@ def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
         raise MessageRefused(
             path="line", problem="holds no JSON object", fix="send one object a line"
         )
-    check(message)
+    check(message, kinds=kinds)
     try:
         compact_json(message, root=str(message["kind"]))
     except NotCanonical as exc:
@@ -64,11 +73,11 @@ def decode(line: bytes, *, line_bytes_max: int = LINE_BYTES_MAX) -> Message:
     return message
 
 
-def check(message: Mapping[str, Any]) -> Message:
+def check(message: Mapping[str, Any], *, kinds: Sequence[str] = KINDS) -> Message:
     """Return the message if it has the shape of its kind; raise MessageRefused otherwise."""
     kind = message.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        fix = f"set kind to one of {', '.join(KINDS)}"
+    if not isinstance(kind, str) or kind not in kinds:
+        fix = f"set kind to one of {', '.join(kinds)}"
         raise MessageRefused(path="kind", problem="is missing or unknown", fix=fix)
     plain = message if isinstance(message, dict) else dict(message)
     if kind != "command" and _is_deep(plain):
@@ -89,9 +98,10 @@ def check(message: Mapping[str, Any]) -> Message:
 
 def schema(kind: str) -> str:
     """Return the JSON Schema of a kind of message, as it is shipped."""
-    if kind not in KINDS:
+    known = dict.fromkeys((*KINDS, *CHAT_KINDS))
+    if kind not in known:
         message = f"there is no message of kind {kind!r}"
-        raise InvalidArgument(message, fix=f"name one of {', '.join(KINDS)}", field="kind")
+        raise InvalidArgument(message, fix=f"name one of {', '.join(known)}", field="kind")
     file = resources.files("onceward.agents") / "schemas" / f"{kind}.json"
     return file.read_text(encoding="utf-8")
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from onceward.agents.chat_messages import ChatMessage, last_call
 from onceward.keys import canonical_json
 
 #: What a template may name in braces.
@@ -25,6 +26,8 @@ PLACEHOLDERS: Final = (
     "check",
     "verdict",
 )
+#: And one for chats; `text`, `sender` and `id` are those of the last call.
+CHAT_PLACEHOLDERS: Final = ("text", "sender", "id", "group", "messages", "count")
 #: Inputs that a prompt shows in places of their own.
 _SHOWN_APART: Final = frozenset({"goal", "changes", "round", "previous"})
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
@@ -35,6 +38,15 @@ _OPENINGS: Final[Mapping[str, str]] = {
     "review": "Review what was done in this working directory. Do not change any file.",
     "update_spec": "Bring the specification in line with what was done, if that is needed.",
 }
+
+
+_CHAT: Final = """\
+You take part in the chat {group}. This was said since you last answered:
+
+{messages}
+
+{sender} is waiting for your answer. Print the answer and nothing else: it is sent as it is.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +88,25 @@ def prompt(request: Request, template: str | None = None) -> str:
     """Return the text for a program: from the template, or one that says all there is to say."""
     parts = request.parts()
     return fill(template, parts) if template is not None else _standard(request, parts)
+
+
+def chat_prompt(group: str, messages: Sequence[ChatMessage], template: str | None = None) -> str:
+    """Return the text for a program that takes part in a chat; what people said is unchanged."""
+    parts = chat_parts(group, messages)
+    return fill(_CHAT if template is None else template, parts)
+
+
+def chat_parts(group: str, messages: Sequence[ChatMessage]) -> dict[str, str]:
+    """Return what each placeholder stands for in a chat."""
+    call = last_call(messages)
+    return {
+        "text": call.text,
+        "sender": call.sender,
+        "id": call.id,
+        "group": group,
+        "messages": "\n".join(f"{each.sender}: {each.text}" for each in messages),
+        "count": str(len(messages)),
+    }
 
 
 def fill(template: str, parts: Mapping[str, str]) -> str:

@@ -43,11 +43,22 @@ Rounds = tuple[tuple[Step, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What a chat agent does with messages that hold a word."""
+
+    #: None is any message.
+    when: str | None
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Scenario:
-    """What is done for each action, and for each action of single tasks."""
+    """What is done for each action, for each action of single tasks, and in chats."""
 
     actions: Mapping[str, Rounds]
     tasks: Mapping[str, Mapping[str, Rounds]]
+    #: The first whose word is in the text counts.
+    chat: tuple[Rule, ...] = ()
     #: A file that counts what was started and completed.
     count: str | None = None
 
@@ -55,6 +66,11 @@ class Scenario:
         """Return what to do; nothing when the scenario does not say."""
         rounds = self.tasks.get(task_id, {}).get(action) or self.actions.get(action) or ((),)
         return rounds[min(round, len(rounds)) - 1]
+
+    def chat_steps(self, text: str) -> tuple[Step, ...]:
+        """Return what to do when this is said; nothing when the scenario does not say."""
+        fitting = (each.steps for each in self.chat if each.when is None or each.when in text)
+        return next(fitting, ())
 
 
 def by_round(given: Any, round: int) -> Any:  # noqa: A002, ANN401 - the protocol's word, any JSON value
@@ -82,7 +98,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def parse_scenario(value: object, *, name: str = "scenario") -> Scenario:
     """Check a whole scenario."""
-    top = _fields(value, name, ("actions", "tasks", "count"))
+    top = _fields(value, name, ("actions", "tasks", "chat", "count"))
     count = top.get("count")
     if count is not None:
         _text(count, f"{name}: count")
@@ -90,6 +106,7 @@ def parse_scenario(value: object, *, name: str = "scenario") -> Scenario:
     return Scenario(
         actions=_actions(top.get("actions", {}), f"{name}: actions"),
         tasks={task: _actions(each, f"{name}: tasks.{task}") for task, each in tasks.items()},
+        chat=_rules(top.get("chat", []), f"{name}: chat"),
         count=count,
     )
 
@@ -113,25 +130,40 @@ def _rounds(value: object, place: str) -> Rounds:
     return (_steps(value, place),)
 
 
-def _steps(value: object, place: str) -> tuple[Step, ...]:
+def _rules(value: object, place: str) -> tuple[Rule, ...]:
+    if not isinstance(value, Mapping):
+        return (Rule(when=None, steps=_steps(value, place, _CHAT_CHECKS)),)
+    rules = _array(_fields(value, place, ("rules",)).get("rules"), f"{place}.rules")
+    return tuple(_rule(each, f"{place}.rules[{number}]") for number, each in enumerate(rules))
+
+
+def _rule(value: object, place: str) -> Rule:
+    found = _fields(value, place, ("when", "do"), needed=("do",))
+    if "when" in found:
+        _check_said(found["when"], f"{place}.when")
+    return Rule(when=found.get("when"), steps=_steps(found["do"], f"{place}.do", _CHAT_CHECKS))
+
+
+def _steps(value: object, place: str, checks: _Checks | None = None) -> tuple[Step, ...]:
     return tuple(
-        _step(each, f"{place}[{number}]") for number, each in enumerate(_array(value, place))
+        _step(each, f"{place}[{number}]", checks or _CHECKS)
+        for number, each in enumerate(_array(value, place))
     )
 
 
-def _step(value: object, place: str) -> Step:
+def _step(value: object, place: str, checks: _Checks) -> Step:
     found = _object(value, place)
     kinds = [name for name in found if name != "once"]
-    known = f"say one of {', '.join(_CHECKS)}, with or without once"
+    known = f"say one of {', '.join(checks)}, with or without once"
     if len(kinds) != 1:
         _refuse(place, f"must be one step, but names {len(kinds)}", known)
     (kind,) = kinds
-    if kind not in _CHECKS:
+    if kind not in checks:
         _refuse(f"{place}.{kind}", "is no step", known)
     once = found.get("once", False)
     if not isinstance(once, bool):
         _refuse(f"{place}.once", "must be true or false", 'say "once": true')
-    _CHECKS[kind](found[kind], f"{place}.{kind}")
+    checks[kind](found[kind], f"{place}.{kind}")
     # The name of the file is no part of where a step stands, so that it can be moved.
     return Step(kind=kind, value=found[kind], is_once=once, place=place.partition(": ")[2] or place)
 
@@ -192,9 +224,26 @@ def _check_delay(value: object, place: str) -> None:
         _refuse(place, "is no time", f"give seconds from 0 to {DELAY_SECONDS_MAX:.0f}")
 
 
-def _check_silence(value: object, place: str) -> None:
+def _check_true(value: object, place: str) -> None:
     if value is not True:
-        _refuse(place, "must be true", 'say "silence": true, or leave the step out')
+        name = place.rpartition(".")[2]
+        _refuse(place, "must be true", f'say "{name}": true, or leave the step out')
+
+
+def _check_said(value: object, place: str) -> None:
+    """Check what people or agents say, in which anything may stand."""
+    if not isinstance(value, str) or not value:
+        _refuse(place, "must be text that is not empty", "give a string")
+
+
+def _check_reply(value: object, place: str) -> None:
+    if isinstance(value, Mapping):
+        found = _fields(value, place, ("text", "key"), needed=("text",))
+        _check_said(found["text"], f"{place}.text")
+        if "key" in found:
+            _text(found["key"], f"{place}.key")
+    else:
+        _check_said(value, place)
 
 
 def _check_line(value: object, place: str) -> None:
@@ -220,20 +269,29 @@ def _check_send(value: object, place: str) -> None:
     _object(value, place)
 
 
-_CHECKS: Final[Mapping[str, Callable[[object, str], None]]] = {
-    "answer": _check_answer,
+_Checks = Mapping[str, Callable[[object, str], None]]
+#: Steps of every scripted agent.
+_COMMON_CHECKS: Final[_Checks] = {
     "write": _check_write,
     "delay": _check_delay,
-    "progress": _text,
     "log": _text,
     "error": _check_error,
     "flood": _check_flood,
     "crash": _check_crash,
     "garbage": _check_line,
-    "silence": _check_silence,
+    "silence": _check_true,
     "oversized": _check_oversized,
     "send": _check_send,
     "count": _text,
+}
+_CHECKS: Final[_Checks] = {"answer": _check_answer, "progress": _text, **_COMMON_CHECKS}
+_CHAT_CHECKS: Final[_Checks] = {
+    "reply": _check_reply,
+    "echo": _check_true,
+    "follow_ups": _check_true,
+    "fail": _text,
+    "ignore": _check_true,
+    **_COMMON_CHECKS,
 }
 
 

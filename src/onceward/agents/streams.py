@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 from onceward.agents import messages
-from onceward.agents.lines import Arrival, LineReader
+from onceward.agents.lines import LINE_BYTES_MAX, Arrival, LineReader
 from onceward.agents.messages import Message
 from onceward.seams import Clock, timestamp
 
@@ -28,15 +28,16 @@ _CHUNK_BYTES: Final = 64 * 1024
 class Waiting:
     """Lines that have come and are not dealt with yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         """Begin empty."""
+        self._line_bytes_max = line_bytes_max
         self._changed = threading.Condition()
         self._lines: deque[Arrival] = deque()
         self._is_over = False
 
     def fill(self, stdin: BinaryIO) -> None:
         """Take in lines until there are no more."""
-        reader = LineReader()
+        reader = LineReader(line_bytes_max=self._line_bytes_max)
         try:
             while data := stdin.read(_CHUNK_BYTES):
                 self._add(reader.feed(data))
@@ -49,6 +50,14 @@ class Waiting:
             self._changed.wait_for(lambda: self._lines or self._is_over)
             self._changed.notify_all()
             return self._lines.popleft() if self._lines else None
+
+    def take(self) -> list[Arrival]:
+        """Return, and take out, all that is here."""
+        with self._changed:
+            found = list(self._lines)
+            self._lines.clear()
+            self._changed.notify_all()
+        return found
 
     def take_containing(self, text: bytes) -> list[bytes]:
         """Return, and take out, the lines that hold this text."""

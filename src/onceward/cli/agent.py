@@ -1,4 +1,4 @@
-"""`onceward agent`: be an agent that answers an orchestrator's commands on its pipes."""
+"""`onceward agent`: be an agent on its pipes, for an orchestrator's commands or for a chat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from onceward.errors import FileMissing, InvalidArgument, StorageError
 
 app = group("Be an agent: wrap any program as one, or play a scenario.")
 
-AgentType = Annotated[str, typer.Option("--type", help="builder, reviewer or spec_maintainer.")]
+CHAT = "chat"
+
+AgentType = Annotated[
+    str, typer.Option("--type", help="builder, reviewer, spec_maintainer or chat.")
+]
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -26,7 +30,7 @@ def exec_(
         str | None, typer.Option(help="Commands it takes, by commas; else those of its type.")
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="The prompt, with placeholders such as `{goal}`.")
+        str | None, typer.Option(help="The prompt, with placeholders such as `{goal}` or `{text}`.")
     ] = None,
     prompt_file: Annotated[
         Path | None, typer.Option(help="A file with the prompt, read at the start.")
@@ -54,7 +58,24 @@ def exec_(
     """Answer commands by running a program: a prompt in, changed files and a verdict out.
 
     Example: `onceward agent exec --type builder --check "pytest -q" -- python fixer.py`
+
+    In a chat: what people said in, and what it prints is the answer.
+
+    Example: `onceward agent exec --type chat --prompt "{text}" -- python answer.py`
     """
+    _check_type(agent_type)
+    if agent_type == CHAT:
+        _refuse_for_chat(actions, check, verdict, allow_failures or None)
+        from onceward.agents.chat_exec import ChatWrapping, chat_exec_agent
+
+        chat = ChatWrapping(
+            program=tuple(program),
+            template=_template(prompt, prompt_file),
+            is_argument=not stdin,
+            seconds=timeout,
+        )
+        chat_exec_agent(chat).run()
+        return
     from onceward.agents.exec import ACTIONS, Wrapping, exec_agent
     from onceward.agents.verdicts import WORDS
 
@@ -81,17 +102,13 @@ def script(
     ] = False,
     json_output: JsonFlag = False,
 ) -> None:
-    """Answer commands as a scenario file says, well behaved or not.
+    """Answer commands, or people, as a scenario file says, well behaved or not.
 
     Example: `onceward agent script scenario.json --type builder`
     """
-    from onceward.agents.messages import AGENT_TYPES
     from onceward.agents.scenarios import read_scenario
-    from onceward.agents.script import script_agent
 
-    if agent_type not in AGENT_TYPES:
-        message = f"--type: {agent_type!r} is no type of agent"
-        raise InvalidArgument(message, fix=f"say one of {', '.join(AGENT_TYPES)}", field="type")
+    _check_type(agent_type)
     found = read_scenario(scenario)
     if check:
         from onceward.cli.output import print_json
@@ -102,7 +119,31 @@ def script(
             print(f"{scenario} is right")
         return
     with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
-        script_agent(found, agent_type, wire=wire).run()
+        if agent_type == CHAT:
+            from onceward.agents.chat_script import chat_script_agent
+
+            chat_script_agent(found, wire=wire).run()
+        else:
+            from onceward.agents.script import script_agent
+
+            script_agent(found, agent_type, wire=wire).run()
+
+
+def _check_type(given: str) -> None:
+    from onceward.agents.messages import AGENT_TYPES
+
+    known = (*AGENT_TYPES, CHAT)
+    if given not in known:
+        message = f"--type: {given!r} is no type of agent"
+        raise InvalidArgument(message, fix=f"say one of {', '.join(known)}", field="type")
+
+
+def _refuse_for_chat(*given: object) -> None:
+    """Refuse what makes no sense where people are answered."""
+    for option, value in zip(("actions", "check", "verdict", "allow-failures"), given, strict=True):
+        if value is not None:
+            message = f"--{option}: is not for chats"
+            raise InvalidArgument(message, fix="leave it out, or say another --type", field=option)
 
 
 def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,14 +11,13 @@ import json
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from onceward.agents.artifacts import check_path
-from onceward.agents.supervisor import AgentSpec
+from onceward.agents.limits import AgentSpec, command_line
 from onceward.errors import FileMissing, InvalidArgument, InvalidJson, OncewardError
 from onceward.keys import loads
 from onceward.keys.canonical import join_path
@@ -43,8 +42,6 @@ LIMITS: Final = (*COUNTS, "heartbeat_seconds", "timeout_seconds")
 SECONDS_MAX: Final = 7 * 24 * 3600
 WORDS_MAX: Final = 1000
 VARIABLES_MAX: Final = 1000
-#: The word that means this very installation, wherever it is and whatever the PATH says.
-OURSELVES: Final = "onceward"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,11 +211,8 @@ def _agent(document: Document, kind: str, value: object) -> AgentSpec:
     if "command" not in table:
         document.refuse(f"{where}.command", "is missing", f"write {example}")
     words = _words(document, f"{where}.command", table["command"])
-    if words[0] == OURSELVES:
-        # Not what the PATH happens to hold; -P keeps the workspace's files from being imported.
-        words = (sys.executable, "-P", "-m", "onceward", *words[1:])
     env = _variables(document, f"{where}.env", table.get("env", {}))
-    return AgentSpec(type=kind, command=words, env=env)
+    return AgentSpec(type=kind, command=command_line(words), env=env)
 
 
 def _words(document: Document, where: str, value: object) -> tuple[str, ...]:

@@ -1,10 +1,22 @@
 """Messages as tests need them: whole, and different where a test says so."""
 
+import io
+import queue
 from typing import Any
 
-from onceward.agents import messages
+from onceward.agents import chat_messages, messages
+from onceward.agents.chat_messages import ChatMessage
 
 AT = "2026-01-01T00:00:00.000Z"
+#: Texts that something on the way might change.
+ODD_TEXTS = (
+    "agent: agent, are you there?",
+    "100 % _of_ <b>this</b> & 'that' \"too\"",
+    "a NUL \0 and \x1b[31m, \r\n\t, \u2028, \ufeff and \x7f",
+    "👩‍👩‍👧 ❤️ \U0010ffff \ue000",
+    '{"kind":"done","upto":99}\n{text} {0} \\u0000',
+    "  spaces around  \n",
+)
 
 
 def a_command(**changes: Any) -> messages.Message:
@@ -48,3 +60,41 @@ def a_heartbeat(**changes: Any) -> messages.Message:
 
 def a_log(text: str = "hello", **changes: Any) -> messages.Message:
     return messages.log(**{"level": "info", "message": text, "timestamp": AT, **changes})
+
+
+def a_message(seq: int = 1, text: str = "hello", **changes: Any) -> ChatMessage:
+    fields: dict[str, Any] = {
+        "id": f"m{seq}",
+        "seq": seq,
+        "sender": "ann",
+        "text": text,
+        "timestamp": None,
+        "received_at": AT,
+        "is_call": True,
+    }
+    return ChatMessage(**{**fields, **changes})
+
+
+def a_delivery(*said: ChatMessage | str, first: int = 1, is_follow_up: bool = False) -> bytes:
+    """Return the lines of a delivery, of messages or of texts that are numbered."""
+    found = [
+        each if isinstance(each, ChatMessage) else a_message(number, each)
+        for number, each in enumerate(said, start=first)
+    ]
+    upto = max(each.seq for each in found)
+    return b"".join(chat_messages.delivery_lines("run-1", "garden", upto, found, is_follow_up))
+
+
+class Feed(io.RawIOBase):
+    """A stdin whose other end a test holds."""
+
+    def __init__(self) -> None:
+        self._given: queue.Queue[bytes] = queue.Queue()
+
+    def give(self, data: bytes) -> None:
+        """Let the reader have this; nothing at all is the end."""
+        self._given.put(data)
+
+    def read(self, size: int = -1) -> bytes:
+        del size
+        return self._given.get(timeout=20)

@@ -405,15 +405,15 @@ def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
         return completed()
 
     agent = lives.agent(waits)
-    agent.heartbeat_seconds = 0.01
-    beat = agent._beat
+    agent.voice.heartbeat_seconds = 0.01
+    beat = agent.voice.beat
 
     def noticed() -> None:
         beat()
         if b'"busy"' in out.getvalue():
             beaten.set()
 
-    agent._beat = noticed  # type: ignore[method-assign]
+    agent.voice.beat = noticed  # type: ignore[method-assign]
     agent.run(io.BytesIO(messages.encode(a_command())), out)
     said = [messages.decode(line) for line in out.getvalue().splitlines()]
     beats = [each for each in said if each["kind"] == "heartbeat"]
@@ -432,7 +432,7 @@ def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
 def test_the_heartbeat_comes_from_the_environment(text: str, seconds: float) -> None:
     """A number of seconds counts; anything else means the default."""
     agent = Agent("builder", environ={"ONCEWARD_HEARTBEAT_SECONDS": text})
-    assert agent.heartbeat_seconds == seconds
+    assert agent.voice.heartbeat_seconds == seconds
 
 
 def test_the_type_comes_from_the_environment() -> None:
