@@ -1,4 +1,4 @@
-"""Shared by all tests: how much of a long proof to run, and a Lab that is nobody's."""
+"""Shared by all tests: how much of a long proof to run, a Lab and a store that are nobody's."""
 
 from pathlib import Path
 
@@ -19,8 +19,10 @@ def prove(pytestconfig: pytest.Config) -> bool:
 def _lab_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep every test, and every process that it starts, out of the Lab of whoever runs it."""
+    """Keep every test, and every process that it starts, out of the Lab and the store of others."""
     # Named, not made: most tests have nothing to do with it.
     place = Path(tmp_path_factory.getbasetemp()) / "no-lab"
     monkeypatch.setenv("CM_LAB_ROOT", str(place / "lab"))
     monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(place / "feedback.jsonl"))
+    # Its agents would be run by every `up`.
+    monkeypatch.setenv("ONCEWARD_HOME", str(place / "home"))

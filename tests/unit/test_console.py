@@ -17,12 +17,17 @@ from tests.unit.lab.labs import make_experiment, make_lab, submission
 
 from onceward import errors
 from onceward.console import build_app
+from onceward.dispatch.chats import Chats
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch.models import Group, NewMessage
 from onceward.failures import wire_errors
 from onceward.gate import CSP, RESPONSE_HEADERS, Gate, GateSettings
+from onceward.handle import Onceward
 from onceward.lab.content import CONTENT_POLICY
 from onceward.lab.lab import Lab
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import Session
+from onceward.stores import migrate, open_store
 from onceward.version import __version__
 
 if TYPE_CHECKING:
@@ -67,12 +72,12 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 
 
 #: What stands in braces in an address, and so has to be filled in.
-BLANKS = ("{run_id:run}", "{run_id}", "{experiment_id}", "{name:path}", "{name}")
+BLANKS = ("{run_id:run}", "{run_id}", "{experiment_id}", "{name:path}", "{name}", "{group}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The console with a Lab in it, and what to ask it for."""
+    """The console with a Lab and a conversation in it, and what to ask it for."""
 
     app: FastAPI
     blanks: dict[str, str]
@@ -90,12 +95,12 @@ class Site:
     def filled(self, path: str) -> str:
         for blank, value in self.blanks.items():
             path = path.replace(blank, value)
-        return path.replace("{name}", "api.js" if path.startswith("/lab/") else "console.css")
+        return path.replace("{name}", "console.css" if path.startswith("/assets/") else "api.js")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Return a console whose Lab has a run with a video, and an experiment."""
+    """Return a console whose Lab has a run with a video, and an experiment, and with a group."""
     directory = tmp_path_factory.mktemp("site")
     lab = make_lab(directory)
     experiment = make_experiment(lab, directory)
@@ -104,13 +109,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     run_id = lab.import_run(str(place)).run_id
     compared = {"baselineRunId": run_id, "variants": [{"runId": experiment.variants[0].run_id}]}
     decision = submission(experiment, requestId="one").model_dump_json(exclude_none=True)
+    chats = chats_at(directory)
+    migrate(chats.store)
+    chats.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
+    chats.receive(NewMessage(group="team", id="1", sender="ann", text="hi"))
     return Site(
-        app=build_app(lab=lab),
+        app=build_app(lab=lab, dispatch=chats),
         blanks={
             "{run_id:run}": run_id,
             "{run_id}": run_id,
             "{experiment_id}": experiment.experiment_id,
             "{name:path}": "script.json",
+            "{group}": "team",
         },
         bodies={
             "/api/runs/import": json.dumps({"path": str(place)}),
@@ -118,15 +128,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
             "/api/experiments/{experiment_id}/submit": decision,
             "/api/feedback": json.dumps({"notes": "good"}),
             "/api/export": "{}",
+            "/api/chat/{group}/messages": json.dumps({"id": "1", "sender": "ann", "text": "hi"}),
         },
     )
+
+
+def chats_at(directory: Path) -> Chats:
+    """Return conversations whose store nobody has opened yet."""
+    ow = Onceward(open_store(f"sqlite:///{directory / 'chat.db'}"))
+    return Chats(ow, Dispatcher(ow, home=directory), token=TOKEN)
 
 
 def whole_app() -> FastAPI:
     """Return the console with all its parts, to look at; nothing lies behind it."""
     nowhere = LabPaths(root=Path("/nowhere"), feedback=Path("/nowhere/feedback.jsonl"))
     session = Session(session_id="lab_1", token=TOKEN, created_at="")
-    return build_app(lab=Lab(paths=nowhere, session=session))
+    return build_app(lab=Lab(paths=nowhere, session=session), dispatch=chats_at(nowhere.root))
 
 
 def addresses(app: FastAPI) -> dict[str, set[str]]:
@@ -148,6 +165,8 @@ ALIKE = {
     "/api/runs/nope": "/api/runs/{run_id:run}",
     "/assets/nope": "/assets/{name}",
     "/lab/assets/lab.html": "/lab/assets/{name}",
+    "/chat/assets/chat.html": "/chat/assets/{name}",
+    "/chat/assets/serving.py": "/chat/assets/{name}",
 }
 MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
@@ -264,11 +283,19 @@ def test_the_page_says_what_this_is_and_what_is_missing() -> None:
     for command in ("onceward keys ik", "onceward journal append", "onceward doctor"):
         assert command in page
     missing = page.partition("Not yet in this version")[2]
-    for system in ("Memory", "Dispatch"):
-        assert system in missing
-    for system in ("Lab", "Orchestrator", "Workers"):
+    assert "Memory" in missing
+    for system in ("Lab", "Orchestrator", "Workers", "Dispatch"):
         assert system not in missing
         assert system in page
+
+
+def test_the_page_leads_to_what_is_served(site: Site) -> None:
+    """A link to the Lab and to conversations is there where they are, and nowhere else."""
+    links = ('href="/lab"', 'href="/chat"')
+    assert all(link in ask(site.app, "GET", "/").text for link in links)
+    alone = ask(build_app(), "GET", "/").text
+    assert not any(link in alone for link in links)
+    assert "{{" not in alone
 
 
 def test_the_page_obeys_its_own_policy(site: Site) -> None:

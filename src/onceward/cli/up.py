@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from onceward.cli.db import StoreUrl
+from onceward.cli.dispatch_serve import conversing
 from onceward.cli.lab import AllowRoot, allowed_roots, open_lab
 from onceward.cli.output import ConfigFile
 from onceward.cli.serving import (
@@ -41,7 +42,9 @@ def up(
     config: ConfigFile = None,
     json_output: ServerJson = False,
 ) -> None:
-    """Serve the console and the Lab until Ctrl-C, with metrics and alerts of a store.
+    """Serve the console and the Lab until Ctrl-C; of a store conversations, metrics and alerts.
+
+    Agents of the store's groups are run by one process: by this one, unless another does.
 
     Example: `onceward up --port 0 --no-open`
     """
@@ -53,21 +56,24 @@ def up(
         listen(place) as listener,
     ):
         lab = open_lab(roots)
+        token = lab.session.token
         announcement = Announcement(
             place=place,
-            token=lab.session.token,
+            token=token,
             session_id=lab.session.session_id,
             sentence=f"Onceward {__version__} is at {{url}} - Ctrl-C stops it",
             open_page=open_page,
             json_output=json_output,
         )
 
-        def build() -> Starlette:
-            from onceward.console import build_app
+        with conversing(store, token) as chats:
 
-            return build_app(metrics=metrics, lab=lab, external=allow_external)
+            def build() -> Starlette:
+                from onceward.console import build_app
 
-        serve(place, listener, lab.session.token, build, announce=announcement)
+                return build_app(metrics=metrics, lab=lab, dispatch=chats, external=allow_external)
+
+            serve(place, listener, token, build, announce=announcement)
 
 
 @contextlib.contextmanager

@@ -116,16 +116,27 @@ class DualCursor:
 
         self._store.write(operation)
 
-    def commit_group(self, batch: Batch | str) -> Arrival:
+    def check(self, batch: Batch) -> None:
+        """Raise Superseded unless this work is in flight; nobody ends it before the transaction."""
+
+        def operation(tx: Transaction) -> None:
+            self._begun(tx, batch)
+
+        self._store.write(operation)
+
+    def commit_group(self, batch: Batch | str, *, is_literal: bool = False) -> Arrival:
         """End work that succeeded, and return where the group stands.
 
         A handle speaks for what it names: follow-ups that somebody added to the batch since, and
-        that this handle does not know of, come again.
+        that this handle does not know of, come again, unless output was sent behind them.
+        `is_literal`: whoever did the work says that it is done so far and no further, whatever was
+        sent.
         """
 
         def operation(tx: Transaction) -> Arrival:
             group, current = self._begun(tx, batch)
-            upto = max(_upto(batch, current), current.output_position or Arrival(0))
+            sent = Arrival(0) if is_literal else current.output_position or Arrival(0)
+            upto = max(_upto(batch, current), sent)
             place = {"dual": self.name, "group": group, "number": current.number}
             tx.query("dual_move", **place, position=upto)
             tx.query("dual_end", **place)
@@ -145,6 +156,33 @@ class DualCursor:
         def operation(tx: Transaction) -> Ended:
             _, current = self._begun(tx, batch)
             return self._end_failed(tx, current, reason, actor)
+
+        return self._store.write(operation)
+
+    def move_group(self, group: str, position: int, *, reason: str, actor: str) -> Arrival:
+        """Let a group stand elsewhere, as a person wants it; returns where it stood.
+
+        BatchInFlight while somebody works on it. It is in the history, as every way back is.
+        """
+
+        def operation(tx: Transaction) -> Arrival:
+            processed, last = self._turn(tx, group)
+            current = self._in_flight(tx, group)
+            if current is not None:
+                raise BatchInFlight(group=group, number=current.number)
+            ((_, read),) = tx.query("dual_positions", dual=self.name)
+            _check_range("position", position, 0, read)
+            tx.query("dual_move", dual=self.name, group=group, number=last, position=position)
+            tx.query(
+                "dual_note",
+                name=f"{self.name}/{group}",
+                actor=actor,
+                reason=reason,
+                from_position=str(processed),
+                to_position=str(position),
+                number=last,
+            )
+            return Arrival(processed)
 
         return self._store.write(operation)
 

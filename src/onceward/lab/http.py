@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import resources
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from onceward.errors import InvalidArgument, NotFound, OncewardError
+from onceward.bells import WAIT_SECONDS_MAX, unless_gone
+from onceward.errors import InvalidArgument, OncewardError
 from onceward.journal import Page
 from onceward.lab import schemas
 from onceward.lab.content import ARTIFACT_ANSWERS, VIDEO_ANSWERS, Sender
@@ -25,7 +24,8 @@ from onceward.lab.lab import Answer, Lab
 from onceward.lab.manifest import content_type
 from onceward.lab.models import NewExperiment, NewFeedback, Submission, check_request_id
 from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
-from onceward.lab.waiting import WAIT_SECONDS_MAX, Bell, unless_gone, wait_for_page
+from onceward.lab.waiting import Bell, wait_for_page
+from onceward.pages import add_pages
 from onceward.rooted import RootedFile
 from onceward.seams import Clock, SystemClock
 
@@ -54,13 +54,6 @@ REPLAYED_HEADER: Final = "Idempotent-Replayed"
 POLLS_MAX: Final = 8
 #: Changes at the same time; they may wait for another process, and reads must not wait for them.
 CHANGES_MAX: Final = 16
-#: Pages and assets are asked for again each time, so that no version shows with another's looks.
-_REVALIDATE: Final = {"cache-control": "no-cache"}
-_ASSET_TYPES: Final = {
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
 
 RequestId = Annotated[
     str | None,
@@ -303,24 +296,8 @@ def _add_export(router: APIRouter, lab: Lab, changes: _Changes) -> None:
 
 
 def _add_pages(router: APIRouter) -> None:
-    found = (resources.files(__package__) / "pages").iterdir()
-    pages = {each.name: each.read_bytes() for each in found if each.is_file()}
-    shell = pages["lab.html"]
-
-    async def page() -> Response:
-        return Response(shell, media_type="text/html", headers=_REVALIDATE)
-
-    for path in ("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"):
-        router.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
-
-    @router.get("/lab/assets/{name}", include_in_schema=False)
-    @router.head("/lab/assets/{name}", include_in_schema=False)
-    async def asset(name: str) -> Response:
-        kind = _ASSET_TYPES.get(PurePosixPath(name).suffix)
-        if kind is None or name not in pages:
-            message = "there is no such asset"
-            raise NotFound(message, fix="reload the page")
-        return Response(pages[name], media_type=kind, headers=_REVALIDATE)
+    at = ("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results")
+    add_pages(router, __package__, page="lab.html", base="/lab", at=at)
 
 
 def _task(task: Mapping[str, str] | None) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 // shuffled once and keep their letters. What is said afterwards is ending.js's.
 
 import { experimentPath, get, loadConfig } from "./api.js";
+import { patiently, stopWatching, watchServer } from "./away.js";
 import { DocumentView } from "./docview.js";
 import { documentsOf } from "./documents.js";
 import { Draft, forget, recall } from "./drafts.js";
@@ -12,7 +13,6 @@ import { Keys, playingKeys } from "./keys.js";
 import { isEmpty } from "./leftover.js";
 import { context, problemNotes, videoRow } from "./material.js";
 import { metricsReveal, metricsTable } from "./metrics.js";
-import { patiently, stopWatching, watchServer } from "./patience.js";
 import { Questions } from "./questions.js";
 import { Judgement, toBody } from "./rating.js";
 import { Sender } from "./sending.js";

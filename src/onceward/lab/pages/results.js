@@ -1,9 +1,10 @@
 // Results: which variants win, how sure that is, how their metrics differ, and the export of everything.
 
 import { get, loadConfig, post } from "./api.js";
+import { patiently, watchServer } from "./away.js";
 import { button, el, entitle, fill, freshId, notice, svg } from "./dom.js";
 import { deltaChip } from "./metrics.js";
-import { isPassing, patiently, watchServer, why } from "./patience.js";
+import { isPassing, why } from "./patience.js";
 import { isNumber, METRICS, percent, plural, said } from "./words.js";
 
 export async function show(content) {

@@ -2,6 +2,7 @@
 // stands in the way of a rating.
 
 import { get, loadConfig, runPath } from "./api.js";
+import { patiently, stopWatching, watchServer } from "./away.js";
 import { nameOf, reviewPage } from "./cards.js";
 import { DocumentView } from "./docview.js";
 import { documentsOf, problemsOf } from "./documents.js";
@@ -13,7 +14,6 @@ import { Keys, playingKeys } from "./keys.js";
 import { promptSection } from "./material.js";
 import { Transport, videoBox } from "./media.js";
 import { metricsReveal, metricsTable } from "./metrics.js";
-import { patiently, stopWatching, watchServer } from "./patience.js";
 import { Judgement } from "./rating.js";
 import { Sender } from "./sending.js";
 import { ago, exactly } from "./words.js";

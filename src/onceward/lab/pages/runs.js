@@ -2,11 +2,11 @@
 // runs for a comparison is choose.js's.
 
 import { get, loadConfig } from "./api.js";
+import { patiently, watchServer } from "./away.js";
 import { experimentCard, nothingYet, runCard, taskLink } from "./cards.js";
 import { Choice } from "./choose.js";
 import { announce, button, el, entitle, fill, toggle, whisper } from "./dom.js";
 import { importForm } from "./importing.js";
-import { patiently, watchServer } from "./patience.js";
 
 const PAGE = 20;
 export async function show(content) {

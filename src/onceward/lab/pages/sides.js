@@ -1,8 +1,8 @@
 // Sides: the runs of an experiment, shuffled once, with the letters that stand for their names. Draws nothing.
 
 import { get, Refused, runPath } from "./api.js";
+import { patiently } from "./away.js";
 import { keep, recall, shuffled } from "./drafts.js";
-import { patiently } from "./patience.js";
 import { letter } from "./words.js";
 
 export const BASELINE = "baseline";

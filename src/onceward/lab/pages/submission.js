@@ -4,7 +4,8 @@
 // which the server refuses when an earlier version had arrived. Knows no form.
 
 import { post, Refused } from "./api.js";
-import { forget, keep, newId, recall } from "./drafts.js";
+import { forget, keep, recall } from "./drafts.js";
+import { newId } from "./ids.js";
 import { delayMs, isPassing, Wait, why } from "./patience.js";
 import { NoToken } from "./token.js";
 

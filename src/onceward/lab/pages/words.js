@@ -1,15 +1,10 @@
-// Words: times, numbers, metrics and errors as people read them. Pure; knows no page.
+// Words: numbers and metrics as people read them, and what all pages say. Pure; knows no page.
+
+import { plural } from "./sentences.js";
+
+export * from "./sentences.js";
 
 const MINUS = "−";
-const UNITS = [
-  ["year", 31_536_000],
-  ["month", 2_592_000],
-  ["day", 86_400],
-  ["hour", 3_600],
-  ["minute", 60],
-];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
 
 /** The metrics of a run: name, digits, unit, and whether more of it is better. */
 export const METRICS = [
@@ -21,22 +16,6 @@ export const METRICS = [
   { key: "ocrConfidenceMean", name: "OCR confidence", digits: 2, unit: "", more: true },
   { key: "proxyScoreOverall", name: "Proxy score", digits: 1, unit: "", more: true },
 ];
-
-/** Say how long ago something was. */
-export function ago(iso, now = Date.now()) {
-  const seconds = (Date.parse(iso) - now) / 1000;
-  if (!Number.isFinite(seconds)) return "at an unknown time";
-  for (const [unit, size] of UNITS) {
-    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
-  }
-  return "just now";
-}
-
-/** Say when exactly something was, with its zone. */
-export function exactly(iso) {
-  const time = Date.parse(iso);
-  return Number.isFinite(time) ? absolute.format(time) : String(iso);
-}
 
 /** A position in a video: 1:05. */
 export function clock(seconds) {
@@ -78,11 +57,6 @@ export function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-/** 1 run, 2 runs. */
-export function plural(count, one, many = `${one}s`) {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
 /** A size as people write it. */
 export function bytes(size) {
   if (!isNumber(size)) return "unknown size";
@@ -98,22 +72,4 @@ export function lastPart(path) {
 /** The letter of a side: A, B, C. */
 export function letter(index) {
   return String.fromCharCode(65 + index);
-}
-
-/** A text as a sentence of its own. */
-export function sentence(text) {
-  const line = String(text).trim();
-  const end = /[.!?]$/.test(line) ? "" : ".";
-  return line.charAt(0).toUpperCase() + line.slice(1) + end;
-}
-
-/** What went wrong, without the name that the field has in requests: people see the field itself. */
-export function problem({ field, message }) {
-  return sentence(field && message.startsWith(`${field}: `) ? message.slice(field.length + 2) : message);
-}
-
-/** What went wrong, and what now. */
-export function said(error) {
-  const { field, fix } = error;
-  return !fix || fix === `correct ${field}` ? problem(error) : `${problem(error)} ${sentence(fix)}`;
 }

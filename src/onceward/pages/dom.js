@@ -1,7 +1,9 @@
-// Dom: builds elements. Every text is set as text, never parsed as HTML, because most of it comes
-// from runs. Knows nothing of the Lab.
+// Dom: builds elements. Every text is set as text, never parsed as HTML, because most of it comes from
+// agents. Knows no application.
 
 const SVG = "http://www.w3.org/2000/svg";
+/** What the shell calls the application. */
+const application = document.title;
 
 /** Make an element: `el("p", { class: "hint", on: { click } }, "text", child)`. */
 export function el(tag, props = {}, ...children) {
@@ -56,7 +58,7 @@ export function freshId(prefix) {
 export function entitle(title, subtitle = "") {
   part("title").textContent = title;
   part("subtitle").textContent = subtitle;
-  document.title = `${title} · Experiment Lab`;
+  document.title = `${title} · ${application}`;
 }
 
 const TOAST_MS = 8_000;

@@ -1,40 +1,11 @@
-// Patience: what to do while the server is away: wait a little longer each time, show that on the
-// banner, and let the person cut the wait short. Knows no page and no request.
+// Away: tells on the banner that the server is away, and goes on when it is back; the person can cut the wait
+// short. The shell has the banner, and on it words of comfort. Knows no page and no request.
 
-import { Refused, Unreachable, peek } from "./api.js";
+import { peek, Unreachable } from "./calling.js";
 import { button, fill, part } from "./dom.js";
+import { delayMs, isPassing, Wait, why } from "./patience.js";
 
-const FIRST_MS = 500;
-const LONGEST_MS = 5_000;
 const BEAT_MS = 15_000;
-
-/** How long to wait before the next attempt. */
-export function delayMs(attempt) {
-  return Math.min(LONGEST_MS, FIRST_MS * 2 ** attempt);
-}
-
-/** A wait that can be cut short. */
-export class Wait {
-  constructor(ms) {
-    this.done = new Promise((resolve) => {
-      this.cut = resolve;
-      this.timer = setTimeout(resolve, ms);
-    });
-    this.done.then(() => clearTimeout(this.timer));
-  }
-}
-
-/** Whether asking again may help. */
-export function isPassing(error) {
-  return error instanceof Unreachable || (error instanceof Refused && error.isPassing);
-}
-
-/** Say why an attempt failed, as the middle of a sentence. */
-export function why(error) {
-  if (error instanceof Unreachable) return error.message;
-  if (error.code === "IN_FLIGHT") return "it is still working on the first attempt";
-  return `it answered ${error.status}: ${error.message}`;
-}
 
 /** Do something that reads, again and again until the server answers; the banner tells of the wait. */
 export async function patiently(work) {
@@ -54,9 +25,9 @@ export async function patiently(work) {
 
 function showAway(reason, wait) {
   const again = button("Try now", () => wait.cut());
-  const text = "Nothing you entered is lost: drafts are kept in this browser. Trying again by itself.";
-  fill(part("banner"), `⚠ No answer from the server: ${reason}. ${text} `, again);
-  part("banner").hidden = false;
+  const banner = part("banner");
+  fill(banner, `⚠ No answer from the server: ${reason}. ${banner.dataset.comfort} Trying again by itself. `, again);
+  banner.hidden = false;
 }
 
 export function hideBanner() {

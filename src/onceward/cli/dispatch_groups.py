@@ -1,0 +1,297 @@
+"""`onceward dispatch groups`: which conversations there are, and who answers in them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from onceward.cli.db import StoreUrl
+from onceward.cli.dispatch_looks import print_table, visible
+from onceward.cli.output import JsonFlag, group, print_json, warn
+from onceward.errors import GroupMissing, InvalidArgument
+
+if TYPE_CHECKING:
+    from onceward.dispatch.groups import Groups
+    from onceward.dispatch.models import Group
+    from onceward.handle import Onceward
+
+app = group("List, add, change and remove groups.")
+
+
+def _readable(name: str | None) -> str | None:
+    """Refuse the bytes of a command line that are no text; no group is named so."""
+    if name is not None and name.encode(errors="replace").decode() != name:
+        raise GroupMissing(name.encode(errors="replace").decode())
+    return name
+
+
+GroupName = Annotated[str, typer.Argument(help="The group's name.", callback=_readable)]
+OneGroup = Annotated[
+    str | None, typer.Argument(help="Only this group, and what it did.", callback=_readable)
+]
+_Word = Annotated[str | None, typer.Option(help="What calls the agent, such as `@bot`.")]
+_Workdir = Annotated[
+    Path | None, typer.Option(help="Where the agent works; else a directory of the group's own.")
+]
+_Idle = Annotated[
+    float | None, typer.Option(help="Seconds without work after which an agent is closed.")
+]
+_Hard = Annotated[
+    float | None, typer.Option(help="Seconds after which an agent that has not finished is ended.")
+]
+_Trigger = Annotated[
+    Literal["always", "prefix", "mention"] | None,
+    typer.Option(help="What calls the agent: any message, or the word at the start, or anywhere."),
+]
+_Channel = Annotated[
+    str | None, typer.Option(help="Where replies go: `chat`, or a channel of your own program.")
+]
+
+
+@app.command("list")
+def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
+    """List groups: their agents, what calls them, and whether they are paused.
+
+    Example: `onceward dispatch groups list`
+    """
+    with _opened(store) as ow:
+        found = _groups(ow).list()
+    if json_output:
+        print_json({"items": [_plain(each) for each in found]})
+    elif not found:
+        print(
+            'no groups yet; add one: onceward dispatch groups add team --agent "python3 agent.py"'
+        )
+    else:
+        titles = ("group", "called by", "agent", "works in", "channel", "state")
+        print_table(titles, (_row(each) for each in found))
+
+
+@app.command()
+def add(
+    name: GroupName,
+    agent: Annotated[str, typer.Option(help="The agent's program and arguments.")],
+    trigger: _Trigger = None,
+    word: _Word = None,
+    workdir: _Workdir = None,
+    idle: _Idle = None,
+    hard: _Hard = None,
+    channel: _Channel = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Add a group; harmless to repeat, refused when it is there and set otherwise.
+
+    Without --workdir, files that the agent's words name in this directory are written out, for the
+    agent works elsewhere.
+
+    Example: `onceward dispatch groups add team --agent "python3 agent.py"`
+    """
+    from onceward.dispatch.channels import CHAT
+    from onceward.dispatch.models import Group
+
+    given = _given(agent, trigger, word, workdir, idle, hard)
+    _check_word(trigger or "always", word)
+    wanted = Group(name=name, **{"channel": channel or CHAT, **given})
+    with _opened(store) as ow:
+        is_there = _is_there(_groups(ow), name)
+        made = _groups(ow).add(wanted)
+    if json_output:
+        print_json({**_plain(made), "isNew": not is_there})
+        return
+    print(f"{name} is there, set the same" if is_there else f"added {name}")
+    _print_group(made)
+
+
+@app.command("set")
+def set_group(
+    name: GroupName,
+    agent: Annotated[str | None, typer.Option(help="The agent's program and arguments.")] = None,
+    trigger: _Trigger = None,
+    word: _Word = None,
+    workdir: _Workdir = None,
+    idle: _Idle = None,
+    hard: _Hard = None,
+    channel: _Channel = None,
+    pause: Annotated[
+        bool | None,
+        typer.Option("--pause/--resume", help="Hand nothing new to its agent, or do so again."),
+    ] = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Change a group: what runs goes on as it began, the next agent knows.
+
+    Messages of before are not looked at again: another trigger counts for those that come.
+
+    Example: `onceward dispatch groups set team --pause`
+    """
+    changes = _given(agent, trigger, word, workdir, idle, hard)
+    if channel is not None:
+        changes["channel"] = channel
+    if pause is not None:
+        changes["is_paused"] = pause
+    if not changes:
+        message = "there is nothing to change"
+        raise InvalidArgument(message, fix="pass what to change, such as --pause")
+    with _opened(store) as ow:
+        before = _groups(ow).show(name)
+        _check_word(str(changes.get("trigger", before.trigger)), word)
+        if trigger == "always":
+            changes["word"] = ""
+        made = _groups(ow).set(name, **changes)
+    if json_output:
+        print_json(_plain(made))
+        return
+    print(f"changed {name}")
+    _print_group(made)
+
+
+@app.command()
+def remove(
+    name: GroupName,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also when messages wait for an answer.")
+    ] = False,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Remove a group; what was said in it stays in the store, and nobody answers any more.
+
+    Example: `onceward dispatch groups remove team`
+    """
+    from onceward.dispatch.operators import Operators
+
+    with _opened(store) as ow:
+        status = Operators(ow.store).status_of(name)
+        if (status.is_called or status.in_flight is not None) and not yes:
+            if json_output or not sys.stdin.isatty():
+                message = f"yes: messages of {name} wait for an answer, and nobody would give it"
+                raise InvalidArgument(message, fix="wait, or pass --yes", field="yes")
+            typer.confirm(f"Messages of {name} wait for an answer. Remove it?", abort=True)
+        _groups(ow).remove(name)
+    if json_output:
+        print_json({"removed": name})
+    else:
+        print(f"removed {name}")
+
+
+def _opened(store: str | None) -> Onceward:
+    from onceward.handle import open as open_handle
+
+    return open_handle(store)
+
+
+def _groups(ow: Onceward) -> Groups:
+    from onceward.dispatch.groups import Groups
+
+    return Groups(ow.store)
+
+
+def _is_there(groups: Groups, name: str) -> bool:
+    try:
+        groups.show(name)
+    except GroupMissing:
+        return False
+    return True
+
+
+def _given(
+    agent: str | None,
+    trigger: str | None,
+    word: str | None,
+    workdir: Path | None,
+    idle: float | None,
+    hard: float | None,
+) -> dict[str, Any]:
+    """Return the fields of a group that options name."""
+    from onceward.dispatch.models import TriggerKind
+
+    given = {
+        "command": None if agent is None else _command(agent, workdir),
+        "trigger": None if trigger is None else TriggerKind(trigger),
+        "word": word,
+        "workdir": None if workdir is None else _directory(workdir),
+        "idle_seconds": idle,
+        "hard_seconds": hard,
+    }
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def _check_word(trigger: str, word: str | None) -> None:
+    """Refuse a word that nothing would look at."""
+    if word is not None and trigger == "always":
+        message = f"word: every message calls the agent, with {word!r} or without"
+        fix = "add --trigger prefix or --trigger mention, or leave --word out"
+        raise InvalidArgument(message, fix=fix, field="word")
+
+
+def _directory(workdir: Path) -> str:
+    if not workdir.is_dir():
+        message = f"workdir: {workdir} is no directory"
+        raise InvalidArgument(message, fix="make it first, or correct it", field="workdir")
+    return str(workdir.absolute())
+
+
+def _command(agent: str, workdir: Path | None) -> tuple[str, ...]:
+    """Return the words of a command line; what they name here is found from anywhere."""
+    try:
+        words = shlex.split(agent)
+    except ValueError as exc:
+        message = f"agent: {exc}"
+        raise InvalidArgument(message, fix="close the quotes", field="agent") from exc
+    if workdir is None:
+        # Links stay: the Python of a virtual environment is one.
+        words = [str(Path(each).absolute()) if Path(each).is_file() else each for each in words]
+    if words and not _is_found(words, workdir or Path()):
+        warn(f"no program {words[0]!r} is found here; the dispatcher must find it")
+    return tuple(words)
+
+
+def _is_found(words: list[str], workdir: Path) -> bool:
+    from onceward.agents.limits import command_line
+
+    program = command_line(words)[0]
+    # A relative name with a slash is looked for from where the agent works.
+    return shutil.which(str(workdir / program) if "/" in program else program) is not None
+
+
+def _called_by(one: Group) -> str:
+    return "every message" if str(one.trigger) == "always" else f"{one.trigger} {one.word}"
+
+
+def _row(one: Group) -> tuple[object, ...]:
+    state = "paused" if one.is_paused else "open"
+    works_in = one.workdir or "its own directory"
+    return (one.name, _called_by(one), shlex.join(one.command), works_in, one.channel, state)
+
+
+def _print_group(one: Group) -> None:
+    _, called_by, command, works_in, channel, state = _row(one)
+    print(f"agent      {visible(str(command))}")
+    print(f"called by  {visible(str(called_by))}")
+    print(f"works in   {visible(str(works_in))}")
+    print(f"channel    {visible(str(channel))}")
+    print(
+        f"limits     closed after {one.idle_seconds:g} s idle, ended after {one.hard_seconds:g} s"
+    )
+    print(f"state      {state}")
+
+
+def _plain(one: Group) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "channel": one.channel,
+        "command": list(one.command),
+        "trigger": str(one.trigger),
+        "word": one.word,
+        "workdir": one.workdir,
+        "idleSeconds": one.idle_seconds,
+        "hardSeconds": one.hard_seconds,
+        "isPaused": one.is_paused,
+    }

@@ -1,0 +1,209 @@
+"""`onceward dispatch status`: where every group stands, and who hands its messages to agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from onceward.cli.db import StoreUrl
+from onceward.cli.dispatch_groups import OneGroup
+from onceward.cli.dispatch_looks import line, print_table, time, visible
+from onceward.cli.output import JsonFlag, print_json
+from onceward.errors import CursorMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onceward.cursors.models import HistoryEntry
+    from onceward.dispatch.models import DeliveryRecord, GroupStatus
+    from onceward.dispatch.operators import Operators
+    from onceward.handle import Onceward
+
+#: How many deliveries and moves of one group are shown.
+SHOWN_MAX: Final = 10
+NOBODY: Final = "nobody; `onceward dispatch serve` starts one"
+_LETTERS_PAGE: Final = 1_000
+
+
+def status(
+    group: OneGroup = None,
+    store: StoreUrl = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Say where groups stand: read and processed, pending, in flight, retries, dead letters.
+
+    Of one group also what was handed to its agent lately, and when its cursor went back, and why.
+
+    Example: `onceward dispatch status`
+    """
+    from onceward.dispatch.models import DUAL
+    from onceward.dispatch.operators import Operators
+    from onceward.handle import open as open_handle
+
+    with open_handle(store) as ow:
+        operators = Operators(ow.store)
+        found = [operators.status_of(group)] if group else operators.status()
+        arrived, read = operators.positions()
+        dead = _dead(operators)
+        lately = operators.deliveries(group, SHOWN_MAX) if group else []
+        moves = ow.cursors.history(f"{DUAL}/{group}", SHOWN_MAX) if group else ()
+        owner = holder(ow)
+    if json_output:
+        whole = {"holder": owner, "arrived": arrived, "read": read, "items": _plain(found, dead)}
+        told = [plain_delivery(each) for each in lately]
+        history = [_plain_move(each) for each in moves]
+        print_json({**whole, "deliveries": told, "history": history} if group else whole)
+        return
+    print(f"dispatcher  {visible(owner) if owner else NOBODY}")
+    print(f"arrivals    up to {arrived}, read up to {read}")
+    if group:
+        _print_one(found[0], dead[group])
+        _print_lately(lately)
+        _print_moves(moves)
+    else:
+        _print_all(found, dead)
+
+
+def holder(ow: Onceward) -> str | None:
+    """Return who is the dispatcher of a store now, if anybody."""
+    from onceward.dispatch.models import LEASE
+
+    try:
+        found = ow.cursors.show(LEASE)
+    except CursorMissing:
+        return None
+    return found.lease_owner if found.is_held else None
+
+
+def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
+    """Return a delivery as JSON has it."""
+    return {
+        "id": record.id,
+        "group": record.group,
+        "state": str(record.state),
+        "attempt": record.attempt,
+        "firstSeq": record.first_seq,
+        "lastSeq": record.last_seq,
+        "error": record.error,
+        "startedAt": record.started_at,
+        "endedAt": record.ended_at,
+    }
+
+
+def _dead(operators: Operators) -> Counter[str]:
+    """Count the dead letters of each group."""
+    counted: Counter[str] = Counter()
+    after = 0
+    while found := operators.letters(after, _LETTERS_PAGE):
+        counted.update(each.group for each in found)
+        after = found[-1].id
+    return counted
+
+
+def _plain(found: list[GroupStatus], dead: Counter[str]) -> list[dict[str, Any]]:
+    """Return groups as HTTP has them."""
+    from onceward.dispatch.chats import Board
+    from onceward.dispatch.schemas import board_body
+
+    board = Board(is_held=False, arrived=0, read=0, groups=tuple(found), dead=dead)
+    items: list[dict[str, Any]] = board_body(board)["items"]
+    return items
+
+
+def _state(found: GroupStatus) -> str:
+    group = found.group
+    if found.in_flight is not None:
+        return "at work"
+    if group.is_paused:
+        return "paused"
+    if found.is_called:
+        return "retry" if group.wait_seconds > 0 else "waiting"
+    return "context" if found.pending else "quiet"
+
+
+def _flight(record: DeliveryRecord | None) -> str | None:
+    if record is None:
+        return None
+    attempt = "" if record.attempt == 1 else f", attempt {record.attempt}"
+    return f"{record.first_seq} to {record.last_seq}{attempt}"
+
+
+def _retry_at(found: GroupStatus) -> str | None:
+    return time(found.group.retry_at) if found.group.wait_seconds > 0 else None
+
+
+def _print_all(found: list[GroupStatus], dead: Counter[str]) -> None:
+    titles = ("group", "state", "processed", "pending", "in flight", "retry at", "unsent", "dead")
+    rows = [
+        (
+            each.group.name,
+            _state(each),
+            each.processed,
+            each.pending,
+            _flight(each.in_flight),
+            _retry_at(each),
+            each.unsent,
+            dead[each.group.name],
+        )
+        for each in found
+    ]
+    if rows:
+        print_table(titles, rows)
+    else:
+        print("no groups yet; see `onceward dispatch groups add --help`")
+    for each in found:
+        if each.group.last_error and each.is_called:
+            print(f"{each.group.name} failed: {line(each.group.last_error, 200)}")
+
+
+def _print_one(found: GroupStatus, dead: int) -> None:
+    facts = {
+        "group": found.group.name,
+        "state": _state(found),
+        "processed": found.processed,
+        "pending": found.pending,
+        "in flight": _flight(found.in_flight),
+        "attempts": found.group.attempts,
+        "retry at": _retry_at(found),
+        "last error": line(found.group.last_error, 200) if found.group.last_error else None,
+        "unsent": found.unsent,
+        "dead": dead,
+    }
+    for fact, value in facts.items():
+        print(f"{fact:<11} {'-' if value is None else value}")
+
+
+def _print_lately(lately: list[DeliveryRecord]) -> None:
+    titles = ("handed to the agent", "messages", "attempt", "state", "error")
+    rows = [
+        (
+            time(each.started_at),
+            f"{each.first_seq} to {each.last_seq}",
+            each.attempt,
+            each.state,
+            line(each.error) if each.error else None,
+        )
+        for each in lately
+    ]
+    if rows:
+        print_table(titles, rows)
+
+
+def _print_moves(moves: Sequence[HistoryEntry]) -> None:
+    titles = ("cursor moved", "from", "to", "who", "why")
+    rows = [
+        (time(each.happened_at), each.from_position, each.to_position, each.actor, each.reason)
+        for each in moves
+    ]
+    if rows:
+        print_table(titles, rows)
+
+
+def _plain_move(move: HistoryEntry) -> dict[str, Any]:
+    return {
+        "at": move.happened_at,
+        "from": int(move.from_position or 0),
+        "to": int(move.to_position or 0),
+        "actor": move.actor,
+        "reason": move.reason,
+    }

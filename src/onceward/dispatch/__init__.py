@@ -1,0 +1,1 @@
+"""DISPATCH: chat messages to agents."""

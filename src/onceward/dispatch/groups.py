@@ -1,0 +1,135 @@
+"""Groups: which conversations there are, and who answers in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from onceward.dispatch.models import NAME_CHARACTERS_MAX, Group, TriggerKind
+from onceward.errors import Conflict, GroupMissing, InvalidArgument
+from onceward.stores import Store, Transaction
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+_SECONDS_MAX: Final = 7 * 24 * 3600.0
+
+
+class Groups:
+    """The groups of one store."""
+
+    def __init__(self, store: Store) -> None:
+        """Use this store."""
+        self._store = store
+
+    def add(self, group: Group) -> Group:
+        """Add a group; Conflict when there is another of this name, nothing when it is the same."""
+        check(group)
+        row = _row(group)
+        added = self._store.write(lambda tx: tx.query("dispatch_group_add", **row))
+        found = self.show(group.name)
+        if not added and _row(found) != row:
+            message = f"a group {group.name!r} is there already, and set otherwise"
+            raise Conflict(message, fix=f"`onceward dispatch groups set {group.name}` changes it")
+        return found
+
+    def set(self, name: str, **changes: Any) -> Group:  # noqa: ANN401 - fields of Group, checked
+        """Change a group; what runs goes on, and the next run knows."""
+        group = replace(self.show(name), **changes)
+        check(group)
+        row = {**_row(group), "is_paused": group.is_paused}
+        if not self._store.write(lambda tx: tx.query("dispatch_group_set", **row)):
+            raise GroupMissing(name)
+        return self.show(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a group; what was said in it stays in the store."""
+        if not self._store.write(lambda tx: tx.query("dispatch_group_remove", name=name)):
+            raise GroupMissing(name)
+
+    def show(self, name: str) -> Group:
+        """Return a group; GroupMissing if there is none."""
+        rows = self._store.read("dispatch_group_show", name=name)
+        if not rows:
+            raise GroupMissing(name)
+        return group_of(rows[0])
+
+    def nudged(self) -> Sequence[str]:
+        """Return the groups that somebody changed, for the dispatcher; each is told once."""
+        names = [row[0] for row in self._store.read("dispatch_group_nudged")]
+        for name in names:
+            # Before it looks: a nudge that comes meanwhile is another one.
+            self._store.write(partial(_heard, name=name))
+        return names
+
+    def list(self) -> list[Group]:
+        """Return all groups, by name."""
+        return [group_of(row) for row in self._store.read("dispatch_group_list")]
+
+
+def _heard(tx: Transaction, name: str) -> None:
+    tx.query("dispatch_group_heard", name=name)
+
+
+def check(group: Group) -> None:
+    """Refuse what cannot work, by its field."""
+    if len(group.name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.name):
+        message = f"name: {group.name[:50]!r} is no name of a group"
+        fix = f"letters, digits, . _ @ + -, at most {NAME_CHARACTERS_MAX}"
+        raise InvalidArgument(message, fix=fix, field="name")
+    if not group.command or not all(_is_text(each) for each in group.command):
+        message = "command: must be a program and its arguments"
+        raise InvalidArgument(message, fix='such as ["python3", "agent.py"]', field="command")
+    if group.trigger is not TriggerKind.ALWAYS and not group.word.strip():
+        message = f"word: a {group.trigger} needs a word"
+        raise InvalidArgument(message, fix="such as @bot", field="word")
+    texts: Iterable[tuple[str, str]] = (("word", group.word), ("workdir", group.workdir or "x"))
+    for field, text in texts:
+        if "\0" in text or len(text) > 4096:
+            message = f"{field}: is no such text"
+            raise InvalidArgument(message, fix="shorten it, without U+0000", field=field)
+    for field in ("idle_seconds", "hard_seconds"):
+        if not 0 < getattr(group, field) <= _SECONDS_MAX:
+            message = f"{field}: must be more than 0, and at most a week"
+            raise InvalidArgument(message, fix="give it in seconds", field=field)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and "\0" not in value
+
+
+def _row(group: Group) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "channel": group.channel,
+        "command": json.dumps(list(group.command)),
+        "trigger_kind": str(group.trigger),
+        "trigger_word": group.word,
+        "workdir": group.workdir,
+        "idle_seconds": float(group.idle_seconds),
+        "hard_seconds": float(group.hard_seconds),
+    }
+
+
+def group_of(row: tuple[Any, ...]) -> Group:
+    """Return a group as it is kept."""
+    name, channel, command, kind, word, workdir, idle, hard, *rest = row
+    paused, called, attempts, error, wait, retry_at = rest
+    return Group(
+        name=name,
+        channel=channel,
+        command=tuple(json.loads(command)),
+        trigger=TriggerKind(kind),
+        word=word,
+        workdir=workdir,
+        idle_seconds=idle,
+        hard_seconds=hard,
+        is_paused=bool(paused),
+        called_seq=called,
+        attempts=attempts,
+        last_error=error,
+        wait_seconds=float(wait),
+        retry_at=retry_at,
+    )

@@ -1,0 +1,31 @@
+"""Triggers: which messages call the agent. Pure; changes no text."""
+
+from __future__ import annotations
+
+from onceward.dispatch.models import Group, TriggerKind
+
+
+def calls(group: Group, said: str) -> bool:
+    """Say whether what somebody said calls the group's agent."""
+    if group.trigger is TriggerKind.ALWAYS:
+        return True
+    word, text = group.word.casefold(), said.casefold()
+    if group.trigger is TriggerKind.PREFIX:
+        start = text.lstrip()
+        return start.startswith(word) and _ends(start, len(word))
+    at = text.find(word)
+    while at >= 0:
+        if _ends(text, at + len(word)) and _begins(text, at, word):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _ends(text: str, at: int) -> bool:
+    """Say whether a word ends here: `@botany` does not call `@bot`."""
+    return at >= len(text) or not (text[at].isalnum() or text[at] == "_")
+
+
+def _begins(text: str, at: int, word: str) -> bool:
+    # A word that begins with a sign, such as @, begins wherever it stands.
+    return at == 0 or not word[0].isalnum() or not (text[at - 1].isalnum() or text[at - 1] == "_")

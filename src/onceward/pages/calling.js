@@ -1,0 +1,153 @@
+// Calling: requests to the server that a page came from, the token they carry, and what an answer that is not
+// a success means. Knows no page.
+
+import { askForToken } from "./token.js";
+
+const TIMEOUT_MS = 30_000;
+
+/** The server answered, and the answer is no. */
+export class Refused extends Error {
+  constructor(status, body, retryAfter) {
+    const error = body?.error ?? {};
+    super(error.message ?? `the server answered ${status}`);
+    this.status = status;
+    this.code = error.code ?? "UNKNOWN";
+    this.context = error.context ?? {};
+    this.fix = this.context.fix ?? null;
+    this.field = typeof this.context.field === "string" ? this.context.field : null;
+    this.retryAfterMs = Number(retryAfter) > 0 ? Number(retryAfter) * 1000 : 0;
+  }
+
+  /** Whether the same request may still succeed, with the same id. */
+  get isPassing() {
+    return this.status >= 500 || this.status === 429 || (this.status === 409 && this.code === "IN_FLIGHT");
+  }
+}
+
+/** No answer came: the server is gone, or does not answer in time. */
+export class Unreachable extends Error {}
+
+/** The server of one application. */
+export class Server {
+  #configPath;
+  #tokenKey;
+  #config = null;
+  #token = null;
+
+  /** `configPath` is where it tells its settings, `tokenKey` where this tab keeps a token that was typed in. */
+  constructor(configPath, tokenKey) {
+    this.#configPath = configPath;
+    this.#tokenKey = tokenKey;
+  }
+
+  /** Ask for the server's settings, and take over its token. */
+  async loadConfig() {
+    this.#config = await this.get(this.#configPath);
+    this.#token = this.#config.token ?? this.#savedToken();
+    return this.#config;
+  }
+
+  get(path, options = {}) {
+    return this.#call("GET", path, options);
+  }
+
+  /** Send a body (an object, or text that is JSON already). A token that was refused is asked for once more. */
+  async post(path, body, requestId = null) {
+    if (this.#config === null) await this.loadConfig();
+    if (this.#token === null) await this.renewToken();
+    try {
+      return await this.#call("POST", path, { body, requestId });
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 401) throw error;
+      await this.renewToken();
+      return this.#call("POST", path, { body, requestId });
+    }
+  }
+
+  /** Return a text file. */
+  async getText(path) {
+    const headers = this.#token === null ? {} : { "X-CM-LAB-TOKEN": this.#token };
+    const response = await reach(path, { headers });
+    if (!response.ok) throw new Refused(response.status, await read(response), null);
+    try {
+      return await response.text();
+    } catch {
+      throw new Unreachable("the file broke off");
+    }
+  }
+
+  /** The server may have been started anew, with another token; elsewhere a person has to type it. */
+  async renewToken() {
+    const refused = this.#token ?? this.#savedToken();
+    const fresh = await this.loadConfig().catch((error) => {
+      // Even the settings are told only to who has the token.
+      if (error instanceof Refused && error.status === 401) return null;
+      throw error;
+    });
+    if (fresh?.token) return;
+    if (fresh === null || this.#token === refused) this.#token = null;
+    this.#token ??= await askForToken();
+    this.#saveToken(this.#token);
+  }
+
+  async #call(method, path, { body = null, requestId = null, timeoutMs = TIMEOUT_MS }) {
+    const headers = { accept: "application/json" };
+    if (this.#token !== null) headers["X-CM-LAB-TOKEN"] = this.#token;
+    if (requestId !== null) headers["X-CM-LAB-REQUEST-ID"] = requestId;
+    if (body !== null) headers["content-type"] = "application/json";
+    const payload = body === null || typeof body === "string" ? body : JSON.stringify(body);
+    const response = await reach(path, { method, headers, body: payload }, timeoutMs);
+    const answer = await read(response);
+    if (!response.ok) throw new Refused(response.status, answer, response.headers.get("retry-after"));
+    return answer;
+  }
+
+  #savedToken() {
+    try {
+      return sessionStorage.getItem(this.#tokenKey);
+    } catch {
+      return this.#token;
+    }
+  }
+
+  #saveToken(value) {
+    try {
+      sessionStorage.setItem(this.#tokenKey, value);
+    } catch {
+      // Kept in memory until the page closes; it will be asked for again.
+    }
+  }
+}
+
+async function reach(path, options, timeoutMs = TIMEOUT_MS) {
+  try {
+    return await fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(timeoutMs) });
+  } catch (error) {
+    throw new Unreachable(error.name === "TimeoutError" ? "it does not answer" : "it cannot be reached");
+  }
+}
+
+/** An answer that breaks off in the middle is no answer; one that is not JSON has no details. */
+async function read(response) {
+  let text;
+  try {
+    text = await response.text();
+  } catch {
+    throw new Unreachable("its answer broke off");
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    if (response.ok) throw new Unreachable("its answer was not complete");
+    return null;
+  }
+}
+
+/** Return the status of an address, or 0 when nobody answers. */
+export async function peek(path) {
+  try {
+    return (await reach(path, { method: "HEAD" })).status;
+  } catch {
+    return 0;
+  }
+}

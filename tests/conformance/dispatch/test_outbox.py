@@ -1,0 +1,279 @@
+"""What agents say on its way out: in order, once under its key, and in doubt when it is."""
+
+import pytest
+from tests.conformance.dispatch.talk import FakeChannel, Talk
+
+from onceward import crash
+from onceward.dispatch.channels import IDLE_SECONDS
+from onceward.dispatch.models import TEXT_BYTES_MAX, Delivery, Reply, SayingState
+from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable
+from onceward.handle import Onceward
+from onceward.testing.moving_time import MovingTime
+
+
+@pytest.fixture
+def talk(ow: Onceward) -> Talk:
+    found = Talk(ow)
+    found.group(channel="fake")
+    found.group("other", channel="fake")
+    return found
+
+
+def at_work(talk: Talk, text: str = "hello", group: str = "team") -> Delivery:
+    talk.hear(text, group=group)
+    return talk.begun(group)
+
+
+@pytest.fixture(params=[True, False], ids=["keys", "no keys"])
+def channel(request: pytest.FixtureRequest) -> FakeChannel:
+    return FakeChannel(takes_keys=request.param)
+
+
+def certainties(talk: Talk) -> list[tuple[str, bool]]:
+    return [(each.text, each.is_certain) for each in talk.items() if isinstance(each, Reply)]
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+
+def test_replies_keep_their_order_per_group(talk: Talk, channel: FakeChannel) -> None:
+    """Over deliveries, follow-ups and rounds of sending."""
+    expected: list[str] = []
+    for run in range(3):
+        delivery = at_work(talk, f"m{run}")
+        for number in range(3):
+            text = f"{run}.{number}"
+            talk.say(delivery, text)
+            expected.append(text)
+            if number == run:
+                talk.send_all(channel)
+        talk.done(delivery)
+    talk.send_all(channel)
+    assert channel.texts() == talk.replies() == expected
+
+
+def test_one_that_waits_holds_back_only_its_own_group(
+    talk: Talk, ow_time: MovingTime, channel: FakeChannel
+) -> None:
+    """Others are sent meanwhile, and behind the wait it goes on in order."""
+    ours, others = at_work(talk), at_work(talk, group="other")
+    for text in ("one", "two"):
+        talk.say(ours, text)
+    talk.say(others, "theirs")
+    channel.plan = [(Retryable("busy"), False)]
+    wait = talk.send_all(channel)
+    assert wait == pytest.approx(5, abs=2)
+    assert (channel.texts(), channel.texts("other")) == ([], ["theirs"])
+    ow_time.advance(seconds=7)
+    assert talk.send_all(channel) == IDLE_SECONDS
+    assert channel.texts() == ["one", "two"]
+
+
+def test_what_was_taken_back_and_said_again_has_its_new_place(
+    talk: Talk, channel: FakeChannel
+) -> None:
+    """An agent may say the same things in another order the next time."""
+    delivery = at_work(talk)
+    for key in ("a", "b"):
+        talk.say(delivery, key, key=key)
+    talk.failed(delivery)
+    again = talk.begun()
+    talk.say(again, "new")
+    for key in ("b", "a"):
+        assert talk.say(again, key, key=key)
+    talk.done(again)
+    talk.send_all(channel)
+    assert channel.texts() == talk.replies() == ["new", "b", "a"]
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_the_same_key_is_the_same_saying(talk: Talk, channel: FakeChannel) -> None:
+    """Said again, before or after it was sent, by this run or the next, it is shown once."""
+    delivery = at_work(talk)
+    assert talk.say(delivery, "answer", key="k")
+    assert not talk.say(delivery, "answer", key="k")
+    talk.send_all(channel)
+    assert not talk.say(delivery, "another answer", key="k")
+    talk.done(delivery)
+    assert not talk.say(at_work(talk, "again"), "answer", key="k")
+    talk.send_all(channel)
+    assert channel.texts() == ["answer"]
+
+
+def test_a_key_that_was_taken_back_can_be_said_again(talk: Talk, channel: FakeChannel) -> None:
+    """With the words of the new attempt."""
+    delivery = at_work(talk)
+    talk.say(delivery, "old words", key="k")
+    talk.failed(delivery)
+    again = talk.begun()
+    assert talk.say(again, "new words", key="k")
+    talk.done(again)
+    talk.send_all(channel)
+    assert channel.texts() == ["new words"]
+
+
+def test_keys_are_stable_over_tries(talk: Talk, ow_time: MovingTime, channel: FakeChannel) -> None:
+    """The channel gets the same key each time, so that it can tell."""
+    talk.say(at_work(talk), "answer", key="k")
+    channel.plan = [(Retryable("busy"), False), (Retryable("busy"), False)]
+    for _ in range(3):
+        talk.send_all(channel)
+        ow_time.advance(seconds=20)
+    assert channel.calls == [("k", "answer")] * 3
+    assert channel.texts() == ["answer"]
+
+
+# --- what a channel answers ----------------------------------------------------------------------
+
+
+def test_a_channel_that_stays_away_is_given_up(
+    talk: Talk, ow_time: MovingTime, channel: FakeChannel
+) -> None:
+    """After its retries a saying is failed, and the next one of its group is sent."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.say(delivery, "two")
+    channel.plan = [(Retryable("busy"), False)] * 3
+    for _ in range(3):
+        talk.send_all(channel)
+        ow_time.advance(seconds=20)
+    assert talk.states(delivery) == ["failed", "sent"]
+    assert channel.texts() == talk.replies() == ["two"]
+
+
+def test_a_refusal_is_final(talk: Talk, channel: FakeChannel) -> None:
+    """An error that no retry helps against is not retried, and not shown as a reply."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.say(delivery, "two")
+    channel.plan = [(InvalidArgument("too long for us"), False)]
+    talk.send_all(channel)
+    assert talk.states(delivery) == ["failed", "sent"]
+    assert len(channel.calls) == 2
+    assert talk.replies() == ["two"]
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), OSError("broken"), ValueError()])
+def test_an_unknown_end_is_repeated_only_where_a_key_tells(
+    talk: Talk, ow_time: MovingTime, channel: FakeChannel, error: Exception
+) -> None:
+    """With keys it is sent again and shown once; without, it is noted as maybe sent."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.say(delivery, "two")
+    channel.plan = [(error, True)]
+    for _ in range(2):
+        talk.send_all(channel)
+        ow_time.advance(seconds=7)
+    assert channel.texts() == ["one", "two"]
+    if channel.takes_keys:
+        assert talk.states(delivery) == ["sent", "sent"]
+        assert certainties(talk) == [("one", True), ("two", True)]
+    else:
+        assert talk.states(delivery) == ["maybe sent", "sent"]
+        assert certainties(talk) == [("one", False), ("two", True)]
+
+
+def test_a_group_whose_channel_is_gone_does_not_stop_the_others(talk: Talk) -> None:
+    """What nobody can take is failed."""
+    channel = FakeChannel(takes_keys=True)
+    talk.group("nowhere", channel="gone")
+    delivery = at_work(talk, group="nowhere")
+    talk.say(delivery, "into the void")
+    talk.say(at_work(talk), "answer")
+    talk.send_all(channel)
+    assert talk.states(delivery) == ["failed"]
+    assert channel.texts() == ["answer"]
+
+
+# --- crashes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["dispatch.send.after_mark", "dispatch.send.after_send"])
+def test_a_crash_while_sending_is_repeated_or_noted(
+    talk: Talk, channel: FakeChannel, point: str
+) -> None:
+    """A channel with keys shows it once in the end; one without is never sent it again."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.say(delivery, "two")
+    crash.arm(f"{point}:1:raise")
+    try:
+        with pytest.raises(crash.Crashed):
+            talk.send_all(channel)
+    finally:
+        crash.arm(None)
+    assert talk.states(delivery) == ["sending", "pending"]
+    sender = talk.sender(channel)
+    sender.recover()
+    sender.round()
+    is_shown = channel.takes_keys or point == "dispatch.send.after_send"
+    assert channel.texts() == [*(["one"] if is_shown else []), "two"]
+    assert talk.states(delivery) == ["sent" if channel.takes_keys else "maybe sent", "sent"]
+    assert certainties(talk) == [("one", channel.takes_keys), ("two", True)]
+
+
+def test_a_crash_while_a_known_failure_waits_is_no_doubt(
+    talk: Talk, ow_time: MovingTime, channel: FakeChannel
+) -> None:
+    """The channel said that it did not take it, so it is sent after the restart."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    channel.plan = [(Retryable("busy"), False)]
+    talk.send_all(channel)
+    talk.sender(channel).recover()
+    ow_time.advance(seconds=7)
+    talk.send_all(channel)
+    assert talk.states(delivery) == ["sent"]
+    assert channel.texts() == ["one"]
+
+
+def test_what_waits_is_sent_after_a_restart(talk: Talk, channel: FakeChannel) -> None:
+    """Its delivery is done, and its words were only in the store."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.done(delivery)
+    after = Talk(talk.ow)
+    assert after.deliveries.recover() == []
+    sender = after.sender(channel)
+    sender.recover()
+    sender.round()
+    assert channel.texts() == ["one"]
+
+
+def test_a_channel_in_the_store_shows_what_is_there(talk: Talk) -> None:
+    """Saying and sending are one transaction: nothing is ever on its way."""
+    talk.group("near")
+    delivery = at_work(talk, group="near")
+    talk.say(delivery, "answer", is_stored=True)
+    assert talk.outbox.open() == []
+    (saying,) = talk.outbox.of("near", delivery.batch.number)
+    assert saying.state is SayingState.SENT
+    assert talk.replies("near") == ["answer"]
+
+
+def test_a_saying_of_any_text_is_shown_as_it_was_said(talk: Talk, channel: FakeChannel) -> None:
+    """A NUL too; half a character pair is replaced; what is too long is refused."""
+    delivery = at_work(talk)
+    for text in ("nul \0", "<b>%_&</b>", "\r\n \t", "é\U0001f600", "x" * TEXT_BYTES_MAX):
+        talk.say(delivery, text)
+        talk.send_all(channel)
+        assert channel.shown[-1][2] == text
+    talk.say(delivery, "half \ud800")
+    talk.send_all(channel)
+    assert channel.shown[-1][2].startswith("half ")
+    with pytest.raises(InvalidArgument):
+        talk.say(delivery, "x" * (TEXT_BYTES_MAX + 1))
+
+
+def test_status_counts_what_is_not_sent(talk: Talk, channel: FakeChannel) -> None:
+    """Per group, until it has gone out."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    talk.say(delivery, "two")
+    assert talk.operators.status_of("team").unsent == 2
+    assert talk.operators.status_of("other").unsent == 0
+    talk.send_all(channel)
+    assert talk.operators.status_of("team").unsent == 0

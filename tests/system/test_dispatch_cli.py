@@ -1,0 +1,128 @@
+"""`onceward dispatch` beside a server: killed, told of a replay, at work, and followed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.dispatch.arrivals import Arrivals
+from onceward.dispatch.groups import Groups
+from onceward.dispatch.models import Group, NewMessage, Reply
+from onceward.dispatch.operators import Operators
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from tests.system.dispatch_processes import PATIENCE_SECONDS, Place
+
+
+class Room:
+    """A place with a group, and the store behind it."""
+
+    def __init__(self, directory: Path, ow: Onceward, url: str) -> None:
+        self.place = Place(directory, url)
+        self.operators = Operators(ow.store)
+        self._arrivals = Arrivals(ow.store)
+        self._said = 0
+        Groups(ow.store).add(
+            Group(name="team", channel="chat", command=tuple(self.place.agent.split()))
+        )
+
+    def say(self, text: str) -> None:
+        self._said += 1
+        message = NewMessage(group="team", id=str(self._said), sender="ann", text=text)
+        self._arrivals.receive(message)
+
+    def replies(self) -> list[str]:
+        items, _ = self._arrivals.conversation("team", 0)
+        return [each.text for each in items if isinstance(each, Reply)]
+
+    def is_quiet(self) -> bool:
+        status = self.operators.status_of("team")
+        return status.in_flight is None and not status.is_called
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        with self.place.started(*words) as process:
+            out, err = process.communicate(timeout=PATIENCE_SECONDS)
+            return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+@pytest.fixture
+def room(tmp_path: Path, ow_url: str) -> Any:
+    """A group on each engine, with the machine's own clock."""
+    with open_handle(ow_url) as ow:
+        yield Room(tmp_path, ow, ow_url)
+
+
+def test_a_killed_server_costs_nobody_an_answer(room: Room) -> None:
+    """Killed while its agent works, started again: each answer comes, once, follow-up too."""
+    place = room.place
+    with place.started("chat", "team", "--timeout", "50") as talking:
+        assert talking.stdin is not None
+        with place.serving() as first:
+            talking.stdin.write("slow\n")
+            talking.stdin.flush()
+            place.until(place.began)
+            first.kill()
+        talking.stdin.write("and?\n")
+        talking.stdin.flush()
+        (place.directory / "go").touch()
+        with place.serving() as second:
+            out, err = talking.communicate(timeout=PATIENCE_SECONDS)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(10) == 0
+    assert (talking.returncode, out) == (0, "echo: slow\necho: and?\n"), err
+    assert place.began() == ["slow", "slow", "and?"]
+    assert room.replies() == ["echo: slow", "echo: and?"]
+
+
+def test_a_running_server_notices_what_people_decide(room: Room) -> None:
+    """Nothing arrives, and yet a replay, a redrive and the end of a pause are seen to."""
+    with room.place.serving():
+        room.say("one")
+        room.place.until(lambda: room.replies() and room.is_quiet())
+        status = json.loads(room.run("dispatch", "status", "--json").stdout)
+        assert status["holder"]
+        replayed = room.run("dispatch", "replay", "team", "--since", "1", "--reason", "again")
+        assert replayed.returncode == 0, replayed.stderr
+        room.place.until(lambda: room.place.began() == ["one", "one"])
+        room.place.until(room.is_quiet)
+        room.say("poison")
+        room.place.until(room.operators.letters)
+        (letter,) = room.operators.letters()
+        (room.place.directory / "mended").touch()
+        assert room.run("dispatch", "dead", "redrive", str(letter.id)).returncode == 0
+        room.place.until(lambda: "echo: poison" in room.replies())
+        room.run("dispatch", "groups", "set", "team", "--pause")
+        room.say("late")
+        assert room.run("dispatch", "groups", "set", "team", "--resume").returncode == 0
+        room.place.until(lambda: "echo: late" in room.replies())
+
+
+def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
+    """Whoever works on a group would be overrun; it says how to stop that first."""
+    with room.place.serving():
+        room.say("one")
+        room.say("slow")
+        room.place.until(lambda: "slow" in room.place.began())
+        refused = room.run("dispatch", "replay", "team", "--since", "1", "--reason", "again")
+    assert refused.returncode == 1
+    assert "at work" in refused.stderr
+    assert "--pause" in refused.stderr
+
+
+def test_a_conversation_is_followed(room: Room) -> None:
+    """What is said is printed as it comes, and steers no terminal, until Ctrl-C."""
+    follow = ("dispatch", "tail", "team", "--follow")
+    with room.place.started(*follow, stdin=subprocess.DEVNULL) as following:
+        assert following.stdout is not None
+        room.say("one")
+        assert following.stdout.readline().endswith("ann: one\n")
+        room.say("two\nlines\x1b[31m")
+        assert following.stdout.readline().endswith("ann: two\n")
+        assert following.stdout.readline().strip() == "lines\N{REPLACEMENT CHARACTER}[31m"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(10) == 130

@@ -1,0 +1,213 @@
+"""Conversations over HTTP: real servers and agents, killed and started again where they were."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.dispatch.arrivals import Arrivals
+from onceward.dispatch.models import NewMessage
+from onceward.handle import open as open_handle
+from tests.system.chat_servers import ChatServer, until_there
+
+#: How soon what another process wrote is told; the rest is for a busy machine.
+NOTICED_SECONDS = 5.0
+STOP_SECONDS = 2.5
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatServer]:
+    """A server for those who do it no harm."""
+    server = ChatServer(tmp_path_factory.mktemp("chat"))
+    for name in ("once", "edit", "two", "state", "other"):
+        server.add_group(name)
+    server.add_group("wait", prefix="@bot")
+    with server:
+        yield server
+
+
+@pytest.fixture
+def mortal(tmp_path: Path, ow_url: str) -> Iterator[ChatServer]:
+    """A server of one's own, to be killed; on each engine."""
+    server = ChatServer(tmp_path, store=ow_url)
+    server.add_group("team")
+    with server:
+        yield server
+
+
+def test_a_message_is_answered_and_a_repeat_is_the_same(shared: ChatServer) -> None:
+    """However often it is sent, a message is there once, and answered once."""
+    first = shared.say("once", "hello")
+    assert (first.status_code, first.json()["fate"]) == (201, "new")
+    again = [shared.say("once", "hello") for _ in range(3)]
+    assert {(each.status_code, each.json()["fate"]) for each in again} == {(200, "known")}
+    assert {each.json()["seq"] for each in again} == {first.json()["seq"]}
+    shared.until_heard("once", "> You said: hello")
+    shared.say("once", "bye")
+    assert shared.until_heard("once", "> You said: bye") == [
+        *("hello", "> You said: hello"),
+        *("bye", "> You said: bye"),
+    ]
+
+
+def test_one_that_was_edited_says_so(shared: ChatServer) -> None:
+    """The same id with another text is an edit: it comes again behind the cursor, changed."""
+    seq = shared.say("edit", "@first", id="m1").json()["seq"]
+    shared.until_heard("edit", "> You said: @first")
+    cursor = shared.page("edit")["nextCursor"]
+    edited = shared.say("edit", "second", id="m1")
+    assert (edited.status_code, edited.json()["fate"]) == (200, "edited")
+    (item,) = shared.page("edit", since=cursor)["items"]
+    assert (item["id"], item["text"], item["seq"]) == ("m1", "second", seq)
+    assert item["editedAt"]
+
+
+def test_who_waits_gets_the_answer_each(shared: ChatServer) -> None:
+    """Two readers that wait at the same place get the same, and see it once."""
+    cursor = shared.page("two")["nextCursor"]
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(shared.page, "two", since=cursor, wait=30) for _ in range(2)]
+        time.sleep(0.3)
+        shared.say("two", "ping")
+        pages = [each.result() for each in waiting]
+    for page in pages:
+        assert [each["text"] for each in page["items"]] == ["ping"]
+        rest = shared.page("two", since=page["nextCursor"], wait=30)
+        assert [each["text"] for each in rest["items"]] == ["You said: ping"]
+
+
+def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
+    """Whoever sends the tag of a state hears of the next; who does not waits for words alone."""
+    shared.say("state", "fail")
+    tag = ""
+    states: list[dict[str, Any]] = []
+    until = time.monotonic() + 30
+    while not (states and states[-1]["retryAt"]):
+        assert time.monotonic() < until, states
+        cursor = shared.page("state")["nextCursor"]
+        states.append(shared.page("state", since=cursor, state=tag, wait=30)["state"])
+        tag = states[-1]["tag"]
+    assert "RuntimeError: fail" in states[-1]["lastError"]
+    began = time.monotonic()
+    cursor = shared.page("wait")["nextCursor"]
+    page = shared.page("wait", since=cursor, wait=0.5)
+    assert page["items"] == []
+    assert time.monotonic() - began >= 0.5
+
+
+def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> None:
+    """Whoever writes to the store, the reader that waits gets it soon."""
+    shared.say("wait", "before")
+    cursor = shared.page("wait")["nextCursor"]
+    with open_handle(shared.store) as ow, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(shared.page, "wait", since=cursor, wait=30)
+        time.sleep(0.5)
+        began = time.monotonic()
+        message = NewMessage(group="wait", id="other", sender="cron", text="from elsewhere")
+        Arrivals(ow.store).receive(message)
+        page = waiting.result()
+    assert [each["text"] for each in page["items"]] == ["from elsewhere"]
+    assert time.monotonic() - began < NOTICED_SECONDS
+
+
+def test_the_end_of_a_conversation_comes_first(shared: ChatServer) -> None:
+    """`last` gives the end, and `before` walks back page by page without a gap."""
+    for number in range(7):
+        shared.say("wait", f"w{number}")
+    page = shared.page("wait", last=3)
+    walked = [each["text"] for each in page["items"]]
+    assert walked == ["w4", "w5", "w6"]
+    while page["previousCursor"] is not None:
+        page = shared.page("wait", last=3, before=page["previousCursor"])
+        walked = [*(each["text"] for each in page["items"]), *walked]
+    assert walked == shared.heard("wait")
+    assert shared.page("wait", since=shared.page("wait", last=3)["nextCursor"])["items"] == []
+
+
+def test_a_second_message_after_a_kill(mortal: ChatServer) -> None:
+    """Killed while the agent is at work: both are answered once, by the next life."""
+    place = mortal.places["team"]
+    mortal.say("team", "hold")
+    until_there(place / "holding")
+    mortal.say("team", "more")
+    mortal.kill()
+    (place / "go").write_text("")
+    mortal.start()
+    again = mortal.say("team", "more")
+    assert (again.status_code, again.json()["fate"]) == (200, "known")
+    heard = mortal.until_heard("team", "> You said: hold", "> You said: more")
+    assert sorted(heard) == ["> You said: hold", "> You said: more", "hold", "more"]
+
+
+def test_what_was_said_before_a_kill_is_not_said_again(mortal: ChatServer) -> None:
+    """Killed after the agent has begun to answer: that stays, and only what follows is answered."""
+    place = mortal.places["team"]
+    mortal.say("team", "say and hold")
+    mortal.until_heard("team", "> At once: say and hold")
+    until_there(place / "holding")
+    mortal.kill()
+    (place / "go").write_text("")
+    mortal.start()
+    assert mortal.page("team")["state"]["lastFailure"]["state"] == "kept"
+    mortal.say("team", "next")
+    heard = mortal.until_heard("team", "> You said: next")
+    assert heard == ["say and hold", "> At once: say and hold", "next", "> You said: next"]
+
+
+def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer) -> None:
+    """With an agent at work and a reader that waits, the server is gone within two seconds."""
+    place = mortal.places["team"]
+    mortal.say("team", "hold")
+    until_there(place / "holding")
+    cursor = mortal.page("team")["nextCursor"]
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(mortal.page, "team", since=cursor, wait=60)
+        time.sleep(0.3)
+        began = time.monotonic()
+        code, out, err = mortal.stop()
+        took = time.monotonic() - began
+        assert waiting.result()["items"] == []
+    assert (code, out) == (0, "")
+    assert err.endswith("stopped\n")
+    assert "Traceback" not in err
+    assert took < STOP_SECONDS
+    (place / "go").write_text("")
+    mortal.start()
+    assert mortal.until_heard("team", "> You said: hold") == ["hold", "> You said: hold"]
+
+
+def test_a_second_server_serves_alike_and_takes_over(mortal: ChatServer, tmp_path: Path) -> None:
+    """One runs the agents of a store; the other takes messages too, and runs them after that."""
+    second = ChatServer(tmp_path, store=mortal.store)
+    with second:
+        assert mortal.get("/api/dispatch/status").json()["isHeld"]
+        assert not second.get("/api/dispatch/status").json()["isHeld"]
+        second.say("team", "to the second")
+        mortal.until_heard("team", "> You said: to the second")
+        mortal.kill()
+        second.say("team", "still there?")
+        heard = second.until_heard("team", "> You said: still there?")
+        assert len(heard) == 4
+        assert second.get("/api/dispatch/status").json()["isHeld"]
+
+
+def test_other_machines_bring_the_token(tmp_path: Path) -> None:
+    """Where others can ask, nothing is read without the token, and the config does not tell it."""
+    server = ChatServer(tmp_path, "--allow-external")
+    server.add_group("team")
+    with server:
+        assert server.process is not None
+        assert server.process.stderr is not None
+        token = server.process.stderr.readline().split()[-1]
+        headers = {"authorization": f"Bearer {token}"}
+        assert server.get("/api/chat/config", headers=headers).json()["token"] is None
+        assert server.say("team", "hello").status_code == 401
+        server.token = token
+        assert server.say("team", "hello").status_code == 201
+        for path in ("/chat", "/api/chat/config", "/api/chat/team/messages"):
+            assert server.get(path).status_code == 401
