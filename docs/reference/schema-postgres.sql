@@ -1,5 +1,31 @@
 -- Everything the migrations make, in one place, to be read.
 
+CREATE FUNCTION public.memory_find(question tsquery, top bigint, ranges json, is_begun boolean, most bigint) RETURNS TABLE(id bigint, entity_id bigint, observation_id bigint)
+    LANGUAGE plpgsql STABLE ROWS 20
+    AS $$
+  begin
+    if is_begun and ranges is null then
+      -- How common a beginning is, nobody can guess; so all that match are found by the index of words.
+      return query
+        with found as materialized (
+          select d.id, d.entity_id, d.observation_id from memory_docs as d where d.words @@ question and d.id < top)
+        select f.id, f.entity_id, f.observation_id from found as f order by f.id desc limit most;
+    elsif ranges is null then
+      return query execute format(
+        'select d.id, d.entity_id, d.observation_id from memory_docs as d'
+        ' where d.words @@ %L::tsquery and d.id < %s order by d.id desc limit %s', question, top, most);
+    else
+      return query execute format(
+        'select d.id, d.entity_id, d.observation_id from memory_docs as d'
+        ' join memory_entities as e on e.id = d.entity_id'
+        ' where d.words @@ %L::tsquery and d.id < %s and exists ('
+        '   select from json_to_recordset(%L::json) as r (low text, high text)'
+        '   where e.name >= r.low collate "C" and e.name < r.high collate "C")'
+        ' order by d.id desc limit %s', question, top, ranges, most);
+    end if;
+  end
+  $$;
+
 CREATE FUNCTION public.onceward_now() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$ select clock_timestamp() $$;
@@ -223,6 +249,191 @@ CREATE TABLE public.cursor_history (
 
 ALTER TABLE public.cursor_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.cursor_history_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.dispatch_deliveries (
+    id bigint NOT NULL,
+    group_name text NOT NULL,
+    batch_number bigint NOT NULL,
+    state text NOT NULL,
+    attempt integer NOT NULL,
+    first_seq bigint NOT NULL,
+    last_seq bigint NOT NULL,
+    agent text,
+    error text,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT dispatch_deliveries_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'kept'::text, 'rolled back'::text, 'dead'::text, 'redriven'::text, 'dropped'::text])))
+);
+
+ALTER TABLE public.dispatch_deliveries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.dispatch_deliveries_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.dispatch_groups (
+    name text NOT NULL,
+    channel text NOT NULL,
+    command text NOT NULL,
+    trigger_kind text NOT NULL,
+    trigger_word text NOT NULL,
+    workdir text,
+    idle_seconds double precision NOT NULL,
+    hard_seconds double precision NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    is_nudged boolean DEFAULT false NOT NULL,
+    called_seq bigint DEFAULT 0 NOT NULL,
+    attempt_count integer DEFAULT 0 NOT NULL,
+    retry_at timestamp with time zone,
+    last_error text,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT dispatch_groups_trigger_kind_check CHECK ((trigger_kind = ANY (ARRAY['always'::text, 'prefix'::text, 'mention'::text])))
+);
+
+CREATE TABLE public.dispatch_messages (
+    channel text NOT NULL,
+    group_name text NOT NULL,
+    id text NOT NULL,
+    seq bigint NOT NULL,
+    changed_seq bigint NOT NULL,
+    sender bytea NOT NULL,
+    body bytea NOT NULL,
+    sent_at text,
+    received_at timestamp with time zone NOT NULL,
+    edited_at timestamp with time zone,
+    redriven_count integer DEFAULT 0 NOT NULL
+);
+
+CREATE TABLE public.dispatch_outbox (
+    id bigint NOT NULL,
+    key text NOT NULL,
+    group_name text NOT NULL,
+    batch_number bigint NOT NULL,
+    "position" bigint NOT NULL,
+    body bytea NOT NULL,
+    state text NOT NULL,
+    seq bigint,
+    attempt_count integer DEFAULT 0 NOT NULL,
+    retry_at timestamp with time zone,
+    error text,
+    created_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone,
+    CONSTRAINT dispatch_outbox_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'sending'::text, 'sent'::text, 'maybe sent'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+ALTER TABLE public.dispatch_outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.dispatch_outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.memory_changes (
+    id bigint NOT NULL,
+    action text NOT NULL,
+    entity_id bigint NOT NULL,
+    observation_id bigint,
+    relation_id bigint,
+    source text NOT NULL,
+    run text,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT memory_changes_action_check CHECK ((action = ANY (ARRAY['deleted'::text, 'restored'::text])))
+);
+
+ALTER TABLE public.memory_changes ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.memory_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.memory_docs (
+    id bigint NOT NULL,
+    entity_id bigint NOT NULL,
+    observation_id bigint,
+    words tsvector NOT NULL
+);
+
+ALTER TABLE public.memory_docs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.memory_docs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.memory_entities (
+    id bigint NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    entity_type text NOT NULL,
+    source text NOT NULL,
+    run text,
+    created_at timestamp with time zone NOT NULL,
+    deleted_by bigint
+);
+
+ALTER TABLE public.memory_entities ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.memory_entities_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.memory_observations (
+    id bigint NOT NULL,
+    entity_id bigint NOT NULL,
+    fingerprint text NOT NULL COLLATE pg_catalog."C",
+    content text NOT NULL,
+    kind text,
+    ts text,
+    mode text,
+    repo text,
+    branch text,
+    source text NOT NULL,
+    run text,
+    created_at timestamp with time zone NOT NULL,
+    deleted_by bigint
+);
+
+ALTER TABLE public.memory_observations ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.memory_observations_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.memory_relations (
+    id bigint NOT NULL,
+    from_id bigint NOT NULL,
+    to_id bigint NOT NULL,
+    relation_type text NOT NULL COLLATE pg_catalog."C",
+    source text NOT NULL,
+    run text,
+    created_at timestamp with time zone NOT NULL,
+    deleted_by bigint
+);
+
+ALTER TABLE public.memory_relations ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.memory_relations_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -459,11 +670,80 @@ CREATE TABLE public.onceward_retry_turns (
     last_sequence bigint NOT NULL
 );
 
+CREATE VIEW public.router_state AS
+ SELECT 'last_timestamp'::text AS key,
+    NULL::text AS group_name,
+    ( SELECT COALESCE(m.sent_at, public.onceward_time_text(m.received_at)) AS "coalesce"
+           FROM public.dispatch_messages m
+          WHERE (m.seq <= r.read_position)
+          ORDER BY m.seq DESC
+         LIMIT 1) AS value
+   FROM public.onceward_dual_reads r
+  WHERE (r.dual_name = 'dispatch'::text)
+UNION ALL
+ SELECT 'last_agent_timestamp'::text AS key,
+    g.group_name,
+    ( SELECT COALESCE(m.sent_at, public.onceward_time_text(m.received_at)) AS "coalesce"
+           FROM public.dispatch_messages m
+          WHERE ((m.group_name = g.group_name) AND (m.seq <= g.processed_position))
+          ORDER BY m.seq DESC
+         LIMIT 1) AS value
+   FROM public.onceward_dual_groups g
+  WHERE (g.dual_name = 'dispatch'::text);
+
 ALTER TABLE ONLY public.cursor_history
     ADD CONSTRAINT cursor_history_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.cursor_positions
     ADD CONSTRAINT cursor_positions_pkey PRIMARY KEY (cursor_name);
+
+ALTER TABLE ONLY public.dispatch_deliveries
+    ADD CONSTRAINT dispatch_deliveries_group_name_batch_number_key UNIQUE (group_name, batch_number);
+
+ALTER TABLE ONLY public.dispatch_deliveries
+    ADD CONSTRAINT dispatch_deliveries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dispatch_groups
+    ADD CONSTRAINT dispatch_groups_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.dispatch_messages
+    ADD CONSTRAINT dispatch_messages_pkey PRIMARY KEY (channel, group_name, id);
+
+ALTER TABLE ONLY public.dispatch_messages
+    ADD CONSTRAINT dispatch_messages_seq_key UNIQUE (seq);
+
+ALTER TABLE ONLY public.dispatch_outbox
+    ADD CONSTRAINT dispatch_outbox_key_key UNIQUE (key);
+
+ALTER TABLE ONLY public.dispatch_outbox
+    ADD CONSTRAINT dispatch_outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.dispatch_outbox
+    ADD CONSTRAINT dispatch_outbox_seq_key UNIQUE (seq);
+
+ALTER TABLE ONLY public.memory_changes
+    ADD CONSTRAINT memory_changes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.memory_docs
+    ADD CONSTRAINT memory_docs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.memory_entities
+    ADD CONSTRAINT memory_entities_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.memory_entities
+    ADD CONSTRAINT memory_entities_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.memory_observations
+    ADD CONSTRAINT memory_observations_entity_id_fingerprint_key UNIQUE (entity_id, fingerprint);
+
+ALTER TABLE ONLY public.memory_observations
+    ADD CONSTRAINT memory_observations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.memory_relations
+    ADD CONSTRAINT memory_relations_from_id_to_id_relation_type_key UNIQUE (from_id, to_id, relation_type);
+
+ALTER TABLE ONLY public.memory_relations
+    ADD CONSTRAINT memory_relations_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.onceward_alerts
     ADD CONSTRAINT onceward_alerts_pkey PRIMARY KEY (id);
@@ -519,6 +799,22 @@ ALTER TABLE ONLY public.onceward_parked
 ALTER TABLE ONLY public.onceward_retry_turns
     ADD CONSTRAINT onceward_retry_turns_pkey PRIMARY KEY (cursor_name);
 
+CREATE INDEX dispatch_deliveries_dead ON public.dispatch_deliveries USING btree (id) WHERE (state = 'dead'::text);
+
+CREATE INDEX dispatch_deliveries_running ON public.dispatch_deliveries USING btree (group_name) WHERE (state = 'running'::text);
+
+CREATE INDEX dispatch_groups_nudged ON public.dispatch_groups USING btree (name) WHERE is_nudged;
+
+CREATE INDEX dispatch_messages_changed ON public.dispatch_messages USING btree (group_name, changed_seq);
+
+CREATE INDEX dispatch_messages_group ON public.dispatch_messages USING btree (group_name, seq);
+
+CREATE INDEX dispatch_outbox_batch ON public.dispatch_outbox USING btree (group_name, batch_number);
+
+CREATE INDEX dispatch_outbox_group ON public.dispatch_outbox USING btree (group_name, seq);
+
+CREATE INDEX dispatch_outbox_open ON public.dispatch_outbox USING btree (group_name, id) WHERE (state = ANY (ARRAY['pending'::text, 'sending'::text]));
+
 CREATE INDEX idx_cursor_history_cursor_name ON public.cursor_history USING btree (cursor_name, id);
 
 CREATE INDEX idx_cursor_history_steals ON public.cursor_history USING btree (happened_at) WHERE (kind = 'steal'::text);
@@ -526,6 +822,20 @@ CREATE INDEX idx_cursor_history_steals ON public.cursor_history USING btree (hap
 CREATE INDEX idx_cursor_history_undoes ON public.cursor_history USING btree (undoes) WHERE (undoes IS NOT NULL);
 
 CREATE INDEX idx_cursor_positions_lease_expires_at ON public.cursor_positions USING btree (lease_expires_at);
+
+CREATE INDEX memory_changes_entity ON public.memory_changes USING btree (entity_id);
+
+CREATE INDEX memory_changes_relation ON public.memory_changes USING btree (relation_id) WHERE (relation_id IS NOT NULL);
+
+CREATE INDEX memory_docs_entity ON public.memory_docs USING btree (entity_id, observation_id);
+
+CREATE INDEX memory_docs_words ON public.memory_docs USING gin (words);
+
+CREATE INDEX memory_observations_deleted ON public.memory_observations USING btree (deleted_by) WHERE (deleted_by IS NOT NULL);
+
+CREATE INDEX memory_relations_deleted ON public.memory_relations USING btree (deleted_by) WHERE (deleted_by IS NOT NULL);
+
+CREATE INDEX memory_relations_to ON public.memory_relations USING btree (to_id);
 
 CREATE UNIQUE INDEX onceward_alerts_open ON public.onceward_alerts USING btree (rule, cursor_name) WHERE (state <> 'cleared'::text);
 
@@ -549,6 +859,30 @@ CREATE UNIQUE INDEX onceward_parked_one_head ON public.onceward_parked USING btr
 
 ALTER TABLE ONLY public.cursor_history
     ADD CONSTRAINT cursor_history_undoes_fkey FOREIGN KEY (undoes) REFERENCES public.cursor_history(id);
+
+ALTER TABLE ONLY public.memory_changes
+    ADD CONSTRAINT memory_changes_entity_id_fkey FOREIGN KEY (entity_id) REFERENCES public.memory_entities(id);
+
+ALTER TABLE ONLY public.memory_changes
+    ADD CONSTRAINT memory_changes_observation_id_fkey FOREIGN KEY (observation_id) REFERENCES public.memory_observations(id);
+
+ALTER TABLE ONLY public.memory_changes
+    ADD CONSTRAINT memory_changes_relation_id_fkey FOREIGN KEY (relation_id) REFERENCES public.memory_relations(id);
+
+ALTER TABLE ONLY public.memory_docs
+    ADD CONSTRAINT memory_docs_entity_id_fkey FOREIGN KEY (entity_id) REFERENCES public.memory_entities(id);
+
+ALTER TABLE ONLY public.memory_docs
+    ADD CONSTRAINT memory_docs_observation_id_fkey FOREIGN KEY (observation_id) REFERENCES public.memory_observations(id);
+
+ALTER TABLE ONLY public.memory_observations
+    ADD CONSTRAINT memory_observations_entity_id_fkey FOREIGN KEY (entity_id) REFERENCES public.memory_entities(id);
+
+ALTER TABLE ONLY public.memory_relations
+    ADD CONSTRAINT memory_relations_from_id_fkey FOREIGN KEY (from_id) REFERENCES public.memory_entities(id);
+
+ALTER TABLE ONLY public.memory_relations
+    ADD CONSTRAINT memory_relations_to_id_fkey FOREIGN KEY (to_id) REFERENCES public.memory_entities(id);
 
 ALTER TABLE ONLY public.onceward_effects
     ADD CONSTRAINT onceward_effects_scope_key_fkey FOREIGN KEY (scope, key) REFERENCES public.onceward_outcomes(scope, key) ON DELETE CASCADE;

@@ -268,3 +268,178 @@ CREATE INDEX idx_cursor_history_steals on cursor_history (happened_at) where kin
 CREATE INDEX onceward_dead_lately on onceward_dead (dead_at) where state = 'dead';
 
 CREATE INDEX onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
+
+CREATE TABLE memory_entities (
+  id integer primary key autoincrement,
+  name text not null unique,
+  entity_type text not null,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer
+) strict;
+
+CREATE TABLE memory_observations (
+  id integer primary key autoincrement,
+  entity_id integer not null references memory_entities (id),
+  fingerprint text not null,
+  content text not null,
+  kind text,
+  ts text,
+  mode text,
+  repo text,
+  branch text,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer,
+  unique (entity_id, fingerprint)
+) strict;
+
+CREATE INDEX memory_observations_deleted on memory_observations (deleted_by) where deleted_by is not null;
+
+CREATE TABLE memory_relations (
+  id integer primary key autoincrement,
+  from_id integer not null references memory_entities (id),
+  to_id integer not null references memory_entities (id),
+  relation_type text not null,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer,
+  unique (from_id, to_id, relation_type)
+) strict;
+
+CREATE INDEX memory_relations_to on memory_relations (to_id);
+
+CREATE INDEX memory_relations_deleted on memory_relations (deleted_by) where deleted_by is not null;
+
+CREATE TABLE memory_changes (
+  id integer primary key autoincrement,
+  action text not null check (action in ('deleted', 'restored')),
+  entity_id integer not null references memory_entities (id),
+  observation_id integer references memory_observations (id),
+  relation_id integer references memory_relations (id),
+  source text not null,
+  run text,
+  created_at text not null
+) strict;
+
+CREATE INDEX memory_changes_entity on memory_changes (entity_id);
+
+CREATE INDEX memory_changes_relation on memory_changes (relation_id) where relation_id is not null;
+
+CREATE TABLE memory_docs (
+  id integer primary key autoincrement,
+  entity_id integer not null references memory_entities (id),
+  observation_id integer references memory_observations (id)
+) strict;
+
+CREATE INDEX memory_docs_entity on memory_docs (entity_id, observation_id);
+
+CREATE VIRTUAL TABLE memory_words using fts5 (
+  words, content = '', contentless_delete = 1, tokenize = 'ascii'
+);
+
+CREATE VIEW memory_doc_words as select id, entity_id, observation_id, '' as words from memory_docs;
+
+CREATE TRIGGER memory_doc_words_add instead of insert on memory_doc_words begin
+  insert into memory_docs (entity_id, observation_id) values (new.entity_id, new.observation_id);
+  insert into memory_words (rowid, words) values (last_insert_rowid(), new.words);
+end;
+
+CREATE TRIGGER memory_docs_remove after delete on memory_docs begin
+  delete from memory_words where rowid = old.id;
+end;
+
+CREATE TABLE dispatch_groups (
+  name text primary key,
+  channel text not null,
+  command text not null,
+  trigger_kind text not null check (trigger_kind in ('always', 'prefix', 'mention')),
+  trigger_word text not null,
+  workdir text,
+  idle_seconds real not null,
+  hard_seconds real not null,
+  is_paused integer not null default 0,
+  is_nudged integer not null default 0,
+  called_seq integer not null default 0,
+  attempt_count integer not null default 0,
+  retry_at text,
+  last_error text,
+  created_at text not null,
+  updated_at text not null
+) strict;
+
+CREATE INDEX dispatch_groups_nudged on dispatch_groups (name) where is_nudged = 1;
+
+CREATE TABLE dispatch_messages (
+  channel text not null,
+  group_name text not null,
+  id text not null,
+  seq integer not null unique,
+  changed_seq integer not null,
+  sender blob not null,
+  body blob not null,
+  sent_at text,
+  received_at text not null,
+  edited_at text,
+  redriven_count integer not null default 0,
+  primary key (channel, group_name, id)
+) strict;
+
+CREATE INDEX dispatch_messages_group on dispatch_messages (group_name, seq);
+
+CREATE INDEX dispatch_messages_changed on dispatch_messages (group_name, changed_seq);
+
+CREATE TABLE dispatch_deliveries (
+  id integer primary key autoincrement,
+  group_name text not null,
+  batch_number integer not null,
+  state text not null check (state in ('running', 'done', 'kept', 'rolled back', 'dead', 'redriven', 'dropped')),
+  attempt integer not null,
+  first_seq integer not null,
+  last_seq integer not null,
+  agent text,
+  error text,
+  started_at text not null,
+  ended_at text,
+  unique (group_name, batch_number)
+) strict;
+
+CREATE INDEX dispatch_deliveries_running on dispatch_deliveries (group_name) where state = 'running';
+
+CREATE INDEX dispatch_deliveries_dead on dispatch_deliveries (id) where state = 'dead';
+
+CREATE TABLE dispatch_outbox (
+  id integer primary key autoincrement,
+  key text not null unique,
+  group_name text not null,
+  batch_number integer not null,
+  position integer not null,
+  body blob not null,
+  state text not null check (state in ('pending', 'sending', 'sent', 'maybe sent', 'failed', 'cancelled')),
+  seq integer unique,
+  attempt_count integer not null default 0,
+  retry_at text,
+  error text,
+  created_at text not null,
+  sent_at text
+) strict;
+
+CREATE INDEX dispatch_outbox_group on dispatch_outbox (group_name, seq);
+
+CREATE INDEX dispatch_outbox_batch on dispatch_outbox (group_name, batch_number);
+
+CREATE INDEX dispatch_outbox_open on dispatch_outbox (group_name, id) where state in ('pending', 'sending');
+
+CREATE VIEW router_state as
+  select 'last_timestamp' as key, null as group_name, (
+    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
+    where m.seq <= r.read_position order by m.seq desc limit 1) as value
+  from onceward_dual_reads as r where r.dual_name = 'dispatch'
+  union all
+  select 'last_agent_timestamp', g.group_name, (
+    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
+    where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
+  from onceward_dual_groups as g where g.dual_name = 'dispatch';

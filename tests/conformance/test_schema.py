@@ -24,6 +24,8 @@ HEAD = "-- Everything the migrations make, in one place, to be read.\n"
 def sqlite_schema(path: Path) -> str:
     rows = apsw.Connection(str(path)).execute(
         "select sql from sqlite_master where sql is not null and name not like 'sqlite_%' "
+        # What an index of words keeps its words in is made with it.
+        "and tbl_name not in (select name from pragma_table_list where type = 'shadow') "
         "order by rowid"
     )
     return "".join(f"\n{sql};\n" for (sql,) in rows)

@@ -17,7 +17,7 @@ from onceward.dispatch.groups import Groups
 from onceward.dispatch.models import Group, TriggerKind
 from onceward.handle import open as open_handle
 
-COMMAND = [sys.executable, "-m", "onceward", "dispatch", "serve"]
+COMMAND = [sys.executable, "-m", "onceward"]
 AGENT = (sys.executable, str(Path(__file__).with_name("chat_agent.py")))
 #: What should come soon comes within this, also on a busy machine.
 SOON_SECONDS = 30
@@ -27,10 +27,14 @@ ROOT = Path(__file__).parent.parent.parent
 class ChatServer:
     """One server process after another, all at one address and with one store."""
 
-    def __init__(self, directory: Path, *arguments: str, store: str = "") -> None:
-        self.directory, self.arguments = directory, arguments
+    def __init__(
+        self, directory: Path, *arguments: str, store: str = "", words: str = "dispatch serve"
+    ) -> None:
+        self.directory, self.arguments, self.words = directory, arguments, words.split()
         self.store = store or f"sqlite:///{directory / 'chat.db'}"
         self.url = self.token = ""
+        #: What it told a page first, or why not.
+        self.config: dict[str, Any] = {}
         #: Where the agent of each group works.
         self.places: dict[str, Path] = {}
         self.process: subprocess.Popen[str] | None = None
@@ -60,7 +64,7 @@ class ChatServer:
         port = self.url.rpartition(":")[2] or "0"
         options = ["--port", port, "--json", "--no-open", "--store", self.store]
         self.process = subprocess.Popen(
-            [*COMMAND, *options, *self.arguments],
+            [*COMMAND, *self.words, *options, *self.arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self.environment,
@@ -71,7 +75,8 @@ class ChatServer:
         line = self.process.stdout.readline()
         assert line, self.process.communicate()
         self.url = json.loads(line)["url"]
-        self.token = self.get("/api/chat/config").json().get("token", "")
+        self.config = self.get("/api/chat/config").json()
+        self.token = self.config.get("token", "")
 
     def kill(self) -> None:
         """Kill -9, and reap."""

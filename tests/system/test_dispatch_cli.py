@@ -27,9 +27,9 @@ class Room:
         self.operators = Operators(ow.store)
         self._arrivals = Arrivals(ow.store)
         self._said = 0
-        Groups(ow.store).add(
-            Group(name="team", channel="chat", command=tuple(self.place.agent.split()))
-        )
+        self.groups = Groups(ow.store)
+        command = tuple(self.place.agent.split())
+        self.groups.add(Group(name="team", channel="chat", command=command))
 
     def say(self, text: str) -> None:
         self._said += 1
@@ -94,11 +94,11 @@ def test_a_running_server_notices_what_people_decide(room: Room) -> None:
         room.place.until(room.operators.letters)
         (letter,) = room.operators.letters()
         (room.place.directory / "mended").touch()
-        assert room.run("dispatch", "dead", "redrive", str(letter.id)).returncode == 0
+        assert room.operators.redrive(letter.id)
         room.place.until(lambda: "echo: poison" in room.replies())
-        room.run("dispatch", "groups", "set", "team", "--pause")
+        room.groups.set("team", is_paused=True)
         room.say("late")
-        assert room.run("dispatch", "groups", "set", "team", "--resume").returncode == 0
+        room.groups.set("team", is_paused=False)
         room.place.until(lambda: "echo: late" in room.replies())
 
 

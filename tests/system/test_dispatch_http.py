@@ -211,3 +211,37 @@ def test_other_machines_bring_the_token(tmp_path: Path) -> None:
         assert server.say("team", "hello").status_code == 201
         for path in ("/chat", "/api/chat/config", "/api/chat/team/messages"):
             assert server.get(path).status_code == 401
+
+
+def test_up_has_conversations_too(tmp_path: Path) -> None:
+    """It runs the agents of its store beside the Lab, and stops as quickly as ever."""
+    server = ChatServer(tmp_path, words="up")
+    server.add_group("team")
+    with server:
+        first = server.get("/").text
+        assert 'href="/chat"' in first
+        assert 'href="/lab"' in first
+        server.say("team", "hello")
+        assert server.until_heard("team", "> You said: hello") == ["hello", "> You said: hello"]
+        began = time.monotonic()
+        assert server.stop() == (0, "", "stopped\n")
+        assert time.monotonic() - began < STOP_SECONDS
+
+
+def test_up_leaves_the_agents_to_who_has_them(mortal: ChatServer, tmp_path: Path) -> None:
+    """Beside a dispatcher it serves the same conversations, and starts nothing twice."""
+    beside = ChatServer(tmp_path, store=mortal.store, words="up")
+    with beside:
+        beside.say("team", "hello")
+        assert beside.until_heard("team", "> You said: hello") == ["hello", "> You said: hello"]
+        assert mortal.get("/api/dispatch/status").json()["isHeld"]
+        assert not beside.get("/api/dispatch/status").json()["isHeld"]
+
+
+def test_a_dead_store_is_a_clean_answer(tmp_path: Path) -> None:
+    """While the store is away, whoever asks is told to try again, and the pages are there."""
+    silent = "postgresql://postgres@127.0.0.1:1/nowhere"
+    with ChatServer(tmp_path, store=silent, words="up") as away:
+        assert away.get("/chat/team").status_code == 200
+        error = away.config["error"]
+        assert (error["code"], bool(error["context"]["fix"])) == ("UNAVAILABLE", True)

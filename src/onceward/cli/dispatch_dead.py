@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.db import StoreUrl
-from onceward.cli.dispatch_looks import entry, line, plain, print_table, time
+from onceward.cli.dispatch_looks import entry, line, plain, print_table, span, time
 from onceward.cli.dispatch_status import plain_delivery
 from onceward.cli.output import JsonFlag, group, print_json
 from onceward.errors import InvalidArgument
@@ -53,7 +53,7 @@ def list_letters(
                 each.id,
                 time(each.ended_at),
                 each.group,
-                f"{each.first_seq} to {each.last_seq}",
+                span(each.first_seq, each.last_seq),
                 each.attempt,
                 line(each.error or ""),
             )

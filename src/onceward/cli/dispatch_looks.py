@@ -33,6 +33,11 @@ def time(text: str | None) -> str:
     return "-" if text is None else f"{text[:19].replace('T', ' ')}Z"
 
 
+def span(first: int, last: int) -> str:
+    """Return which numbers are meant."""
+    return str(first) if first == last else f"{first} to {last}"
+
+
 def words(item: Message | Reply) -> str:
     """Return who says what; what an agent says has a mark that no sender can take for a name."""
     from onceward.dispatch.models import Message

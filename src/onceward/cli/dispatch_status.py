@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_groups import OneGroup
-from onceward.cli.dispatch_looks import line, print_table, time, visible
+from onceward.cli.dispatch_looks import line, print_table, span, time, visible
 from onceward.cli.output import JsonFlag, print_json
 from onceward.errors import CursorMissing
 
@@ -125,7 +125,7 @@ def _flight(record: DeliveryRecord | None) -> str | None:
     if record is None:
         return None
     attempt = "" if record.attempt == 1 else f", attempt {record.attempt}"
-    return f"{record.first_seq} to {record.last_seq}{attempt}"
+    return f"{span(record.first_seq, record.last_seq)}{attempt}"
 
 
 def _retry_at(found: GroupStatus) -> str | None:
@@ -178,7 +178,7 @@ def _print_lately(lately: list[DeliveryRecord]) -> None:
     rows = [
         (
             time(each.started_at),
-            f"{each.first_seq} to {each.last_seq}",
+            span(each.first_seq, each.last_seq),
             each.attempt,
             each.state,
             line(each.error) if each.error else None,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from logging import INFO
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
+from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import shapes, spellings
@@ -36,6 +37,9 @@ from onceward.memory.recording import Recorder
 from onceward.memory.shapes import Shape
 from onceward.seams import Clock, Randomness
 from onceward.secrets import Redactor
+
+#: How many deletions are named of which an entity still lacks something.
+LEFT_MAX: Final = 5
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,7 +163,8 @@ class Memory:
     def read_graph(self, *, limit: int | None = None, cursor: str | None = None) -> Shape:
         """Return everything, page by page if a limit is given or there is too much for one."""
         with self.calls.begin("read_graph") as call:
-            found = call.attempt(lambda: self.graph.read(limit=limit, cursor=cursor))
+            after = _maybe_text(cursor, "cursor")
+            found = call.attempt(lambda: self.graph.read(limit=limit, cursor=after))
             return shapes.subgraph(found)
 
     def search_nodes(
@@ -167,8 +172,9 @@ class Memory:
     ) -> Shape:
         """Return the entities that fit a query, the best first, and their relations."""
         with self.calls.begin("search_nodes") as call:
-            call.about_text(query)
-            found = call.attempt(lambda: self.graph.search(query, limit=limit, cursor=cursor))
+            call.about_text(spellings.text(query, field="query"))
+            after = _maybe_text(cursor, "cursor")
+            found = call.attempt(lambda: self.graph.search(query, limit=limit, cursor=after))
             return shapes.subgraph(found)
 
     def open_nodes(self, names: Sequence[str]) -> Shape:
@@ -192,30 +198,45 @@ class Memory:
     def recall(self, text: str) -> Shape:
         """Return what is known about a key, an error, a command or any words; short."""
         with self.calls.begin("recall") as call:
-            call.about_text(text)
+            call.about_text(spellings.text(text, field="text"))
             return _object(call.attempt(lambda: recall(self.graph, text, clock=self._clock)))
 
     def explain(self, name: str) -> Shape:
         """Return where each fact about an entity came from."""
         with self.calls.begin("explain") as call:
-            call.about([name])
+            call.about([spellings.text(name, field="name")])
             return _object(call.attempt(lambda: explain(self.graph, name)))
 
     def history(self, name: str, *, limit: int = 100) -> Shape:
         """Return what happened to an entity, newest first; also to one that was deleted."""
         with self.calls.begin("history") as call:
-            call.about([name])
+            call.about([spellings.text(name, field="name")])
             return shapes.history(call.attempt(lambda: self.graph.history(name, limit=limit)))
 
     def restore(self, *, name: str | None = None, change: int | None = None) -> Shape:
-        """Bring back what was deleted: an entity by its name, or one change by its number."""
+        """Bring back what was deleted: an entity by its name, or one change by its number.
+
+        Of an entity that is there, `changes` has the deletions whose parts it still lacks.
+        """
         with self.calls.begin("restore", INFO) as call:
-            call.about([name or f"change {change}"])
-            number = None if change is None else ChangeId(change)
+            asked, number = _maybe_text(name, "name"), _maybe_change(change)
+            call.about([asked or f"change {change}"])
             touched = call.attempt(
-                lambda: self.graph.restore(name=name, change=number, origin=self._origin)
+                lambda: self.graph.restore(name=asked, change=number, origin=self._origin)
             )
-            return shapes.removed(touched, "restored")
+            done = shapes.removed(touched, "restored")
+            if asked is None or any((touched.entities, touched.observations, touched.relations)):
+                return done
+            left = call.attempt(lambda: self._left(asked))
+            told = f": it is there; for what it had before, restore change {' or '.join(left)}"
+            message = done["message"] + (told if left else "")
+            return {**done, "message": message, "changes": [int(each) for each in left]}
+
+    def _left(self, name: str) -> list[str]:
+        """Return the numbers of deletions of which an entity still lacks something."""
+        clean = self.graph.redactor.text(name)
+        rows = self.graph.store.read("memory_change_left", name=clean, limit=LEFT_MAX)
+        return [str(number) for (number,) in rows]
 
     def _clean(self, group: NewObservations) -> NewObservations:
         """Return a group as the graph has stored it."""
@@ -229,6 +250,19 @@ class Memory:
     def _remove(self, call: Call, removal: Removal) -> Shape:
         touched = call.attempt(lambda: self.graph.remove(removal, self._origin))
         return shapes.removed(touched, "deleted")
+
+
+def _maybe_text(value: object, field: str) -> str | None:
+    return None if value is None else spellings.text(value, field=field)
+
+
+def _maybe_change(value: object) -> ChangeId | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        message = "change: must be a whole number"
+        raise InvalidArgument(message, fix="take the number from the history", field="change")
+    return ChangeId(value)
 
 
 def _object(value: object) -> Shape:

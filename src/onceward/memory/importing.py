@@ -93,9 +93,9 @@ def _opened(path: Path, files: Files) -> Iterator[OpenFile]:
     if path.is_dir():
         message = f"{path} is a directory"
         raise WrongPath(message, fix="name a file", path=str(path))
-    if path.exists() and not path.is_file():
+    if files.stat(path) is not None and not path.is_file():
         with TemporaryDirectory(prefix="onceward-import-") as directory:
-            copy = files.open_append(Path(directory) / path.name)
+            copy = files.open_append(Path(directory) / "memory.jsonl")
             with closing(copy):
                 _copy(path, copy)
                 yield copy
@@ -203,12 +203,11 @@ class _Import:
         clean = self._memory.graph.redactor.text
         for number, entity in batch:
             name = entity.name if entity.name in kept else clean(entity.name)
-            if kept[name] in (entity.entity_type, clean(entity.entity_type)):
-                continue
-            # A long entity comes in pieces.
-            if number != self._retyped:
+            kind = entity.entity_type
+            # A long entity comes in pieces, and is told of once.
+            if kept[name] != kind and kept[name] != clean(kind) and number != self._retyped:
                 self._tell(number, f"its type was left out: {name!r} stays {kept[name]!r}")
-            self._retyped = number
+                self._retyped = number
 
     def _without_refused(
         self, batch: list[tuple[int, NewEntity]], exc: InvalidArgument

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import pty
+import re
 import select
 import selectors
 import shlex
@@ -35,6 +36,7 @@ EXIT_NOT_EXECUTABLE: Final = 126
 EXIT_SIGNAL: Final = 128
 
 _CHUNK_BYTES: Final = 64 * 1024
+_LINE_END: Final = re.compile(rb"[\r\n]")
 #: A terminal sends these to the command as well.
 _FROM_TERMINAL: Final = (signal.SIGINT, signal.SIGQUIT)
 _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -77,9 +79,16 @@ class Kept:
 
     @property
     def text(self) -> str:
-        """Return what was kept, with a mark where something is missing."""
-        mark = b"\n[...]\n" if self._is_cut else b""
-        return bytes(self._head + mark + self._tail).decode(errors="replace")
+        """Return what was kept, with a mark where something is missing.
+
+        Lines that are cut there are left out: half of a secret would not be recognised.
+        """
+        head, tail = self._head, self._tail
+        if self._is_cut:
+            begun, *_ = _LINE_END.split(tail, maxsplit=1)
+            head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1] + b"[...]\n"
+            tail = tail[len(begun) + 1 :]
+        return bytes(head + tail).decode(errors="replace")
 
 
 def run_through(

@@ -13,7 +13,7 @@ from onceward.errors import EntityMissing, InvalidArgument
 from onceward.keys.stable import doc_key, fix_key, fp8, run_key
 from onceward.memory.arguments import Arguments
 from onceward.memory.envelope import compose, head, parse
-from onceward.memory.facts import is_moment
+from onceward.memory.facts import FIELDS, is_moment
 from onceward.memory.graph import Graph
 from onceward.memory.models import NewEntity, Origin
 from onceward.memory.naming import command_line, issue_name
@@ -283,9 +283,11 @@ class Recorder:
             return NewEntity(name=name, entity_type="Doc")
         data: dict[str, object] = {"url": url, **(said or {})}
         if "accessed_at" not in data:
-            same = (note for note in notes if _timeless(note) == data)
+            # Whoever wrote a note by hand may have left that out, or have written anything.
+            same = (note.get("accessed_at") for note in notes if _timeless(note) == data)
+            is_date = FIELDS["doc.note"]["accessed_at"].is_met
             today = timestamp(self._clock.now()).partition("T")[0]
-            data["accessed_at"] = next((note["accessed_at"] for note in same), ts or today)
+            data["accessed_at"] = next(filter(is_date, same), ts or today)
         content = self._envelope("doc.note", data, ts)
         return NewEntity(name=name, entity_type="Doc", observations=(content,))
 

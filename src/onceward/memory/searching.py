@@ -1,8 +1,8 @@
 """Searching: the entities that answer a question, the best first, page by page.
 
-The engine finds the newest documents that match, a block at a time, so that the cost does not grow
-with the graph; within a block the best stand first. Names and types come before observations, and
-whole words before the beginnings of words, which cost more to find.
+The engine finds the newest documents that match, a block at a time, so that no more than a block is
+ranked, however many there are; within a block the best stand first. Names and types come before
+observations, and whole words before the beginnings of words, which cost more to find.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class Searcher:
             match=asked.match(self._store.engine, is_node=is_node),
             top=top,
             ranges=json.dumps(ranges) if ranges else None,
+            begun=asked is not question,
             shown=_SHOWN_CHARACTERS,
             limit=BLOCK_DOCS,
         )

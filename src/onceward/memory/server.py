@@ -7,6 +7,7 @@ answer leaves only after its write is committed. Knows neither pipes nor address
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -32,6 +33,8 @@ GRAPH_URI: Final = "memory://knowledge-graph"
 POLICY_URI: Final = "memory://policy"
 #: Sessions over HTTP that are told about changes; the oldest gives way.
 SUBSCRIBERS_MAX: Final = 1000
+#: How long one of them may keep a call waiting; then it is not told any more.
+TELL_SECONDS_MAX: Final = 1.0
 #: Calls that run at the same time, for clients that do not share a wire.
 CALLS_MAX: Final = 8
 
@@ -183,9 +186,18 @@ class MemoryServer:
 
     async def _tell(self) -> None:
         """Tell those who asked for it that the graph has changed."""
-        for each in tuple(self._subscribers.values()):
-            await each.send_resource_updated(GRAPH_URI)
+        async with anyio.create_task_group() as tasks:
+            for wire, session in tuple(self._subscribers.items()):
+                tasks.start_soon(self._tell_one, wire, session)
         await self.listening.publish(ResourceUpdated(uri=GRAPH_URI))
+
+    async def _tell_one(self, wire: str, session: ServerSession) -> None:
+        """Tell one; who is gone, or does not listen, costs the caller nothing from then on."""
+        with anyio.move_on_after(TELL_SECONDS_MAX), suppress(Exception):
+            await session.send_resource_updated(GRAPH_URI)
+            return
+        if self._subscribers.get(wire) is session:
+            del self._subscribers[wire]
 
 
 def _declared(tool: Tool) -> types.Tool:

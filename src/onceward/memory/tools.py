@@ -17,7 +17,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator
 
 from onceward.errors import InvalidArgument
-from onceward.keys.canonical import join_path
+from onceward.keys.canonical import INTEGER_MAX, join_path
 from onceward.memory import handlers
 from onceward.memory import tool_schemas as schemas
 from onceward.memory.answers import Answer
@@ -101,6 +101,7 @@ def checked(tool: Tool, arguments: object, *, is_strict: bool = False) -> dict[s
             raise InvalidArgument(message, fix=fix, field=shown)
     plain = {name: given[name] for name in known if name in given}
     if tool.items is None:
+        plain = {name: _number(name, value, known[name]) for name, value in plain.items()}
         _check(tool, plain)
     elif tool.items not in plain:
         message = f"{tool.items}: is missing"
@@ -113,7 +114,7 @@ def _spelled(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in arguments.items() if value is not None}
     if tool.items is not None:
         # One object alone, as some clients send it, is a list of one.
-        return given if tool.known_by.isdisjoint(given) else {tool.items: [given]}
+        return {tool.items: [given]} if _is_one(tool, given) else given
     known = tool.takes["properties"]
     spelled: dict[str, Any] = {}
     for name, value in given.items():
@@ -121,6 +122,34 @@ def _spelled(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         proper = name if name in known or other not in known else other
         spelled.setdefault(proper, value)
     return spelled
+
+
+def _is_one(tool: Tool, given: Mapping[str, Any]) -> bool:
+    """Say whether these are the fields of one object, and not a list of them with something else.
+
+    What one object observes may have the name of the list.
+    """
+    if tool.known_by.isdisjoint(given):
+        return False
+    listed = given.get(tool.items or "")
+    if not isinstance(listed, list):
+        return True
+    objects = [each for each in listed if isinstance(each, Mapping)]
+    return bool(listed) and all(tool.known_by.isdisjoint(each) for each in objects)
+
+
+def _number(name: str, value: object, schema: Schema) -> object:
+    """Return a number as it can be kept: a whole one as an integer, none that others would round.
+
+    JSON knows one kind of number, so 5.0 is as whole as 5.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    if abs(value) >= INTEGER_MAX:
+        message = f"{name}: is a number beyond ±2^53"
+        raise InvalidArgument(message, fix="send a smaller number", field=name)
+    is_whole = schema.get("type") == "integer" and isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value
 
 
 def _check(tool: Tool, arguments: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.memory import Graph
+from onceward.memory import Graph, Memory
 from onceward.memory.models import (
     Batch,
     Link,
@@ -78,6 +78,7 @@ def use_everything(graph: Graph) -> None:
         graph.restore(change=change)
     graph.remove(Removal(entities=("Ann",)))
     graph.restore(name="Ann")
+    Memory(Onceward(graph.store)).restore(name="Ann")  # It is there, and says what it still lacks.
     graph.named("node 77")
     # What finds much first, so that what is looked at is what finds little.
     for words in ("about", "about type:person", "key:node*", 'type:Thing "node 8"', "likes"):

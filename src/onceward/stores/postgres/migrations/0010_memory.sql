@@ -68,12 +68,18 @@ create index memory_docs_words on memory_docs using gin (words);
 
 -- Finds the newest documents that match. Planned anew each time: a word that is everywhere is found by going
 -- through the newest documents, a rare one by the index of words, and only the words tell which it is.
-create function memory_find(question tsquery, top bigint, ranges json, most bigint)
+create function memory_find(question tsquery, top bigint, ranges json, is_begun boolean, most bigint)
   returns table (id bigint, entity_id bigint, observation_id bigint)
   language plpgsql stable rows 20
   as $$
   begin
-    if ranges is null then
+    if is_begun and ranges is null then
+      -- How common a beginning is, nobody can guess; so all that match are found by the index of words.
+      return query
+        with found as materialized (
+          select d.id, d.entity_id, d.observation_id from memory_docs as d where d.words @@ question and d.id < top)
+        select f.id, f.entity_id, f.observation_id from found as f order by f.id desc limit most;
+    elsif ranges is null then
       return query execute format(
         'select d.id, d.entity_id, d.observation_id from memory_docs as d'
         ' where d.words @@ %L::tsquery and d.id < %s order by d.id desc limit %s', question, top, most);
