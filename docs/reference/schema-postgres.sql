@@ -829,7 +829,7 @@ CREATE INDEX memory_changes_relation ON public.memory_changes USING btree (relat
 
 CREATE INDEX memory_docs_entity ON public.memory_docs USING btree (entity_id, observation_id);
 
-CREATE INDEX memory_docs_words ON public.memory_docs USING gin (words);
+CREATE INDEX memory_docs_words ON public.memory_docs USING gin (words) WITH (fastupdate=off);
 
 CREATE INDEX memory_observations_deleted ON public.memory_observations USING btree (deleted_by) WHERE (deleted_by IS NOT NULL);
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -17,13 +17,16 @@ REDACTED: Final = "[redacted]"
 #: A shorter value is no secret to look for: it would blot out half of every text.
 VALUE_CHARACTERS_MIN: Final = 6
 
-_VARIABLE: Final = re.compile(r"(?:(?:^|_)(?:TOKEN|KEY|SECRET)|PASSWORD|PASSWD)$", re.IGNORECASE)
+_VARIABLE: Final = re.compile(
+    r"(?:(?:^|_)(?:TOKEN|KEY|SECRET|PASS)|PASSWORD|PASSWD|PASSPHRASE)$", re.IGNORECASE
+)
+_KEY: Final = r"(?:api|access|auth|client|private|refresh|secret)[_-]?(?:key|token|secret)"
+_PASSWORD: Final = r"(?:password|passwd|passphrase)"  # noqa: S105 - what one is called
 #: Capitals, as in the environment, or one of the usual names; `idempotency_key` and `max_tokens`
 #: are neither.
 _NAME: Final = (
-    r"(?:[A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD)|(?:PG)?PASSWORD|TOKEN|SECRET|token|secret"
-    r"|(?:[a-z0-9]+[_-])*(?:api|access|auth|client|private|refresh|secret)[_-]?(?:key|token|secret)"
-    r"|(?:[a-z0-9]+_)*(?:password|passwd))"
+    r"(?:[A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASS)|TOKEN|SECRET|token|secret"
+    rf"|(?i:(?:[a-z0-9]+[_-])*{_KEY}|[a-z0-9_-]*{_PASSWORD}))"
 )
 _NAMED: Final = re.compile(_NAME)
 #: A number as JSON writes it, or with zeros before it.
@@ -32,7 +35,7 @@ _BLOCK_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOC
 _BLOCK_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK: Final = re.compile(rf"{_BLOCK_BEGIN.pattern}.*?(?:{_BLOCK_END.pattern}|\Z)", re.DOTALL)
 _ASSIGNED: Final = (
-    rf"((?:(?<![A-Za-z0-9_-])|(?<=[\s\"']--)|(?<=^--)){_NAME}\\?[\"']?\s{{0,3}}[=:]\s{{0,3}})"
+    rf"((?<![A-Za-z0-9_-])-{{0,2}}{_NAME}\\?[\"']?\s{{0,3}}[=:](?:[ \t]{{0,40}}|\s{{0,3}}))"
     r"(?!\s|\[redacted\])"
     r"(?:\\\"[^\"\n]*\"?|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?"
     r"|[\[{][^\]}\n]*[\]}]?[^\s,;}\"']*|[^\s,;}\"']+)"
@@ -41,16 +44,51 @@ _AUTHORIZED: Final = (
     r"(\b(?i:Authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:Bearer|Basic|Token)\s{1,3})"
     r"[^\s\"',]+"
 )
+#: `--token`, `-password`, `--github-api-key`; `--max-token` and `--token-count` are about others.
+_FLAG: Final = (
+    r"(?<![\w-])-{1,2}(?!(?:max|min|num|next|page|stop|bos|eos|pad)[_-])"
+    rf"(?i:(?:[a-z0-9]+[_-])*(?:token|secret|{_KEY}|{_PASSWORD}))"
+)
+#: What follows a flag where people write about it: `--token is missing`.
+_PROSE: Final = (
+    r"(?:an?|and|are|argument|as|be|but|by|can|cannot|does|expects?|flag|for|from|given|has|if|in"
+    r"|instead|invalid|is|it|may|missing|must|needs?|no|not|of|on|only|option|or|requires?|required"
+    r"|should|takes?|than|that|the|then|this|to|unknown|value|was|when|which|will|with|without)"
+    r"(?![\w-])"
+)
+_GIVEN: Final = (
+    rf"({_FLAG}(?:=|[ \t]{{1,3}}(?!{_PROSE})))(?!-|\[redacted\])"
+    r"(?:\"(?:[^\"\\\n]|\\.)*\"?|'[^'\n]*'?|[^\s\"'`])+"
+)
+#: The same where a list of words is shown: `['login', '--token', 'abc']`.
+_LISTED: Final = rf"({_FLAG}\\?[\"'],\s{{0,3}}\\?[\"'])(?!-|\[redacted\])[^\"'\\\n]+"
+#: A user's name and password, for programs that take both in one word.
+_FETCH: Final = re.compile(r"(?<![\w-])(?:curl|https?)\s(?:[^\n\\]|\\[\s\S])*")
+_USER: Final = re.compile(
+    r"((?<!\S)(?:-u|-U|-a|--user|--proxy-user|--auth)(?:[ \t]{0,3}|=)[\"']?[^\s:\"'=-][^\s:\"']*:)"
+    r"(?!//|\[redacted\])[^\s\"']+"
+)
+_FETCHERS: Final = frozenset({"curl", "http", "https"})
+_USER_FLAGS: Final = frozenset({"-u", "-U", "-a", "--user", "--proxy-user", "--auth"})
+_SECRET_FLAG: Final = re.compile(_FLAG)
+_SECRET_WORD: Final = re.compile(rf"((?:{_FLAG}|-{{0,2}}{_NAME})=)(.+)", re.DOTALL)
 #: Forms that give a secret away, each keeping its first group, by what stands in every text that
 #: holds one: to look for that is quick. A look behind pins each form to the start of a word, so
 #: that no text, however long, is walked through more than once for each.
 _FORMS: Final = tuple(
     (hints, re.compile(pattern))
     for hints, pattern in (
-        (("token", "key", "secret", "passw"), _ASSIGNED),
+        (("token", "key", "secret", "passw", "passphrase", "_pass"), _ASSIGNED),
+        (("token", "key", "secret", "passw", "passphrase"), _GIVEN),
+        (("token", "key", "secret", "passw", "passphrase"), _LISTED),
         (("authorization",), _AUTHORIZED),
         (("bearer",), r"(\b(?i:Bearer)\s{1,3})[A-Za-z0-9._~+/-]{16,}=*"),
         (("://",), r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,200}:)[^\s/@]+(?=@)"),
+        # A token instead of a name; names are short, or have no digits.
+        (
+            ("://",),
+            r"(\bhttps?://)(?:(?=[^\s/:@]{0,200}[0-9])[^\s/:@]{8,200}|[^\s/:@]{20,200})(?=@)",
+        ),
         (("sk-",), r"()(?<![\w-])sk-[A-Za-z0-9_-]{16,}"),
         (("gh", "github_pat_"), r"()(?<![\w-])(?:gh[oprsu]_|github_pat_)\w{16,}"),
         (
@@ -89,7 +127,25 @@ class Redactor:
         for hints, form in _FORMS:
             if any(hint in lower for hint in hints):
                 text = form.sub(rf"\g<1>{REDACTED}", text)
+        if "curl" in lower or "http" in lower:
+            text = _FETCH.sub(lambda found: _USER.sub(rf"\g<1>{REDACTED}", found[0]), text)
         return text
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        """Return the words of a command without secrets, also those that only a flag tells of."""
+        clean: list[str] = []
+        is_fetching = any(word.rpartition("/")[2] in _FETCHERS for word in words)
+        for before, word in zip(("", *words), words, strict=False):
+            user, colon, rest = word.partition(":")
+            if _SECRET_FLAG.fullmatch(before) and not word.startswith("-"):
+                clean.append(REDACTED)
+            elif is_fetching and before in _USER_FLAGS and colon and not rest.startswith("//"):
+                clean.append(f"{self.text(user)}:{REDACTED}")
+            elif named := _SECRET_WORD.fullmatch(word):
+                clean.append(f"{named[1]}{REDACTED}")
+            else:
+                clean.append(self.text(word))
+        return clean
 
     def value(self, value: object) -> object:
         """Return a JSON value without its secrets: texts, names of fields, and numbers."""

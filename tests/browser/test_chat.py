@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Error, Page, Route, expect
 
 from tests.browser.chatting import Road, bubbles, field, hears, open_talk, write
 from tests.browser.watching import LEAVING, Watch
@@ -155,11 +155,28 @@ def test_a_page_that_cannot_be_loaded_keeps_it_too(
     mortal.kill()
     write(page, "kept")
     expect(page.get_by_text("Not sent yet, trying again")).to_be_visible()
-    with pytest.raises(Exception, match="ERR_CONNECTION_REFUSED"):
+    with pytest.raises(Error, match="ERR_CONNECTION_REFUSED"):
         page.reload()
     mortal.start()
     open_talk(page, mortal, "team")
     hears(page, "kept", "You said: kept")
+
+
+def test_another_store_at_the_same_address(page: Page, mortal: ChatServer, watch: Watch) -> None:
+    """The page begins anew instead of waiting for numbers that will never come."""
+    watch.expect_death()
+    watch.expect(400, 401)
+    open_talk(page, mortal, "team")
+    write(page, "of old")
+    hears(page, "of old", "You said: of old")
+    mortal.kill()
+    for file in mortal.directory.glob("chat.db*"):
+        file.unlink()
+    mortal.add_group("team")
+    mortal.start()
+    expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
+    write(page, "anew")
+    hears(page, "anew", "You said: anew")
 
 
 def test_a_message_that_is_refused(page: Page, chat: ChatServer, watch: Watch) -> None:
@@ -263,12 +280,12 @@ def test_an_answer_that_nobody_is_sure_of(page: Page, chat: ChatServer) -> None:
     chat.say("g9", "hello")
     chat.until_heard("g9", "> You said: hello")
 
-    def doubt(route: object) -> None:
-        answer = route.fetch()  # type: ignore[attr-defined]
+    def doubt(route: Route) -> None:
+        answer = route.fetch()
         body = answer.json()
         for each in body["items"]:
             each["isCertain"] = False
-        route.fulfill(response=answer, json=body)  # type: ignore[attr-defined]
+        route.fulfill(response=answer, json=body)
 
     page.route("**/api/chat/g9/messages?last=*", doubt)
     open_talk(page, chat, "g9")

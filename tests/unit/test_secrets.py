@@ -16,7 +16,8 @@ KEY_BLOCK = (
 
 
 @pytest.mark.parametrize(
-    "name", ["GITHUB_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "api_key", "PGPASSWORD"]
+    "name",
+    ["GITHUB_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "api_key", "PGPASSWORD", "DB_PASS"],
 )
 def test_h32_values_of_secret_variables_are_blotted_out(name: str) -> None:
     """The value of a variable with such a name stands in no text, whatever is around it."""
@@ -78,6 +79,26 @@ def test_the_longest_secret_wins() -> None:
         ("AKIAABCDEFGHIJKLMNOP", "[redacted]"),
         ("postgresql://me:hunter2@host/db", "postgresql://me:[redacted]@host/db"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "[redacted]"),
+        ("tool --token abc123 --x 1", "tool --token [redacted] --x 1"),
+        ("mysql --password hunter", "mysql --password [redacted]"),
+        ("tool -password 'two words' n", "tool -password [redacted] n"),
+        ('tool --api-key "two \\" words" n', "tool --api-key [redacted] n"),
+        ("gh --github-token=abc --n 1", "gh --github-token=[redacted] --n 1"),
+        ("tool --passphrase it'\"'\"'s next", "tool --passphrase [redacted] next"),
+        ("['tool', '--token', 'two words', 'n']", "['tool', '--token', '[redacted]', 'n']"),
+        ("curl -u bob:hunter2 http://x", "curl -u bob:[redacted] http://x"),
+        ("curl -s --user=bob:hunter2 http://x", "curl -s --user=bob:[redacted] http://x"),
+        ("curl \\\n -ubob:hunter2 http://x", "curl \\\n -ubob:[redacted] http://x"),
+        ("http -a bob:hunter2 x.org", "http -a bob:[redacted] x.org"),
+        ("https://tok123456789@host/x", "https://[redacted]@host/x"),
+        ("https://abcdefghijklmnopqrstu@host", "https://[redacted]@host"),
+        ("apiKey=abc123, n=1", "apiKey=[redacted], n=1"),
+        ('{"accessToken": "abc", "n": 1}', '{"accessToken": [redacted], "n": 1}'),
+        ("X-Api-Key: abc123", "X-Api-Key: [redacted]"),
+        ("Password: hunter2", "Password: [redacted]"),
+        ("dbPassword=hunter2 n", "dbPassword=[redacted] n"),
+        ("DB_PASS=hunter2 n", "DB_PASS=[redacted] n"),
+        ("X_TOKEN=      abc123 n", "X_TOKEN=      [redacted] n"),
         (f"before {KEY_BLOCK} after", "before [redacted] after"),
         (KEY_BLOCK[:40], "[redacted]"),
     ],
@@ -85,11 +106,21 @@ def test_the_longest_secret_wins() -> None:
 def test_h32_well_known_forms_are_blotted_out(text: str, left: str) -> None:
     """What looks like a secret is one, also when no variable holds it."""
     assert Redactor().text(text) == left
+    assert Redactor().text(left) == left
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "--token-count 5 --max-token 7 --tokens 9",
+        "the option --token is missing, --password requires a value",
+        "give --token to the tool, or --secret instead",
+        "usage: tool [--token] [--password]",
+        "password reset for Ann, passwords: none",
+        "docker run -u app:app image",
+        "curl -u bob http://x -a https://y",
+        "https://user@host/x, ssh://git12345678@host, https://host/a:b@2",
+        "3 passed, 1 bypass: ok, compass=north",
         "idempotency_key=ik:b8fcdfb6c6cc98ee",
         "the bearer of good news",
         "task-abcdefghijklmnopqrstu",
@@ -109,6 +140,29 @@ def test_h32_well_known_forms_are_blotted_out(text: str, left: str) -> None:
 def test_ordinary_text_stays(text: str) -> None:
     """Keys of commands, checksums and plain words are not taken for secrets."""
     assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["tool", "--token", "two words", "n"], ["tool", "--token", REDACTED, "n"]),
+        (["tool", "--password=two words"], ["tool", f"--password={REDACTED}"]),
+        (["env", "X_TOKEN=it's it", "tool"], ["env", f"X_TOKEN={REDACTED}", "tool"]),
+        (["tool", "--token", "--verbose", "n"], ["tool", "--token", "--verbose", "n"]),
+        (["tool", "--token", "is"], ["tool", "--token", REDACTED]),
+        (["/bin/curl", "-u", "bob:a b", "x"], ["/bin/curl", "-u", f"bob:{REDACTED}", "x"]),
+        (["docker", "-u", "app:app"], ["docker", "-u", "app:app"]),
+        (["tool", f"it's {TOKEN}", "--token-count", "5"], ["tool", f"it's {REDACTED}",
+                                                          "--token-count", "5"]),
+        (["tool", "--token"], ["tool", "--token"]),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_h32_words_of_a_command_are_known_by_the_flag_before_them(
+    words: list[str], left: list[str]
+) -> None:
+    """Whatever is in the word after `--token`, spaces and quotes too, nothing of it is left."""
+    assert Redactor([TOKEN]).words(words) == left
 
 
 def test_h32_json_values_are_blotted_out_at_every_depth() -> None:
@@ -133,7 +187,7 @@ def test_h32_json_values_are_blotted_out_at_every_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "api_key", "access_token", "token", "secret", "DB_KEY"]
+    "name", ["password", "api_key", "access_token", "token", "secret", "DB_KEY", "apiKey"]
 )
 @pytest.mark.parametrize("value", ["x", ["x"], {"value": "x"}, 99887766, 1.5, True, [[]]])
 def test_h32_nothing_is_left_under_a_telling_name(name: str, value: object) -> None:
@@ -210,6 +264,13 @@ def test_h32_no_text_hides_a_secret(around: str, secret: str) -> None:
         "_KEY=",
         "token={",
         " --token",
+        " --token x",
+        "--a-",
+        "curl -u a",
+        "http -a a:",
+        "https://a1",
+        "password",
+        "'--token', '",
         "api-",
         "x",
         "=",

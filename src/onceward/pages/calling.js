@@ -4,6 +4,8 @@
 import { askForToken } from "./token.js";
 
 const TIMEOUT_MS = 30_000;
+/** Where this tab keeps a token that was typed in. */
+const TOKEN_KEY = "onceward.token";
 
 /** The server answered, and the answer is no. */
 export class Refused extends Error {
@@ -30,14 +32,12 @@ export class Unreachable extends Error {}
 /** The server of one application. */
 export class Server {
   #configPath;
-  #tokenKey;
   #config = null;
   #token = null;
 
-  /** `configPath` is where it tells its settings, `tokenKey` where this tab keeps a token that was typed in. */
-  constructor(configPath, tokenKey) {
+  /** `configPath` is where it tells its settings. */
+  constructor(configPath) {
     this.#configPath = configPath;
-    this.#tokenKey = tokenKey;
   }
 
   /** Ask for the server's settings, and take over its token. */
@@ -104,7 +104,7 @@ export class Server {
 
   #savedToken() {
     try {
-      return sessionStorage.getItem(this.#tokenKey);
+      return sessionStorage.getItem(TOKEN_KEY);
     } catch {
       return this.#token;
     }
@@ -112,7 +112,7 @@ export class Server {
 
   #saveToken(value) {
     try {
-      sessionStorage.setItem(this.#tokenKey, value);
+      sessionStorage.setItem(TOKEN_KEY, value);
     } catch {
       // Kept in memory until the page closes; it will be asked for again.
     }

@@ -8,7 +8,7 @@ export { Refused } from "./calling.js";
 const NEWS_SECONDS = 25;
 const SLACK_MS = 15_000;
 
-const server = new Server("/api/chat/config", "onceward.chat.token");
+const server = new Server("/api/chat/config");
 
 export const loadConfig = () => server.loadConfig();
 export const getStatus = () => reading("/api/dispatch/status");

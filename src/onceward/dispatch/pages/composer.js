@@ -69,8 +69,8 @@ export class Composer {
     const size = new TextEncoder().encode(text).length;
     if (!text.trim()) return;
     if (size > BYTES_MAX) {
-      const kB = Math.ceil(size / 1024);
-      this.#tell(`This has ${kB} kB, and a message may have ${BYTES_MAX / 1024}. Send it in parts, or put it into a file.`);
+      const tooLong = `This has ${Math.ceil(size / 1024)} kB, and a message may have ${BYTES_MAX / 1024}.`;
+      this.#tell(`${tooLong} Send it in parts, or put it into a file.`);
       return;
     }
     this.#text.value = "";

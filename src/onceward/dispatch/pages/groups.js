@@ -8,6 +8,8 @@ import { callOf, stateOf } from "./states.js";
 
 const LOOK_MS = 3_000;
 const LIST_LOOK_MS = 15_000;
+/** At most one part in so many of the time is spent with looking. */
+const SHARE = 10;
 /** More than these are found by a part of their name. */
 const SHOWN_MAX = 200;
 const FILTER_FROM = 12;
@@ -67,7 +69,8 @@ function filtered(list, itemsOf, build) {
     }
     draw.field.hidden = all.length < FILTER_FROM;
     const more = fits.length - shown.length;
-    rest.textContent = more ? `${more} more; type a part of the name.` : fits.length ? "" : "None has such a name.";
+    const none = fits.length ? "" : "None has such a name.";
+    rest.textContent = more ? `${more} more; type a part of the name.` : none;
   };
   draw.field = el("div", { class: "field" }, el("label", { for: id }, "Find by name"), input);
   draw.rest = rest;
@@ -111,11 +114,15 @@ function pathOf(name) {
   return `/chat/${encodeURIComponent(name)}`;
 }
 
-/** Look again for as long as the page is open and somebody may see it. */
+/** Look again for as long as the page is open and somebody may see it; less often where a look takes long. */
 async function again(ms, look, draw) {
+  let took = 0;
   for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    await new Promise((resolve) => setTimeout(resolve, Math.max(ms, took * SHARE)));
     if (document.hidden) continue;
-    draw(await patiently(look));
+    const began = performance.now();
+    const found = await patiently(look);
+    took = performance.now() - began;
+    draw(found);
   }
 }

@@ -17,6 +17,8 @@ export class Log {
   #pending = el("div", { class: "items" });
   #more = button("Show earlier messages", () => this.#hooks.earlier(), { hidden: true });
   #empty = el("p", { class: "hint nothing" }, "Nothing was said yet.");
+  /** Whether the end stays in sight. */
+  #follows = true;
   #hooks;
 
   /** `retry(id)` and `takeBack(message)` are asked for a message that was refused, `earlier()` for older ones. */
@@ -32,11 +34,12 @@ export class Log {
     );
     this.jump = button("", () => this.#toEnd(), { class: "jump", hidden: true });
     this.node = el("div", { class: "log-frame" }, this.scroller, this.jump);
-    this.scroller.addEventListener("scroll", () => this.#isAtEnd && this.#seen());
+    this.scroller.addEventListener("scroll", () => {
+      this.#follows = this.#isAtEnd;
+      if (this.#follows) this.#seen();
+    });
     new ResizeObserver(() => this.#follows && this.#toEnd()).observe(this.scroller);
   }
-
-  #follows = true;
 
   /** Begin anew. */
   clear() {
@@ -113,10 +116,10 @@ export class Log {
       return [top, body(text), el("p", { class: "note bad" }, `⚠ Not sent. ${refused} `, ...buttons)];
     }
     if (isSent) return [top, body(text)];
-    if (isBehind) return [top, body(text), el("p", { class: "note waits" }, "↻ Not sent yet: it follows the one before.")];
-    if (!trouble) return [top, body(text), el("p", { class: "note" }, "Sending…")];
-    const now = button("Try now", () => this.#hooks.retry(id));
-    return [top, body(text), el("p", { class: "note waits" }, `↻ Not sent yet, trying again: ${trouble}. `, now)];
+    if (!trouble && !isBehind) return [top, body(text), el("p", { class: "note" }, "Sending…")];
+    const now = trouble && button("Try now", () => this.#hooks.retry(id));
+    const note = trouble ? `Not sent yet, trying again: ${trouble}. ` : "Not sent yet: it follows the one before.";
+    return [top, body(text), el("p", { class: "note waits" }, `↻ ${note}`, now)];
   }
 
   get #isAtEnd() {
@@ -131,13 +134,11 @@ export class Log {
 
   #seen() {
     this.#unseen = 0;
-    this.#follows = true;
     this.jump.hidden = true;
   }
 
   #tellOf(count) {
     this.#unseen += count;
-    this.#follows = false;
     fill(this.jump, `${plural(this.#unseen, "new message")} ↓`);
     this.jump.hidden = false;
   }

@@ -5,7 +5,7 @@ import { Server } from "./calling.js";
 
 export { peek, Refused, Unreachable } from "./calling.js";
 
-const server = new Server("/api/config", "onceward.lab.token");
+const server = new Server("/api/config");
 
 export const loadConfig = () => server.loadConfig();
 export const get = (path) => server.get(path);

@@ -64,7 +64,7 @@ create table memory_docs (
   words tsvector not null
 );
 create index memory_docs_entity on memory_docs (entity_id, observation_id);
-create index memory_docs_words on memory_docs using gin (words);
+create index memory_docs_words on memory_docs using gin (words) with (fastupdate = off);
 
 -- Finds the newest documents that match. Planned anew each time: a word that is everywhere is found by going
 -- through the newest documents, a rare one by the index of words, and only the words tell which it is.
