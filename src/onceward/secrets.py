@@ -54,7 +54,7 @@ _PROSE: Final = (
     r"(?:an?|and|are|argument|as|be|but|by|can|cannot|does|expects?|flag|for|from|given|has|if|in"
     r"|instead|invalid|is|it|may|missing|must|needs?|no|not|of|on|only|option|or|requires?|required"
     r"|should|takes?|than|that|the|then|this|to|unknown|value|was|when|which|will|with|without)"
-    r"(?![\w-])"
+    r"(?=[\s.,;:!?)]|$)"
 )
 _GIVEN: Final = (
     rf"({_FLAG}(?:=|[ \t]{{1,3}}(?!{_PROSE})))(?!-|\[redacted\])"

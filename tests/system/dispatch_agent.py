@@ -48,37 +48,48 @@ def is_first(name: str, id_: str) -> bool:
     return not (path.exists() and id_ in path.read_text().split())
 
 
+def once(id_: str, order: str, say: Say) -> None:
+    """Do something the first time that this message is handled, and then never again."""
+    if is_first("tried", id_):
+        note("tried", id_)
+        obey(id_, order, say)
+
+
+def fail(*, is_retryable: bool) -> None:
+    raise Failed(is_retryable)
+
+
+def make_noise(_: str) -> None:
+    os.write(1, b'no json\n{"kind":"nothing"}\n\xff\xfe\n[]\n{"kind":"output"}\n\n\n')
+    os.write(1, b"x" * 2_000_000 + b"\n")
+
+
+#: What it can do that neither speaks nor depends on the message.
+ORDERS: dict[str, Callable[[str], None]] = {
+    "wait": wait_for,
+    "sleep": lambda seconds: time.sleep(float(seconds)),
+    "fail": lambda _: fail(is_retryable=True),
+    "final": lambda _: fail(is_retryable=False),
+    "exit": lambda code: os._exit(int(code)),
+    "die": lambda _: os.kill(os.getpid(), signal.SIGKILL),
+    "noise": make_noise,
+    "deaf": lambda _: os.close(0),
+    "mute": lambda _: os.close(1),
+}
+
+
 def obey(id_: str, order: str, say: Say) -> None:
     """Do one thing."""
     word, _, rest = order.strip().partition(" ")
     if word == "once":
-        if is_first("tried", id_):
-            note("tried", id_)
-            obey(id_, rest, say)
+        once(id_, rest, say)
     elif word == "say":
         say(rest, None)
     elif word == "key":
         key, _, text = rest.partition(" ")
         say(text, key)
-    elif word == "wait":
-        wait_for(rest)
-    elif word == "sleep":
-        time.sleep(float(rest))
-    elif word in ("fail", "final"):
-        raise Failed(word == "fail")
-    elif word == "exit":
-        os._exit(int(rest))
-    elif word == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif word == "noise":
-        os.write(1, b'no json\n{"kind":"nothing"}\n\xff\xfe\n[]\n{"kind":"output"}\n' + b"\n" * 3)
-        os.write(1, b"x" * 2_000_000 + b"\n")
-    elif word == "deaf":
-        os.close(0)
-    elif word == "mute":
-        os.close(1)
     else:
-        raise AssertionError(order)
+        ORDERS[word](rest)
 
 
 def handle(message: dict[str, Any], say: Say) -> None:

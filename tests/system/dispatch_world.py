@@ -47,8 +47,8 @@ class World:
 
     def made(self, channels: Mapping[str, Channel] | None = None, **options: Any) -> Dispatcher:
         """Return a dispatcher that retries quickly, unless told otherwise."""
-        chosen = {"schedule": QUICKLY, "poll_seconds": 0.02, **options}
-        return Dispatcher(self.ow, home=self.place, channels=channels, **chosen)
+        chosen = {"ow": self.ow, "schedule": QUICKLY, "poll_seconds": 0.02, **options}
+        return Dispatcher(home=self.place, channels=channels, **chosen)
 
     def start(self, channels: Mapping[str, Channel] | None = None, **options: Any) -> Dispatcher:
         """Start a dispatcher in this process."""
@@ -93,7 +93,8 @@ class World:
     # --- what is seen ---------------------------------------------------------------------------
 
     def replies(self, group: str = "team") -> list[str]:
-        place, found = 0, []
+        place = 0
+        found: list[str] = []
         while True:
             items, place = self.dispatcher.arrivals.conversation(group, place)
             if not items:

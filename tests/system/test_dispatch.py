@@ -1,19 +1,28 @@
 """A dispatcher with real agent processes: what people get, whoever dies, hangs or comes late."""
 
+import itertools
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch.models import DeliveryState, TriggerKind
+from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
+from onceward.handle import open as open_handle
+from onceward.retries.schedule import Steps
+from onceward.testing.postgres import PostgresServer
+from onceward.testing.zombie import freeze, wake
 from tests.conformance.dispatch.talk import FakeChannel
 from tests.conformance.dispatch.test_arrivals import TEXTS
-
-from onceward.dispatch.models import DeliveryState, TriggerKind
-from onceward.retries.schedule import Steps
-from onceward.testing.zombie import freeze, wake
 from tests.system.dispatch_world import World, is_running, lines, until, world
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
@@ -71,8 +80,6 @@ def test_context_comes_along_with_a_call(chat: World) -> None:
 
 def test_an_agent_knows_where_it_is(chat: World, tmp_path: Path) -> None:
     """Its group, run and directory are in its environment; another directory can be set."""
-    import sys
-
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     script = (
@@ -88,8 +95,6 @@ def test_an_agent_knows_where_it_is(chat: World, tmp_path: Path) -> None:
     chat.start()
     chat.tell("where are you?")
     until(chat.replies)
-    import json
-
     kind, group, run, workspace, directory, run_id = json.loads(chat.replies()[0])
     assert (kind, group, run) == ("chat", "team", run_id)
     assert workspace == directory == str(elsewhere)
@@ -290,11 +295,11 @@ def test_an_idle_agent_is_closed(chat: World) -> None:
     """After its limit, and the next message starts another."""
     own = chat.group(idle_seconds=0.15)
     chat.start()
-    for number in range(2):
-        chat.tell(f"m{number}")
-        until(lambda number=number: f"m{number}" in chat.replies())
+    for text in ("one", "two"):
+        chat.tell(text)
+        until(partial(lambda said: said in chat.replies(), text))
         pid = int(lines(own / "starts")[-1])
-        until(lambda pid=pid: not is_running(pid), "it still runs")
+        until(partial(lambda pid: not is_running(pid), pid), "it still runs")
     assert len(lines(own / "starts")) == 2
 
 
@@ -375,6 +380,29 @@ def test_h43_a_stream_of_messages_does_not_starve_other_groups(chat: World) -> N
         assert number < 500, "it starves"
     until(lambda: len(chat.replies("busy")) == number, lambda: chat.told("busy"))
     assert chat.replies("busy") == [str(each) for each in range(number)]
+
+
+def test_a_group_that_people_never_stop_writing_to_is_answered(chat: World) -> None:
+    """However fast they write, what has come so far is handed out."""
+    chat.group()
+    chat.start()
+    stopping = threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            chat.tell(str(number))
+            if stopping.is_set():
+                return
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    began = time.monotonic()
+    try:
+        until(chat.replies)
+        assert time.monotonic() - began < 5
+    finally:
+        stopping.set()
+        writing.join()
 
 
 def test_h43_a_backlog_is_worked_off_and_others_come_in_between(chat: World) -> None:
@@ -467,7 +495,11 @@ def test_of_two_dispatchers_one_works_and_the_other_takes_over(chat: World) -> N
     own = chat.group()
     first = chat.start()
     until(lambda: first.is_held)
-    second = chat.start()
+    with open_handle(chat.url) as other:
+        _two_dispatchers(chat, own, first, chat.start(ow=other))
+
+
+def _two_dispatchers(chat: World, own: Path, first: Dispatcher, second: Dispatcher) -> None:
     for number in range(5):
         chat.tell(f"m{number}")
     until(lambda: len(chat.replies()) == 5)
@@ -479,6 +511,7 @@ def test_of_two_dispatchers_one_works_and_the_other_takes_over(chat: World) -> N
     assert second.is_held
     assert chat.replies() == [*(f"m{number}" for number in range(5)), "last"]
     assert sorted(lines(own / "begun")) == sorted(chat.replies())
+    second.stop()
 
 
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
@@ -508,8 +541,6 @@ def test_a_frozen_dispatcher_that_wakes_up_late_changes_nothing(chat: World) -> 
 @pytest.mark.timeout(120)
 def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     """PostgreSQL dies and comes back: what was said before, meanwhile and after is answered."""
-    from onceward.testing.postgres import PostgresServer
-
     server = PostgresServer()
     server.start()
     try:
@@ -535,8 +566,6 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
 
 def told_again(chat: World, text: str, group: str = "team") -> bool:
     """Say something as a channel does: again and again, until it is known to be kept."""
-    from onceward.errors import OncewardError
-
     try:
         chat.tell(text, group=group)
     except OncewardError:
@@ -546,8 +575,6 @@ def told_again(chat: World, text: str, group: str = "team") -> bool:
 
 def test_a_delivery_that_nobody_knows_of_is_found(chat: World) -> None:
     """It began, the answer of the store was lost; it is handed out without waiting for news."""
-    from onceward.errors import OutcomeUnknown
-
     chat.group()
     dispatcher = chat.made()
     begin = dispatcher.deliveries.begin
@@ -572,8 +599,6 @@ def test_a_delivery_that_nobody_knows_of_is_found(chat: World) -> None:
 
 def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -> None:
     """The store failed once when the group was to begin; its next try is left in peace."""
-    from onceward.errors import StoreUnavailable
-
     own = chat.group()
     dispatcher = chat.made()
     begin = dispatcher.deliveries.begin
@@ -600,9 +625,6 @@ def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -
 
 def test_an_agent_that_nobody_noted_does_nothing_after_its_dispatcher_died(chat: World) -> None:
     """It was just started; with its dispatcher its stdin ends, and it was handed nothing."""
-    import subprocess
-    import sys
-
     own = chat.group()
     command = [sys.executable, "-m", "tests.system.dispatch_life", chat.url, str(chat.place)]
     env = {**os.environ, "ONCEWARD_CRASH": "dispatch.agent.after_start:1:kill"}

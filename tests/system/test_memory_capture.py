@@ -276,6 +276,29 @@ def test_h32_secrets_of_the_environment_never_reach_the_memory(place: Place) -> 
         assert SECRET.encode() not in file.read_bytes()
 
 
+def test_h32_secrets_among_the_arguments_never_reach_the_memory(place: Place) -> None:
+    """The flag before it says that a word is one, whatever is in it; no variable holds it."""
+    ran = place.capture("sh", "-c", "exit 3", "--token", "s3cr3t v'alue", "--password=x9 y8", "z7")
+    assert "memory: recorded, exit code 3" in ran.stderr
+    kept = place.run("export").stdout
+    assert not [each for each in ("s3cr3t", "alue", "x9", "y8") if each in kept]
+    assert "sh -c 'exit 3' --token [redacted] --password=[redacted] z7" in kept
+    found = place.json("recall", "sh -c 'exit 3' --token other --password=another z7")
+    assert found["how"] == "derived key"
+
+
+def test_arguments_and_directories_of_any_bytes_are_recorded(place: Place) -> None:
+    """What is not UTF-8 costs neither the command nor its record."""
+    directory = place.directory / os.fsdecode(b"d\xff")
+    directory.mkdir()
+    words: list[str | bytes] = [*COMMAND, "capture", "--", "ls", b"/nope\xff"]
+    ran = subprocess.run(
+        words, cwd=directory, env=place.environment, capture_output=True, check=False, timeout=60
+    )
+    assert ran.returncode == 2
+    assert b"memory: recorded, exit code 2, 1 error" in ran.stderr
+
+
 #: Becomes the leader of a session whose terminal is its standard input, then another program.
 LEADER = (
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
@@ -351,6 +374,16 @@ def test_a_refusal_is_told_once(place: Place) -> None:
         "error: name: no entity is named 'nobody'",
         "fix: see `onceward memory search`",
     ]
+
+
+def test_what_is_piped_can_be_imported(place: Place) -> None:
+    """An export goes from one memory to another without a file between."""
+    place.capture("sh", "-c", "exit 3")
+    lines = place.run("export").stdout
+    store = f"sqlite:///{place.directory / 'other.db'}"
+    ran = place.run("import", "/dev/stdin", "--store", store, stdin=lines)
+    assert ran.stdout.startswith("4 entities, 3 observations, 3 relations added"), ran.stderr
+    assert place.run("export", "--store", store).stdout == lines
 
 
 def test_an_import_shows_a_bar_on_a_terminal(place: Place) -> None:

@@ -84,7 +84,7 @@ def test_the_longest_secret_wins() -> None:
         ("tool -password 'two words' n", "tool -password [redacted] n"),
         ('tool --api-key "two \\" words" n', "tool --api-key [redacted] n"),
         ("gh --github-token=abc --n 1", "gh --github-token=[redacted] --n 1"),
-        ("tool --passphrase it'\"'\"'s next", "tool --passphrase [redacted] next"),
+        ("tool --passphrase 'it'\"'\"'s a' n", "tool --passphrase [redacted] n"),
         ("['tool', '--token', 'two words', 'n']", "['tool', '--token', '[redacted]', 'n']"),
         ("curl -u bob:hunter2 http://x", "curl -u bob:[redacted] http://x"),
         ("curl -s --user=bob:hunter2 http://x", "curl -s --user=bob:[redacted] http://x"),

@@ -12,7 +12,7 @@ import typer
 from onceward.cli.db import StoreUrl
 from onceward.cli.memory_opening import open_memory
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
-from onceward.errors import Internal, InvalidArgument, OncewardError
+from onceward.errors import Internal, InvalidArgument, OncewardError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from typing import IO
@@ -136,12 +136,14 @@ def _record(
 
 
 def _tell_failure(passed: Passed, exc: BaseException, *, json_output: bool) -> None:
-    """Say that nothing was recorded; the command's own result stays what it is."""
+    """Say that nothing was recorded, or that nobody knows; the command's own result stays."""
     error = exc if isinstance(exc, OncewardError) else Internal(f"{type(exc).__name__}: {exc}")
+    is_known = not isinstance(exc, (OutcomeUnknown, KeyboardInterrupt))
     if json_output:
-        print_json({**_result(passed), "recorded": False, **error.to_dict()})
+        recorded = False if is_known else None
+        print_json({**_result(passed), "recorded": recorded, **error.to_dict()})
         return
-    warn("the command was not recorded")
+    warn(f"the command {'was not' if is_known else 'may not have been'} recorded")
     print_error(error)
 
 

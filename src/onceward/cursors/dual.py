@@ -116,6 +116,16 @@ class DualCursor:
 
         self._store.write(operation)
 
+    def output_unsent(self, batch: Batch, position: int | None) -> None:
+        """Say anew how far output of this work went out: some of it has reached nobody."""
+
+        def operation(tx: Transaction) -> None:
+            group, current = self._begun(tx, batch)
+            place = {"dual": self.name, "group": group, "number": current.number}
+            tx.query("dual_output_set", **place, position=position)
+
+        self._store.write(operation)
+
     def check(self, batch: Batch) -> None:
         """Raise Superseded unless this work is in flight; nobody ends it before the transaction."""
 

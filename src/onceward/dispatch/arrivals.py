@@ -6,6 +6,7 @@ before it. What agents say draws from the same numbers, so that one cursor reads
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from onceward.crash import crash_point
@@ -29,6 +30,7 @@ from onceward.stores import Store
 SEEN_MAX: Final = 1_000
 PAGE_ITEMS_MAX: Final = 200
 _TIMESTAMP_CHARACTERS_MAX: Final = 64
+_ODD: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Arrivals:
@@ -72,6 +74,9 @@ class Arrivals:
                 received = Received(seq=seq, fate="new")
             if calls(group, message.text):
                 tx.query("dispatch_group_called", name=message.group, seq=received.seq)
+                if received.fate == "edited":
+                    # It was read before, so nothing arrives that would be looked at.
+                    tx.query("dispatch_group_nudge", name=message.group)
             crash_point("dispatch.receive.before_commit")
         crash_point("dispatch.receive.after_commit")
         return received
@@ -137,8 +142,8 @@ def check(message: NewMessage) -> None:
         ("sender", message.sender, SENDER_CHARACTERS_MAX),
         ("timestamp", message.timestamp or "-", _TIMESTAMP_CHARACTERS_MAX),
     ):
-        if not 0 < len(text) <= most or not text.isprintable():
-            message_ = f"{field}: must be 1 to {most} printable characters"
+        if not 0 < len(text) <= most or not text.strip() or _ODD.search(text):
+            message_ = f"{field}: must be 1 to {most} characters, none of them a control character"
             raise InvalidArgument(
                 message_, fix="shorten it, or leave odd characters out", field=field
             )

@@ -98,12 +98,15 @@ class Sender:
 
     def _send(self, saying: Saying) -> bool:
         """Send one; returns whether the next of its group may follow."""
-        channel = self._channel(saying.group)
-        if not self._outbox.sending(saying):
-            return False
-        if channel is None:
-            self._outbox.refused(saying, "the group or its channel is not there any more")
+        try:
+            channel = self._channels.get(self._groups.show(saying.group).channel)
+        except GroupMissing:
+            if self._outbox.sending(saying):
+                self._outbox.refused(saying, "the group is not there any more")
             return True
+        # What goes to a channel that only another dispatcher knows waits for that one.
+        if channel is None or not self._outbox.sending(saying):
+            return False
         try:
             channel.send(key=saying.key, group=saying.group, text=saying.text)
         except Exception as exc:  # noqa: BLE001 - whatever a channel raises, the others go on

@@ -27,7 +27,10 @@ from onceward.dispatch.models import (
     Ending,
     Group,
     Message,
+    TriggerKind,
 )
+from onceward.dispatch.triggers import calls
+from onceward.errors import StoreBusy
 from onceward.retries.schedule import DISPATCH, Schedule
 from onceward.seams import Randomness, SystemRandomness
 from onceward.stores import Store, Transaction
@@ -58,25 +61,38 @@ class Deliveries:
 
         Those that nobody called for stay where they are, as context for the next call.
         """
-        processed, read = self._dual.processed(group.name), self._dual.read
-        # A call that was not read yet is not handed out without it.
-        if not processed < self._groups.show(group.name).called_seq <= read:
-            return []
-        return self._next(group.name, processed, read)
+        return self._waiting(group)[1]
+
+    def _waiting(self, group: Group) -> tuple[int, list[Message]]:
+        """Return where the group stands, and the messages that are next."""
+        if not self.is_waiting(self._groups.show(group.name)):
+            return 0, []
+        processed = self._dual.processed(group.name)
+        return processed, self._next(group, processed, self._dual.read)
 
     def is_waiting(self, group: Group) -> bool:
         """Say whether there is something to hand out, apart from pauses and waits."""
-        return self._dual.processed(group.name) < group.called_seq <= self._dual.read
+        processed, read = self._dual.processed(group.name), self._dual.read
+        if group.trigger is TriggerKind.ALWAYS:
+            # What was read is handed out, though more may come all the time.
+            rows = self._store.read("dispatch_message_last", group=group.name, upto=read)
+            return bool(rows) and rows[0][0] > processed and group.called_seq > processed
+        # A call that was not read yet is not handed out without it.
+        return processed < group.called_seq <= read
 
     def begin(self, group: Group) -> Delivery | None:
         """Take what is next for a group into flight; None when there is nothing to hand out."""
         with self._store.transaction() as tx:
-            messages = self.waiting(group)
+            stood, messages = self._waiting(group)
             if not messages:
                 return None
             batch = self._dual.advance_group(
                 group.name, messages[-1].seq, batch=[each.id for each in messages]
             )
+            if batch.previous != stood:
+                # A person moved the group between our look and our turn.
+                message = f"{group.name} was moved meanwhile"
+                raise StoreBusy(message, fix="look again")
             attempt = self._groups.show(group.name).attempts + 1
             delivery = self._noted(tx, batch, attempt, messages)
             crash_point("dispatch.begin.before_commit")
@@ -85,9 +101,20 @@ class Deliveries:
 
     def started(self, delivery: Delivery, agent: str) -> None:
         """Note which process has it, so that a later life can end that."""
-        self._store.write(
-            lambda tx: tx.query("dispatch_delivery_agent", id=delivery.id, agent=agent)
-        )
+
+        def operation(tx: Transaction) -> None:
+            tx.query("dispatch_delivery_agent", id=delivery.id, agent=agent)
+            tx.query("dispatch_group_agent", name=delivery.group, agent=agent)
+
+        self._store.write(operation)
+
+    def ended(self, group: str) -> None:
+        """Note that a group's agent is no more."""
+        self._store.write(lambda tx: tx.query("dispatch_group_agent", name=group, agent=None))
+
+    def agents(self) -> dict[str, str]:
+        """Return the processes that were agents of groups, as they were noted."""
+        return dict(self._store.read("dispatch_group_agents"))
 
     def extend(self, delivery: Delivery, group: Group) -> Delivery | None:
         """Take follow-ups into the flight of work that goes on; None when there are none."""
@@ -108,14 +135,16 @@ class Deliveries:
         Returns what it was handed and has not finished, as a delivery of its own; None if nothing.
         """
         batch = delivery.batch
-        named = Arrival(max(batch.previous, min(upto, batch.position)))
+        if upto <= batch.previous:
+            return delivery  # Nothing of it is done.
+        named = Arrival(min(upto, batch.position))
         with self._store.transaction() as tx:
             # The agent's own word counts: what it said may have been said with more in its hands.
             finished = self._dual.commit_group(replace(batch, position=named), is_literal=True)
             self._close(tx, delivery.id, DeliveryState.DONE, finished, None)
             tx.query("dispatch_group_fresh", name=delivery.group)
             rest = None
-            left = self._next(delivery.group, finished, batch.position)
+            left = self._slice(delivery.group, finished, batch.position)
             if left:
                 items = [each.id for each in left]
                 again = self._dual.advance_group(delivery.group, batch.position, batch=items)
@@ -124,10 +153,21 @@ class Deliveries:
         crash_point("dispatch.done.after_commit")
         return rest
 
-    def failed(self, delivery: Delivery, error: str, *, is_final: bool = False) -> Ending:
-        """End work that failed: back and again later, given up, or kept if something was seen."""
+    def failed(
+        self, delivery: Delivery, error: str, *, is_final: bool = False, upto: int | None = None
+    ) -> Ending:
+        """End work that failed: back and again later, given up, or kept if something was seen.
+
+        `upto`: how far the agent had looked at what it was handed; what lies behind is not given
+        up with it.
+        """
+        batch = delivery.batch
+        if upto is not None and upto > batch.previous:
+            reached = Arrival(min(upto, batch.position))
+        else:
+            reached = batch.position
         with self._store.transaction() as tx:
-            ending = self._fail(tx, delivery, error, is_final=is_final)
+            ending = self._fail(tx, delivery, error, reached, is_final=is_final)
             crash_point("dispatch.fail.before_commit")
         crash_point("dispatch.fail.after_commit")
         return ending
@@ -160,7 +200,17 @@ class Deliveries:
 
     # --- inside a transaction -------------------------------------------------------------------
 
-    def _next(self, group: str, after: int, upto: int) -> list[Message]:
+    def _next(self, group: Group, after: int, upto: int) -> list[Message]:
+        """Return what is next, as much as is handed out at once, but never without a call."""
+        found = self._slice(group.name, after, upto)
+        while found and not any(calls(group, each.text) for each in found):
+            more = self._slice(group.name, found[-1].seq, upto)
+            if not more:
+                break
+            found += more
+        return found
+
+    def _slice(self, group: str, after: int, upto: int) -> list[Message]:
         found = self._arrivals.between(group, after, upto, BATCH_MESSAGES_MAX)
         size = 0
         for at, each in enumerate(found):
@@ -189,12 +239,14 @@ class Deliveries:
             first_seq=messages[0].seq,
         )
 
-    def _fail(self, tx: Transaction, delivery: Delivery, error: str, *, is_final: bool) -> Ending:
+    def _fail(
+        self, tx: Transaction, delivery: Delivery, error: str, reached: Arrival, *, is_final: bool
+    ) -> Ending:
         said = error.replace("\0", "�")[:ERROR_CHARACTERS_MAX]
         batch, attempt = delivery.batch, delivery.attempt
         wait = None if is_final else self._schedule.delay(attempt, self._randomness)
         if wait is None:
-            return self._give_up(tx, delivery.id, batch, said)
+            return self._give_up(tx, delivery.id, batch, reached, said)
         ending = self._hand_back(tx, delivery.id, batch, said)
         if ending.state is DeliveryState.KEPT:
             return ending
@@ -213,7 +265,8 @@ class Deliveries:
         said = {"group": batch.group, "number": batch.number, "after": ended.position}
         # What was said about messages that come again is said again too.
         cancelled = tx.query("dispatch_outbox_cancel", **said)
-        if ended.ending == "kept":
+        # What was said about nothing that is in flight keeps nothing of it.
+        if ended.ending == "kept" and ended.position > batch.previous:
             self._close(tx, id_, DeliveryState.KEPT, ended.position, error)
             tx.query("dispatch_group_fresh", name=batch.group)
             kept = DeliveryState.KEPT
@@ -221,14 +274,16 @@ class Deliveries:
         self._close(tx, id_, DeliveryState.ROLLED_BACK, batch.position, error)
         return Ending(state=DeliveryState.ROLLED_BACK, retry_seconds=0.0, cancelled=len(cancelled))
 
-    def _give_up(self, tx: Transaction, id_: int, batch: Batch, error: str) -> Ending:
+    def _give_up(
+        self, tx: Transaction, id_: int, batch: Batch, reached: Arrival, error: str
+    ) -> Ending:
         """Let the group go on without these messages; a person decides about them."""
         ended = self._hand_back(tx, id_, batch, error)
         if ended.state is DeliveryState.KEPT:
             return ended
         # Behind that nobody can say anything of it any more, so that it is past for good.
-        self._dual.commit_group(self._dual.advance_group(batch.group, batch.position))
-        tx.query("dispatch_delivery_dead", id=id_)
+        self._dual.commit_group(self._dual.advance_group(batch.group, reached))
+        tx.query("dispatch_delivery_dead", id=id_, last_seq=reached)
         tx.query("dispatch_group_fresh", name=batch.group)
         return replace(ended, state=DeliveryState.DEAD, retry_seconds=None)
 

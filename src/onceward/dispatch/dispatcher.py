@@ -92,6 +92,7 @@ class Dispatcher:
         self._stopping = threading.Event()
         self._lost = threading.Event()
         self._lease: Lease | None = None
+        self._is_doubtful = False
         self._threads: list[threading.Thread] = []
         env = os.environ if environ is None else environ
         self._all = Surroundings(
@@ -157,13 +158,19 @@ class Dispatcher:
                     continue
             except OncewardError as exc:
                 log.warning("no dispatching: %s", exc.message, extra={"event": "dispatch.trouble"})
+            except Exception:
+                log.exception("no dispatching", extra={"event": "dispatch.trouble"})
             self._stopping.wait(_TROUBLE_SECONDS)
 
     def _acquired(self) -> Lease | None:
         """Take the lease of the store; at once, if who has it is dead."""
         lease = self._ow.cursors.acquire(LEASE, lease_seconds=LEASE_SECONDS)
         if lease is None and (dead := self._dead_holder()) is not None:
-            lease = self._ow.cursors.acquire(LEASE, dead, lease_seconds=LEASE_SECONDS)
+            # In its name, to give it back; then in our own, so that nobody takes us for dead too.
+            theirs = self._ow.cursors.acquire(LEASE, dead, lease_seconds=LEASE_SECONDS)
+            if theirs is not None:
+                theirs.release()
+                lease = self._ow.cursors.acquire(LEASE, lease_seconds=LEASE_SECONDS)
         return lease
 
     def _dead_holder(self) -> str | None:
@@ -197,25 +204,36 @@ class Dispatcher:
 
     def _recover(self) -> None:
         """End what an earlier life left behind: its agents first, then what they worked on."""
-        records = [
-            AgentRecord.from_fields(json.loads(each.agent), json.loads(each.agent).get("run_id"))
-            for each in self.deliveries.running()
-            if each.agent
-        ]
+        noted = self.deliveries.agents()
+        known = [*noted.values(), *(each.agent for each in self.deliveries.running() if each.agent)]
+        found = [json.loads(each) for each in dict.fromkeys(known)]
+        records = [AgentRecord.from_fields(each, each.get("run_id")) for each in found]
         for ended in end_orphans(records, clock=self._clock):
             log.info("ended the agent %s of an earlier life", ended.pid)
+        for name in noted:
+            self.deliveries.ended(name)
         for record, ending in self.deliveries.recover():
             log.info("%s after a crash: %s", record.group, ending.state)
             self._changed(record.group)
         self._sender.recover()
         self.arrivals.see()
         with self._lock:
-            self._dirty = {each.group for each in self._ow.dual(DUAL).pending()}
+            self._strays.clear()
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Let every group be looked at that has something to hand out."""
+        pending = {each.group for each in self._ow.dual(DUAL).pending()}
+        with self._lock:
+            self._dirty |= pending
+        self._is_doubtful = False
 
     def _round(self) -> float:
         """Do what there is to do, and return how long nothing else will be."""
         dirty: set[str] = set()
         try:
+            if self._is_doubtful:
+                self._look_at_all()
             arrived = [*self.arrivals.see(), *self.groups.nudged()]
             with self._lock:
                 now = self._clock.monotonic()
@@ -226,7 +244,11 @@ class Dispatcher:
                 self._dirty = set()
                 strays = [group for group, at in self._strays.items() if at <= now]
             for group in strays:
-                self.deliveries.recover(group)
+                with self._lock:
+                    is_at_work = group in self._runs
+                # Whoever works on it now began after that was over.
+                if not is_at_work:
+                    self.deliveries.recover(group)
                 with self._lock:
                     del self._strays[group]
                 dirty.add(group)
@@ -237,6 +259,8 @@ class Dispatcher:
             log.warning("cannot look: %s", exc.message, extra={"event": "dispatch.trouble"})
             with self._lock:
                 self._dirty |= dirty
+            # Something may have been seen and forgotten.
+            self._is_doubtful = True
             return _TROUBLE_SECONDS
         with self._lock:
             moments = [*self._due.values(), *self._strays.values()]
@@ -250,7 +274,8 @@ class Dispatcher:
         group = self._group(name)
         with self._lock:
             run = self._runs.get(name)
-        if group is None or group.is_paused:
+        # A channel that we do not know is another dispatcher's.
+        if group is None or group.is_paused or group.channel not in self._channels:
             with self._lock:
                 self._slots.forget(name)
         elif run is not None:
@@ -293,11 +318,12 @@ class Dispatcher:
         group = self._group(name)
         if group is None or group.is_paused or group.wait_seconds > 0:
             return None
+        if group.channel not in self._channels:
+            return None
         delivery = self.deliveries.begin(group)
         if delivery is None:
             return None
-        channel = self._channels.get(group.channel)
-        is_stored = channel is not None and channel.is_stored
+        is_stored = self._channels[group.channel].is_stored
         run = Run(self._all, group, delivery, is_stored=is_stored)
         with self._lock:
             self._runs[name] = run
@@ -342,7 +368,7 @@ class Dispatcher:
     def _stray(self, group: str) -> None:
         # Not at once: what went wrong may go wrong again, and again.
         with self._lock:
-            self._strays[group] = self._clock.monotonic() + _TROUBLE_SECONDS
+            self._strays.setdefault(group, self._clock.monotonic() + _TROUBLE_SECONDS)
 
     def _end_runs(self) -> None:
         with self._lock:
@@ -363,4 +389,6 @@ class Dispatcher:
                     wait = self._sender.round()
             except OncewardError as exc:
                 log.warning("cannot send: %s", exc.message, extra={"event": "dispatch.trouble"})
+            except Exception:
+                log.exception("cannot send", extra={"event": "dispatch.trouble"})
             self._said.wait(wait)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -28,7 +28,7 @@ class Groups:
         """Add a group; Conflict when there is another of this name, nothing when it is the same."""
         check(group)
         row = _row(group)
-        added = self._store.write(lambda tx: tx.query("dispatch_group_add", **row))
+        added = self._store.write(lambda tx: _added(tx, group, row))
         found = self.show(group.name)
         if not added and _row(found) != row:
             message = f"a group {group.name!r} is there already, and set otherwise"
@@ -69,6 +69,16 @@ class Groups:
         return [group_of(row) for row in self._store.read("dispatch_group_list")]
 
 
+def _added(tx: Transaction, group: Group, row: Mapping[str, Any]) -> bool:
+    added = tx.query("dispatch_group_add", **row)
+    # What was said to a group of this name that was removed waits for this one.
+    last = tx.query("dispatch_message_last", group=group.name, upto=2**62) if added else []
+    if last and group.trigger is TriggerKind.ALWAYS:
+        tx.query("dispatch_group_called", name=group.name, seq=last[0][0])
+        tx.query("dispatch_group_nudge", name=group.name)
+    return bool(added)
+
+
 def _heard(tx: Transaction, name: str) -> None:
     tx.query("dispatch_group_heard", name=name)
 
@@ -79,6 +89,9 @@ def check(group: Group) -> None:
         message = f"name: {group.name[:50]!r} is no name of a group"
         fix = f"letters, digits, . _ @ + -, at most {NAME_CHARACTERS_MAX}"
         raise InvalidArgument(message, fix=fix, field="name")
+    if len(group.channel) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.channel):
+        message = f"channel: {group.channel[:50]!r} is no name of a channel"
+        raise InvalidArgument(message, fix="such as chat", field="channel")
     if not group.command or not all(_is_text(each) for each in group.command):
         message = "command: must be a program and its arguments"
         raise InvalidArgument(message, fix='such as ["python3", "agent.py"]', field="command")
@@ -87,7 +100,7 @@ def check(group: Group) -> None:
         raise InvalidArgument(message, fix="such as @bot", field="word")
     texts: Iterable[tuple[str, str]] = (("word", group.word), ("workdir", group.workdir or "x"))
     for field, text in texts:
-        if "\0" in text or len(text) > 4096:
+        if len(text) > 4096 or not _is_text(text or "-"):
             message = f"{field}: is no such text"
             raise InvalidArgument(message, fix="shorten it, without U+0000", field=field)
     for field in ("idle_seconds", "hard_seconds"):
@@ -97,7 +110,9 @@ def check(group: Group) -> None:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and "\0" not in value
+    if not isinstance(value, str) or not value or "\0" in value:
+        return False
+    return not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _row(group: Group) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from onceward.crash import crash_point
 from onceward.cursors import DualCursor
@@ -20,6 +21,11 @@ from onceward.dispatch.models import (
 )
 from onceward.errors import DeadLetterMissing, InvalidArgument
 from onceward.stores import Store
+
+#: Nobody needs to know exactly how many wait beyond this.
+COUNT_MAX: Final = 10_000
+#: Numbers are integers that both engines keep.
+NUMBER_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,8 +86,8 @@ class Operators:
         )
 
     def _count(self, group: str, after: int, upto: int) -> int:
-        rows = self._store.read("dispatch_count_between", group=group, after=after, upto=upto)
-        return int(rows[0][0])
+        place = {"group": group, "after": after, "upto": upto, "limit": COUNT_MAX}
+        return int(self._store.read("dispatch_count_between", **place)[0][0])
 
     def deliveries(self, group: str, limit: int = 50) -> list[DeliveryRecord]:
         """Return what was handed out for a group lately, the newest first."""
@@ -92,12 +98,13 @@ class Operators:
 
     def letters(self, after: int = 0, limit: int = 100) -> list[DeliveryRecord]:
         """Return what was given up and nobody decided about, the oldest first."""
-        rows = self._store.read("dispatch_delivery_letters", after=after, limit=limit)
+        place = {"after": min(after, NUMBER_MAX), "limit": limit}
+        rows = self._store.read("dispatch_delivery_letters", **place)
         return [record_of(row) for row in rows]
 
     def letter(self, number: int) -> tuple[DeliveryRecord, list[Message]]:
         """Return a dead letter and its messages."""
-        rows = self._store.read("dispatch_delivery_show", id=number)
+        rows = self._store.read("dispatch_delivery_show", id=min(number, NUMBER_MAX))
         if not rows or rows[0][3] not in (
             DeliveryState.DEAD,
             DeliveryState.REDRIVEN,
@@ -106,9 +113,13 @@ class Operators:
             message = f"no dead letter of dispatch has the number {number}"
             raise DeadLetterMissing(message, fix="see `onceward dispatch dead list`")
         record = record_of(rows[0])
-        messages = self._arrivals.between(
-            record.group, record.first_seq - 1, record.last_seq, BATCH_MESSAGES_MAX
-        )
+        messages: list[Message] = []
+        after = record.first_seq - 1
+        while page := self._arrivals.between(
+            record.group, after, record.last_seq, BATCH_MESSAGES_MAX
+        ):
+            messages += page
+            after = page[-1].seq
         return record, messages
 
     def redrive(self, number: int) -> list[Message]:
@@ -161,6 +172,7 @@ class Operators:
             with self._store.transaction() as tx:
                 stood = self._dual.move_group(name, since - 1, reason=reason, actor=actor)
                 _check_back(since, stood)
+                tx.query("dispatch_delivery_replayed", group=name, since=since)
                 # Nothing arrives, so the dispatcher must be told.
                 tx.query("dispatch_group_nudge", name=name)
         return Replay(

@@ -7,7 +7,8 @@ again only if the channel takes keys; else nobody knows, and that is what is not
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from onceward.dispatch.models import DUAL, TEXT_BYTES_MAX, Delivery, Saying, Say
 from onceward.errors import InvalidArgument, Superseded
 from onceward.retries.schedule import DISPATCH, Schedule
 from onceward.seams import Randomness, SystemRandomness
-from onceward.stores import Store
+from onceward.stores import Store, Transaction
 
 ERROR_CHARACTERS_MAX: Final = 2_000
 
@@ -105,7 +106,9 @@ class Outbox:
                 # It may be over by now: then the state of the saying tells how that ended.
                 with suppress(Superseded):
                     self._dual.output_sent(replace(batch, position=Arrival(saying.position)))
-            if not tx.query("dispatch_outbox_sending", id=saying.id):
+            # Whoever read it before somebody else sent it is too late.
+            mine = {"id": saying.id, "attempts": saying.attempts}
+            if not tx.query("dispatch_outbox_sending", **mine):
                 return False
         crash_point("dispatch.send.after_mark")
         return True
@@ -133,18 +136,36 @@ class Outbox:
         if seconds is None:
             self.refused(saying, error)
             return False
-        state = str(SayingState.PENDING if is_unseen else SayingState.SENDING)
-        told = {"id": saying.id, "error": _cut(error), "seconds": seconds, "state": state}
-        self._store.write(lambda tx: tx.query("dispatch_outbox_later", **told))
+        state = SayingState.PENDING if is_unseen else SayingState.SENDING
+        told = {"id": saying.id, "error": _cut(error), "seconds": seconds, "state": str(state)}
+        with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
+            tx.query("dispatch_outbox_later", **told)
         return True
 
     def _settle(self, saying: Saying, state: SayingState, error: str) -> None:
-        with self._store.transaction() as tx:
+        is_unseen = state is SayingState.FAILED
+        with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
             # People may have seen it, so it has a place in the conversation, marked as uncertain.
-            seq = self._dual.next_sequence(tx) if state is SayingState.MAYBE_SENT else None
+            seq = None if is_unseen else self._dual.next_sequence(tx)
             tx.query(
                 "dispatch_outbox_doubt", id=saying.id, state=str(state), error=_cut(error), seq=seq
             )
+
+    @contextmanager
+    def _taking_back(self, tx: Transaction, saying: Saying, *, is_wanted: bool) -> Iterator[None]:
+        """Let a delivery not count as seen any more because of a saying that nobody saw."""
+        flying = self._dual.in_flight() if is_wanted else []
+        batch = next((each for each in flying if each.group == saying.group), None)
+        if batch is None or batch.number != saying.number:
+            yield
+            return
+        with suppress(Superseded):  # Over by now, and decided.
+            self._dual.check(batch)
+        yield
+        place = {"group": saying.group, "number": saying.number}
+        ((seen,),) = tx.query("dispatch_outbox_seen", **place)
+        with suppress(Superseded):
+            self._dual.output_unsent(batch, seen)
 
 
 def _cut(error: str) -> str:

@@ -84,7 +84,10 @@ class Run:
         self._must_stop = threading.Event()
         self._since = 0.0
         self._idle_since = 0.0
-        self._error: tuple[str, bool] | None = None
+        #: What went wrong, whether for good, and how far the agent had looked.
+        self._error: tuple[str, bool, int | None] | None = None
+        #: Whether it has finished something.
+        self._is_of_use = False
         self._agent = ""
         deliveries, outbox, clock = surroundings.deliveries, surroundings.outbox, surroundings.clock
         #: A store that is away for a moment is waited for; a saying may even be said twice.
@@ -139,7 +142,7 @@ class Run:
         try:
             process = self._started(logs)
         except OncewardError as exc:
-            self._fail(f"the agent could not be started: {exc.message}")
+            self._fail((f"the agent could not be started: {exc.message}", False, None))
             return
         try:
             # Nothing it says may be thrown away; rather it waits until we have listened.
@@ -152,6 +155,7 @@ class Run:
             process.kill()
             logs.close()
         self._settle(process)
+        self._all.deliveries.ended(name)
 
     def _started(self, logs: AgentLog) -> AgentProcess:
         workdir = self._workdir()
@@ -221,7 +225,7 @@ class Run:
                     return
             elif now - self._since > self._group.hard_seconds:
                 limit = f"{self._group.hard_seconds:g}"
-                self._error = (f"it had not finished after {limit} s", False)
+                self._error = (f"it had not finished after {limit} s", False, None)
                 return
             # While others wait for a slot, this one finishes what it has, and then gives way.
             if self._poked.is_set() and not self._all.is_crowded():
@@ -268,9 +272,11 @@ class Run:
         """Hear what a process had written before it ended."""
         code = process.kill()
         self._listen(process, 0.0)
-        if self._error is None and self._delivery is not None:
+        # One that answers once and ends well was handed more on its way out: that comes again.
+        is_early = code == 0 and self._is_of_use
+        if self._error is None and self._delivery is not None and not is_early:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            self._error = (f"it ended without being done ({how})", False)
+            self._error = (f"it ended without being done ({how})", False, None)
 
     def _listen(self, process: AgentProcess, seconds: float) -> None:
         for line in process.messages(seconds):
@@ -294,7 +300,7 @@ class Run:
                 self._done(said["upto"])
             case "error":
                 message = str(said["message"])[:_ERROR_CHARACTERS_MAX]
-                self._error = (message, said.get("retryable") is False)
+                self._error = (message, said.get("retryable") is False, said.get("upto"))
             case "log":
                 level = logging.WARNING if said["level"] in ("warn", "error") else logging.DEBUG
                 text = self._all.redactor.text(str(said["message"]))[:_ERROR_CHARACTERS_MAX]
@@ -323,6 +329,9 @@ class Run:
         if self._delivery is None:
             return
         rest = self._end_well(self._delivery, upto)
+        if rest is self._delivery:
+            return  # It is done with nothing of what it has.
+        self._is_of_use = True
         self._delivery = rest
         # More may wait than was handed over at once.
         self._poked.set()
@@ -342,7 +351,7 @@ class Run:
 
     def _settle(self, process: AgentProcess) -> None:
         if self._error is not None:
-            self._fail(*self._error)
+            self._fail(self._error)
         elif self._delivery is not None:
             # It was stopped by us, perhaps in the middle of a word.
             self._listen(process, 0.0)
@@ -351,11 +360,12 @@ class Run:
                 self._delivery = None
         self._all.on_change(self._group.name)
 
-    def _fail(self, error: str, is_final: bool = False) -> None:  # noqa: FBT001, FBT002 - a pair
+    def _fail(self, error: tuple[str, bool, int | None]) -> None:
         if self._delivery is None:
             return
-        said = self._all.redactor.text(error)
-        ending = self._end_badly(self._delivery, said, is_final=is_final)
+        message, is_final, upto = error
+        said = self._all.redactor.text(message)
+        ending = self._end_badly(self._delivery, said, is_final=is_final, upto=upto)
         self._delivery = None
         facts = {"state": str(ending.state), "retrySeconds": ending.retry_seconds}
         log.warning(

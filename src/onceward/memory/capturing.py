@@ -6,13 +6,14 @@ Recording the same run again changes nothing.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from logging import INFO
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from onceward.errors import EntityMissing, InvalidArgument
 from onceward.memory.client import Memory
@@ -24,6 +25,7 @@ from onceward.memory.models import Fate, Origin
 from onceward.memory.naming import command_line, issue_name
 from onceward.memory.passing import Passed
 from onceward.memory.proving import Seen, Verdict, verdicts
+from onceward.memory.recorded import Recorded
 from onceward.memory.recording import Recorder
 
 #: Who wrote it, in the origin of everything that is captured.
@@ -31,6 +33,9 @@ SOURCE: Final = "capture"
 #: About how many issues it is told what is known.
 RECALLED_MAX: Final = 10
 _EVENTS_MAX: Final = 10
+#: What no name of a tool begins or ends with.
+_EDGES: Final = re.compile(r"^[\s@#]+|[\s@#]+$")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,17 +72,29 @@ class Captured:
 
 
 def capture(memory: Memory, passed: Passed, place: Place) -> Captured:
-    """Record a command that ran, and return what is known about its issues."""
+    """Record a command that ran, and return what is known about its issues, as far as it can be."""
     found = _Capture(memory.graph, passed, place)
-    near = _near(memory, found.issues)
+    near = _if_possible(lambda: _near(memory, found.issues)) or {}
     with memory.calls.begin("capture", INFO) as call:
         call.about_text(passed.cmd)
         recorded = call.attempt(found.write)
+
+    def known(name: str) -> dict[str, Any] | None:
+        return _if_possible(lambda: memory.recall(name))
+
     told = [
-        replace(each, known=near.get(each.name) if each.is_new else memory.recall(each.name))
+        replace(each, known=near.get(each.name) if each.is_new else known(each.name))
         for each in recorded.issues[:RECALLED_MAX]
     ]
     return replace(recorded, issues=(*told, *recorded.issues[RECALLED_MAX:]))
+
+
+def _if_possible(ask: Callable[[], T]) -> T | None:
+    """Return an answer, or nothing: what is known helps, but it is the record that counts."""
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001 - the call has logged it
+        return None
 
 
 def _near(memory: Memory, issues: Mapping[str, Issue]) -> dict[str, dict[str, Any]]:
@@ -95,7 +112,15 @@ class _Capture:
     """One run on its way into the graph."""
 
     def __init__(self, graph: Graph, passed: Passed, place: Place) -> None:
-        self._graph, self._passed, self._place = graph, passed, place
+        self._graph = graph
+        self._tool = self._text(_tool(passed.cmd))
+        self._passed = replace(passed, cmd=self._text(passed.cmd))
+        self._place = Place(
+            cwd=self._text(place.cwd),
+            mode=self._text(place.mode),
+            repo=self._text(place.repo),
+            branch=self._text(place.branch),
+        )
         # Before anything is cut: half of a secret would not be recognised.
         self._stdout, self._stderr = (
             graph.redactor.text(plain(text)) for text in (passed.stdout, passed.stderr)
@@ -110,25 +135,29 @@ class _Capture:
 
     def write(self) -> Captured:
         """Write all of it; what was decided is decided anew when this is repeated."""
-        judged = verdicts(self._graph, self._seen())
         try:
-            return self._write(judged)
+            return self._write(is_judging=True)
         except EntityMissing:  # A fix was deleted meanwhile.
-            return self._write(())
+            return self._write(is_judging=False)
 
-    def _seen(self) -> Seen:
+    def _text(self, text: str) -> str:
+        """Return what the system said as text: arguments and paths may be any bytes."""
+        return self._graph.redactor.text(text).encode(errors="replace").decode()
+
+    def _seen(self, run: str) -> Seen:
         return Seen(
+            run=run,
             cmd=self._passed.cmd,
             cwd=self._place.cwd,
-            repo=self._graph.redactor.text(self._place.repo),
+            repo=self._place.repo,
             started_at=self._passed.started_at,
             ended_at=self._passed.ended_at,
             is_success=self._passed.exit_code == 0,
             issues=self.issues.keys(),
         )
 
-    def _write(self, judged: Sequence[Verdict]) -> Captured:
-        passed, place = self._passed, self._place
+    def _write(self, *, is_judging: bool) -> Captured:
+        place = self._place
         gathering = Gathering(self._graph)
         recorder = Recorder(
             gathering,
@@ -137,6 +166,26 @@ class _Capture:
             repo=place.repo,
             branch=place.branch,
         )
+        run, command = self._record_run(recorder)
+        for each in self.issues.values():
+            self._record_issue(recorder, command.name, each)
+        judged = verdicts(self._graph, self._seen(run.name)) if is_judging else ()
+        for verdict in judged:
+            self._record_verdict(recorder, verdict)
+        written = self._graph.write(gathering.batch, Origin(source=SOURCE, run=run.name))
+        fates = {each.name: each.fate for each in written.entities}
+        return Captured(
+            run=run.name,
+            command=command.name,
+            issues=tuple(
+                CapturedIssue(name=name, issue=issue, is_new=fates.get(name) is Fate.CREATED)
+                for name, issue in self.issues.items()
+            ),
+            verdicts=judged,
+        )
+
+    def _record_run(self, recorder: Recorder) -> tuple[Recorded, Recorded]:
+        passed, place = self._passed, self._place
         run = recorder.run(
             started_at=passed.started_at,
             cmd=passed.cmd,
@@ -145,7 +194,7 @@ class _Capture:
             success=passed.exit_code == 0,
             duration_ms=passed.duration_ms,
             key_events=[each.message for each in list(self.issues.values())[:_EVENTS_MAX]],
-            tools=[PurePath(shlex.split(passed.cmd)[0]).name or "unknown"],
+            tools=[self._tool],
             cwd=place.cwd,
             stdout_head=self._stdout,
             stderr_head=self._stderr,
@@ -161,21 +210,7 @@ class _Capture:
             run=run.name,
             ts=passed.ended_at,
         )
-        for each in self.issues.values():
-            self._record_issue(recorder, command.name, each)
-        for verdict in judged:
-            self._record_verdict(recorder, verdict)
-        written = self._graph.write(gathering.batch, Origin(source=SOURCE, run=run.name))
-        fates = {each.name: each.fate for each in written.entities}
-        return Captured(
-            run=run.name,
-            command=command.name,
-            issues=tuple(
-                CapturedIssue(name=name, issue=issue, is_new=fates.get(name) is Fate.CREATED)
-                for name, issue in self.issues.items()
-            ),
-            verdicts=tuple(judged),
-        )
+        return run, command
 
     def _record_issue(self, recorder: Recorder, command: str, issue: Issue) -> None:
         recorder.error(
@@ -189,10 +224,12 @@ class _Capture:
         )
 
     def _record_verdict(self, recorder: Recorder, verdict: Verdict) -> None:
+        # Each attempt counts, though all else about its outcome may be the same.
+        attempt = f", attempt {verdict.attempt}" if verdict.attempt > 1 else ""
         recorder.outcome(
             verdict.fix,
             status=verdict.status,
-            verification_method=f"command: {self._line()}",
+            verification_method=f"command: {self._line()}{attempt}",
             duration_to_verify=verdict.duration_ms,
             ts=self._passed.ended_at,
         )
@@ -206,6 +243,15 @@ class _Capture:
         counts = [_count(errors, "error"), _count(warnings, "warning")]
         parts = [f"exit code {self._passed.exit_code}", *filter(None, counts)]
         return f"{self._line()}: {', '.join(parts)}"
+
+
+def _tool(cmd: str) -> str:
+    """Return what the first word of a command is called; a name of nothing but marks is none."""
+    try:
+        first = shlex.split(cmd)[0]
+    except ValueError:  # A quotation without an end.
+        first = cmd.split(maxsplit=1)[0]
+    return _EDGES.sub("", PurePath(first).name) or "unknown"
 
 
 def _count(number: int, thing: str) -> str:

@@ -107,7 +107,13 @@ FIELDS: Final[dict[str, dict[str, Rule]]] = {
     },
     "error.capture": _ISSUE,
     "warning.capture": _ISSUE,
-    "fix.apply": {"strategy": _FILLED, "changes": _LIST, "result": _one_of(*RESULTS)},
+    "fix.apply": {
+        "strategy": _FILLED,
+        "changes": _LIST,
+        "result": _one_of(*RESULTS),
+        # From the second time on that it was applied: that is another fact.
+        "attempt": _WHOLE.maybe(),
+    },
     "fix.outcome": {
         "fixId": _FILLED,
         "status": _one_of(*STATUSES),

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from onceward.seams import Clock, SystemClock, timestamp
+from onceward.secrets import REDACTED, Redactor
 
 #: How much of the beginning, and of the end, of each output is kept to be looked through.
 HEAD_BYTES_MAX: Final = 1024 * 1024
@@ -47,7 +48,7 @@ _WINDOW: Final = b"\0" * 8
 class Passed:
     """How a command ended, and what was kept of its output."""
 
-    #: The command line, as a shell would be given it.
+    #: The command line, as a shell would be given it, without secrets.
     cmd: str
     #: 128 and the number of the signal, if one ended it.
     exit_code: int
@@ -92,14 +93,21 @@ class Kept:
 
 
 def run_through(
-    words: Sequence[str], out: IO[bytes], err: IO[bytes], *, clock: Clock | None = None
+    words: Sequence[str],
+    out: IO[bytes],
+    err: IO[bytes],
+    *,
+    clock: Clock | None = None,
+    redactor: Redactor | None = None,
 ) -> Passed:
     """Run a command to its end; its standard input is ours, its outputs go to `out` and `err`.
 
-    Where ours is a terminal, so is the command's. Ctrl-C goes to the command, and we go on.
+    Where ours is a terminal, so is the command's. Ctrl-C goes to the command, and we go on. Secrets
+    among its words are gone before they are one line, in which nobody could tell where one ends.
     """
     watch = clock or SystemClock()
-    cmd, started_at, began = shlex.join(words), timestamp(watch.now()), watch.monotonic()
+    clean = (redactor or Redactor.from_environment(os.environ)).words(words)
+    cmd, started_at, began = _line(clean), timestamp(watch.now()), watch.monotonic()
     with ExitStack() as stack:
         streams = [_Stream(stack, target) for target in (out, err)]
         command = _Command(streams)
@@ -113,6 +121,15 @@ def run_through(
         duration_ms=round((watch.monotonic() - began) * 1000),
         stdout=streams[0].kept.text,
         stderr=streams[1].kept.text,
+    )
+
+
+def _line(words: Sequence[str]) -> str:
+    """Return the words as a shell would be given them; a mark for a secret needs no quotes."""
+    bare = [word.replace(REDACTED, "x") for word in words]
+    return " ".join(
+        word if shlex.quote(plain) == plain else shlex.quote(word)
+        for word, plain in zip(words, bare, strict=True)
     )
 
 

@@ -2,7 +2,8 @@
 
 A fix that was applied is proven when the command that showed the problem succeeds without it, and
 has failed when the problem is back before anybody saw the fix work. Only the same command in the
-same directory counts: elsewhere the same words may be about something else.
+same directory counts: elsewhere the same words may be about something else. Each time that a fix is
+applied, it is judged once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Final
 
 from onceward.memory.envelope import Envelope, parse
 from onceward.memory.evidence import moment, seen
+from onceward.memory.finding import Found, How
 from onceward.memory.graph import Graph
-from onceward.memory.models import Entity, Relation
+from onceward.memory.models import Entity, Observation, Relation
 from onceward.memory.naming import command_line
+from onceward.memory.surroundings import look
 
 #: How many earlier results of a command, and how many of their issues, are looked at.
 COMMANDS_MAX: Final = 50
@@ -32,6 +35,8 @@ _MENDING: Final = frozenset({"RESOLVES", "MITIGATES"})
 class Seen:
     """One run of a command, and the issues that it showed."""
 
+    #: Its name: what it has said itself when it was recorded before, it says again.
+    run: str
     cmd: str
     cwd: str
     repo: str
@@ -51,6 +56,8 @@ class Verdict:
     status: str
     #: From when it was applied to when this was known.
     duration_ms: int
+    #: Which time it was applied.
+    attempt: int
 
 
 def verdicts(graph: Graph, run: Seen) -> tuple[Verdict, ...]:
@@ -94,6 +101,41 @@ def _emitted(graph: Graph, run: Seen) -> list[str]:
     return list(dict.fromkeys(each.to_name for each in emitted))
 
 
+def attempt(graph: Graph, fix: str, issue: str, applied: str) -> int | None:
+    """Return which time it is that a fix is applied, as this envelope says; None for the first.
+
+    Another time than the last only if that was judged, and the issue has been seen since.
+    """
+    fact = parse(applied)
+    if fact is None or fact.data["result"] != "applied":
+        return None
+    found = graph.open([fix, issue])
+    entities = {each.name: each for each in found.entities}
+    if not {fix, issue} <= entities.keys():
+        return None
+    told = _facts(entities[fix], "fix.apply")
+    same = [(_at(each), _number(said)) for each, said in told if _is_like(said, fact)]
+    if not same:
+        return None
+    last, number = max(same)
+    judged = [at for each, _ in _facts(entities[fix], "fix.outcome") if (at := _at(each)) >= last]
+    subject = Found(how=How.EXACT_KEY, entities=(entities[issue],), relations=found.relations)
+    if judged and look(graph, subject).last_seen > max(judged):
+        number += 1
+    return number if number > 1 else None
+
+
+def _is_like(one: Envelope, other: Envelope) -> bool:
+    """Say whether two envelopes tell the same, but for the attempt."""
+    places = [(each.mode, each.repo, each.branch) for each in (one, other)]
+    return places[0] == places[1] and {**one.data, "attempt": 0} == {**other.data, "attempt": 0}
+
+
+def _number(applied: Envelope) -> int:
+    said = applied.data.get("attempt", 1)
+    return said if isinstance(said, int) else 1
+
+
 def _was_here(command: Entity, cwd: str) -> bool:
     return any(fact.data.get("cwd", "") == cwd for _, fact in _facts(command, "command.exec"))
 
@@ -102,29 +144,39 @@ def _verdict(fix: Entity | None, mends: Relation, run: Seen) -> Verdict | None:
     if fix is None:
         return None
     applied = [
-        at
-        for at, fact in _facts(fix, "fix.apply")
+        (_at(each), _number(fact))
+        for each, fact in _facts(fix, "fix.apply")
         if fact.data.get("result") == "applied" and _is_same(fact.repo or "", run.repo)
     ]
     began = moment(run.started_at)
     # One that was applied while the command ran says nothing, either way.
-    if not applied or (last := max(applied)) > began:
+    if not applied or (last := max(applied))[0] > began:
         return None
-    if any(at >= last for at, _ in _facts(fix, "fix.outcome")):
+    judged = [
+        _at(each)
+        for each, fact in _facts(fix, "fix.outcome")
+        if each.run != run.run and _is_same(fact.repo or "", run.repo)
+    ]
+    if any(at >= last[0] for at in judged):
         return None
-    took = (moment(run.ended_at) - last).total_seconds()
+    took = (moment(run.ended_at) - last[0]).total_seconds()
     return Verdict(
         fix=fix.name,
         issue=mends.to_name,
         status=FAILED if mends.to_name in run.issues else VERIFIED,
         duration_ms=max(0, round(took * 1000)),
+        attempt=last[1],
     )
 
 
-def _facts(entity: Entity, kind: str) -> Iterable[tuple[datetime, Envelope]]:
+def _facts(entity: Entity, kind: str) -> Iterable[tuple[Observation, Envelope]]:
     for each in entity.observations:
         if each.kind == kind and (fact := parse(each.content)):
-            yield moment(seen(each)), fact
+            yield each, fact
+
+
+def _at(observation: Observation) -> datetime:
+    return moment(seen(observation))
 
 
 def _is_same(repo: str, other: str) -> bool:

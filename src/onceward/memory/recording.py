@@ -17,6 +17,7 @@ from onceward.memory.facts import FIELDS, is_moment
 from onceward.memory.graph import Graph
 from onceward.memory.models import NewEntity, Origin
 from onceward.memory.naming import command_line, issue_name
+from onceward.memory.proving import attempt
 from onceward.memory.recorded import Recorded, link, observe, record
 from onceward.memory.vocabulary import TYPES, type_of
 from onceward.seams import Clock, SystemClock, timestamp
@@ -83,7 +84,8 @@ class Recorder:
         named += self._take.named("USES", "Tool", "tools", tools)
         named += self._take.named("TOUCHES", "File", "files", files)
         entity = NewEntity(name=name, entity_type="Run", observations=(content,))
-        return record(self._graph, entity, self._from(name), named=named)
+        origin = replace(self._origin, run=self._origin.run or name)
+        return record(self._graph, entity, origin, named=named)
 
     def command(  # noqa: PLR0913 - the execution of a command has these parts
         self,
@@ -112,8 +114,9 @@ class Recorder:
         }
         content = self._envelope("command.exec", data, ts)
         entity = NewEntity(name=name, entity_type="Command", observations=(content,))
-        links = [link(self._take.filled("run", run), "EXECUTES", name)] if run else []
-        return record(self._graph, entity, self._from(run), links=links)
+        within = self._take.filled("run", run) if run else None
+        links = [link(within, "EXECUTES", name)] if within else []
+        return record(self._graph, entity, self._from(within), links=links)
 
     def error(  # noqa: PLR0913 - an issue has these parts
         self,
@@ -159,7 +162,8 @@ class Recorder:
     ) -> Recorded:
         """Record a fix of an issue that was recorded: its name, or its message as it was seen.
 
-        Documents are URLs; those that are not known yet are noted, too.
+        Documents are URLs; those that are not known yet are noted, too. Applied again, because the
+        issue came back after the fix had been judged, it is another attempt.
         """
         target = self._issue(self._take.filled("issue", issue))
         data = {
@@ -169,6 +173,8 @@ class Recorder:
         }
         content = self._envelope("fix.apply", data, ts)
         name = fix_key(target, strategy=data["strategy"], changes=data["changes"])
+        if number := attempt(self._graph, name, target, content):
+            content = self._envelope("fix.apply", {**data, "attempt": number}, ts)
         links = [link(name, "RESOLVES" if type_of(target) == "Error" else "MITIGATES", target)]
         sources = self._take.texts("docs", docs)
         links += [link(name, "DERIVED_FROM", each) for each in sources if type_of(each) == "Doc"]
@@ -236,7 +242,10 @@ class Recorder:
     # --- what they share -------------------------------------------------------------------------
 
     def _from(self, run: str | None = None) -> Origin:
-        return replace(self._origin, run=self._origin.run or run)
+        """Return who writes, and in which run; one that nobody recorded would be taken for true."""
+        if run is None or self._origin.run or type_of(run) != "Run":
+            return self._origin
+        return replace(self._origin, run=run) if self._graph.open([run]).entities else self._origin
 
     def _envelope(
         self, kind: str, data: Mapping[str, object], ts: str | None, *, mode: str | None = None

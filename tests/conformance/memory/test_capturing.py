@@ -135,11 +135,12 @@ def test_recording_a_run_again_changes_nothing(world: World) -> None:
     world.fail()
     fix = world.fix()
     passed = world.passed(exit_code=0, stdout="1 passed")
-    capture(world.memory, passed, world.place)
+    first = capture(world.memory, passed, world.place)
     before = world.memory.graph.read()
     again = capture(world.memory, passed, world.place)
     assert world.memory.graph.read() == before
-    assert again.verdicts == ()
+    assert again == first
+    assert [each.fix for each in again.verdicts] == [fix]
     assert world.outcomes(fix) == ["verified_successful"]
 
 

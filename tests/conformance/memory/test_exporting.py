@@ -1,11 +1,12 @@
 """Exporting: everything, in a stable order, in the form that can be imported again."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from onceward.errors import Conflict, DiskFull
+from onceward.errors import Conflict, DiskFull, WrongPath
 from onceward.handle import Onceward
 from onceward.memory import Batch, Graph, Link, Memory, NewEntity, Removal
 from onceward.memory import exporting as exporting_module
@@ -111,6 +112,23 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         assert path.read_text() == "old"
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, replace: bool) -> None:
+    """A pipe, a device, or a link to one, would be lost to whoever uses it."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(os.devnull)
+    for path in (pipe, link):
+        with (
+            pytest.raises(WrongPath, match="is not a regular file"),
+            new_file(path, replace=replace) as write,
+        ):
+            write(b"new")
+    assert pipe.is_fifo()
+    assert link.is_char_device()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
 
 
 def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Importing a memory file: everything usable comes in, whatever else is in the file."""
 
 import json
+import os
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -243,6 +245,43 @@ def test_a_line_without_an_end_is_skipped_in_little_memory(
     assert file.names == ["Ann", "Bob"]
     assert [each.line for each in file.problems] == [2]
     assert peak < 10_000_000
+
+
+def test_a_pipe_is_read_as_a_file_is(file: File, tmp_path: Path) -> None:
+    """Though it can be read only once, relations may come before their entities."""
+    lines = [relation("Ann", "Bob"), *(entity(f"n{each}", "x" * 1_000) for each in range(2_000))]
+    lines += [entity("Ann"), entity("Bob")]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = b"\n".join(json.dumps(line).encode() for line in lines)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    file.path = pipe
+    done = file.imported()
+    writer.join()
+    assert (done.lines, done.entities_new, done.relations_new) == (2_003, 2_002, 1)
+    assert file.links == [("Ann", "Bob")]
+    assert file.seen[-1] == (2 * len(text), 2 * len(text))
+
+
+def test_a_type_that_is_left_out_is_told_once(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entity that is there keeps its type; whoever imports another one learns of it."""
+    monkeypatch.setattr(importing_module, "BATCH_ITEMS_MAX", 3)
+    file.memory.create_entities([{"name": "Ann", "entityType": "cat"}])
+    file.holds(
+        entity("Ann", "a", "b", "c", "d", "e"),
+        entity("Bob"),
+        entity("Bob", kind="dog"),
+        entity("hunter", kind="password=x1"),
+    )
+    file.imported()
+    assert [(each.line, each.reason) for each in file.problems] == [
+        (1, "its type was left out: 'Ann' stays 'cat'"),
+        (3, "its type was left out: 'Bob' stays 'person'"),
+    ]
+    ann, _, hunter = file.memory.graph.read().entities
+    assert (ann.entity_type, len(ann.observations)) == ("cat", 5)
+    assert hunter.entity_type == "password=[redacted]"
 
 
 def test_files_that_are_none_are_refused(file: File, tmp_path: Path) -> None:

@@ -151,14 +151,18 @@ def test_what_is_restored_is_new_again(memory: Memory) -> None:
     memory.delete_entities(["Ann"])
     restored = memory.restore(name="Ann")
     assert restored["message"] == "restored: 1 entity, 1 observation"
-    again = memory.restore(name="Ann")
-    assert again["message"].startswith("nothing to be restored")
-    assert again["success"] is True
+    told = memory.restore(name="Ann")
+    assert told["success"] is True
     changes = memory.history("Ann")["changes"]
     assert [each["action"] for each in changes].count("deleted") == 2
     assert {each["source"] for each in changes} == {"test"}
     first = min(each["id"] for each in changes if each["action"] == "deleted")
+    assert told["message"] == (
+        f"nothing to be restored: it is there; for what it had before, restore change {first}"
+    )
+    assert told["changes"] == [first]
     assert memory.restore(change=first)["observations"] == 1
+    assert memory.restore(name="Ann")["message"] == "nothing to be restored"
     assert memory.open_nodes(["Ann"])["entities"] == [ANN]
 
 
@@ -225,6 +229,14 @@ def test_the_third_failure_is_the_caller_s(memory: Memory, monkeypatch: pytest.M
         lambda memory: memory.add_observations([{"entityName": "nobody", "contents": ["x"]}]),
         lambda memory: memory.create_relations([KNOWS]),
         lambda memory: memory.read_graph(limit=0),
+        lambda memory: memory.read_graph(cursor=5),
+        lambda memory: memory.search_nodes(5),
+        lambda memory: memory.search_nodes("x", cursor=5),
+        lambda memory: memory.recall(5),
+        lambda memory: memory.explain(5),
+        lambda memory: memory.history(5),
+        lambda memory: memory.restore(name=5),
+        lambda memory: memory.restore(change="5"),
     ],
 )
 def test_what_is_wrong_is_tried_once(memory: Memory, clock: ManualClock, call: Any) -> None:

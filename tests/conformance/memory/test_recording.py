@@ -239,6 +239,22 @@ def test_a_document_is_named_by_its_url(
     ]
 
 
+@pytest.mark.parametrize("said", ["", ',"accessed_at":"long ago"', ',"accessed_at":5'])
+def test_a_note_that_somebody_wrote_by_hand_does_no_harm(
+    ow: Onceward, clock: ManualClock, said: str
+) -> None:
+    """One without a proper time is none to take the time from; the next note has its own."""
+    graph = Graph(ow.store, redactor=Redactor())
+    note = f'{{"type":"doc.note","data":{{"url":"{URL}"{said}}}}}'
+    batch = Batch(entities=(NewEntity(name=doc_key(URL), entity_type="Doc", observations=(note,)),))
+    graph.write(batch)
+    recorder = Recorder(graph, clock=clock, origin=Origin())
+    assert fates(recorder.doc(URL)) == [KNOWN, CREATED]
+    assert facts(graph, doc_key(URL))[1].data["accessed_at"] == "2026-01-01"
+    clock.advance(seconds=86_400)
+    assert fates(recorder.doc(URL)) == [KNOWN, KNOWN]
+
+
 RECORDS: dict[str, Callable[[Recorder], Recorded]] = {
     "run": records.run,
     "command": lambda recorder: records.command(recorder, records.run(recorder).name),
@@ -287,6 +303,17 @@ def test_a_record_keeps_who_wrote_it_and_in_which_run(graph: Graph, recorder: Re
     assert entity(graph, told.command).run == told.run
     assert entity(graph, told.command).source == "test"
     assert entity(graph, told.error).run is None
+
+
+@pytest.mark.parametrize("run", [f"run#{STARTED_AT}#deadbeef", "the moon"])
+def test_a_run_that_nobody_recorded_is_no_origin(
+    graph: Graph, recorder: Recorder, run: str
+) -> None:
+    """What is refused as a neighbour is not told as the place where something is from."""
+    recorded = records.command(recorder, run)
+    assert fates(recorded) == [CREATED, CREATED, REFUSED]
+    found = entity(graph, recorded.name)
+    assert (found.run, found.observations[0].run, found.source) == (None, None, "test")
 
 
 def test_what_was_deleted_is_restored_by_its_record(graph: Graph, recorder: Recorder) -> None:

@@ -24,6 +24,12 @@ ODD: list[object] = [
     [[]], [None], ["a"], [{"name": "a", "entityType": "t"}], {"name": "a"}, {"a": {"b": {}}},
 ]  # fmt: skip
 
+LINK = {"from": "a", "to": "b", "relationType": "x"}
+THING = {"name": "a", "entityType": "t"}
+FACT = {"entityName": "a", "contents": ["x"]}
+#: With an envelope as an object, under the name that the list has.
+OTHER_FACT = {"entityName": "a", "observations": ["x", {"type": "command.exec", "data": {}}]}
+
 
 def run(memory: Memory, name: str, arguments: object, *, is_strict: bool = False) -> dict[str, Any]:
     """Do what the server does with a call."""
@@ -79,6 +85,42 @@ def test_arguments_may_be_spelled_with_underscores(ow: Onceward) -> None:
     again = run(memory, "record_command", {"command": "make", "exitCode": 1, "durationMs": 5})
     assert (first["entity"], again["entity"]) == ("created", "known")
     assert first["name"] == again["name"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "meant"),
+    [
+        ("create_relations", {"relations": [LINK], "source": "agent"}, [LINK]),
+        ("create_relations", {"relations": [], "source": "agent"}, []),
+        ("create_relations", LINK, [LINK]),
+        ("create_entities", {"entities": [THING], "name": "x"}, [THING]),
+        ("create_entities", THING, [THING]),
+        ("add_observations", {"observations": [FACT], "entityName": "x"}, [FACT]),
+        ("add_observations", FACT, [FACT]),
+        ("add_observations", OTHER_FACT, [OTHER_FACT]),
+        ("delete_observations", OTHER_FACT, [OTHER_FACT]),
+    ],
+)
+def test_one_object_is_a_list_of_one_and_a_list_is_a_list(
+    name: str, sent: dict[str, Any], meant: list[Any]
+) -> None:
+    """Whatever else was sent with a list, it is not mistaken for an object of its own."""
+    tool = find(name, offered())
+    assert tool.items is not None
+    assert checked(tool, sent)[tool.items] == meant
+
+
+def test_a_whole_number_may_come_with_a_point(ow: Onceward) -> None:
+    """JSON has one kind of number; one that is not whole, or that nobody keeps, is refused."""
+    memory = Memory(ow)
+    first = run(memory, "record_command", {"cmd": "make", "exitCode": 1.0, "durationMs": 5.0})
+    again = run(memory, "record_command", {"cmd": "make", "exitCode": 1, "durationMs": 5})
+    assert (first["entity"], again["entity"], again["observation"]) == ("created", "known", "known")
+    assert len(run(memory, "read_graph", {"limit": 5.0})["entities"]) == 1
+    for name, value in (("exitCode", 2**70), ("exitCode", 1.5), ("durationMs", 1e300)):
+        with pytest.raises(InvalidArgument, match=f"{name}: ") as caught:
+            run(memory, "record_command", {"cmd": "make", "exitCode": 1, name: value})
+        assert caught.value.context["field"] == name
 
 
 def test_strict_refuses_arguments_that_nobody_reads(ow: Onceward) -> None:

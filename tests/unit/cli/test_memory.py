@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Run
 
+from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.memory import Memory
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "tall\x1b[31m"]}
@@ -110,6 +111,8 @@ def test_history_and_restore_bring_back_what_was_deleted(run: Run, memory: Memor
     again = run("memory", "restore", "Bob")
     assert (again.code, again.out) == (0, "nothing to be restored\n")
     number = run("memory", "history", "Ann", "--limit", "1", "--json").json["changes"][0]["id"]
+    told = run("memory", "restore", "Ann")
+    assert told.out.endswith(f"it is there; for what it had before, restore change {number}\n")
     assert run("memory", "restore", "--change", str(number), "--json").json["observations"] == 1
     assert "likes tea" in run("memory", "show", "Ann").out
 
@@ -157,6 +160,42 @@ def test_import_names_what_it_left_out(run: Run, tmp_path: Path) -> None:
     assert run("memory", "import", str(path)).code == 1
 
 
+def test_import_says_which_types_it_left_out(run: Run, memory: Memory, tmp_path: Path) -> None:
+    """An entity that is there keeps its type, and whoever imports another learns of it."""
+    del memory
+    path = tmp_path / "m.jsonl"
+    path.write_text(json.dumps({"type": "entity", **BOB, "entityType": "dog"}))
+    ran = run("memory", "import", str(path))
+    assert ran.code == 0
+    assert ran.err == "warning: line 1: its type was left out: 'Bob' stays 'person'\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "recorded", "says"),
+    [
+        (OutcomeUnknown(), None, "may not have been recorded"),
+        (StoreUnavailable(), False, "was not recorded"),
+    ],
+)
+def test_capture_says_when_nobody_knows_whether_it_was_recorded(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    recorded: bool | None,
+    says: str,
+) -> None:
+    """A commit that nobody answered may have happened; one that was refused has not."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("onceward.memory.capturing.capture", fail)
+    ran = run("memory", "capture", "--", "true")
+    assert ran.code == 0
+    assert f"warning: the command {says}\n" in ran.err
+    assert run("memory", "capture", "--json", "--", "true").json["recorded"] is recorded
+
+
 @pytest.mark.usefixtures("memory")
 def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sound memory is ok; what must not be is named, and exit 1."""
@@ -199,6 +238,8 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("import", "/tmp"), 2, "is a directory"),
         (("export", "/nowhere/m.jsonl"), 2, "/nowhere does not exist"),
         (("export", "/tmp"), 2, "is a directory"),
+        (("export", "/dev/null"), 2, "is not a regular file"),
+        (("export", "/dev/null", "--force"), 2, "is not a regular file"),
         (("fix", "x"), 2, "--strategy"),
         (("fix", "x", "--strategy", " "), 1, "no entity"),
         (("capture",), 2, "Missing argument"),

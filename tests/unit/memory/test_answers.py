@@ -57,6 +57,26 @@ def test_a_page_that_is_too_large_is_asked_for_again_smaller() -> None:
     assert len(asked) <= 4
 
 
+def test_a_page_that_was_cut_is_asked_for_again_smaller() -> None:
+    """No entity looks as if it had no facts, because there were too many for one page."""
+    whole = graph(100, 2, 10)
+
+    def ask(limit: int | None) -> Shape:
+        count = 100 if limit is None else limit
+        found = [*whole["entities"][:count]]
+        if count <= 30:
+            return {"entities": found, "relations": [], "nextCursor": str(count)}
+        empty = [{**each, "observations": []} for each in found[:-30]]
+        return {"entities": [*empty, *found[-30:]], "relations": [], "isCut": True}
+
+    page = fitting_page(ask, None)
+    assert "isCut" not in page
+    assert all(each["observations"] for each in page["entities"])
+    assert page["nextCursor"] == str(len(page["entities"])) == "25"
+    cut: Shape = {**graph(1, 2, 10), "isCut": True}
+    assert fitting_page(lambda _: cut, None) is cut
+
+
 def test_one_entity_that_is_too_large_keeps_its_newest_facts() -> None:
     """It stays, and the answer says that something was left out."""
     page = fitting_page(lambda _: graph(1, 100, 100_000), 1)

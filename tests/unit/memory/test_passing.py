@@ -13,6 +13,7 @@ import pytest
 from onceward.memory import passing
 from onceward.memory.passing import Kept, run_through
 from onceward.seams import ManualClock
+from onceward.secrets import Redactor
 
 DEVNULL = os.devnull
 
@@ -93,15 +94,39 @@ def test_the_beginning_and_the_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(passing, "TAIL_BYTES_MAX", 10)
     for size in (1, 3, 7, 1000):
         kept = Kept()
-        text = b"".join(b"%04d " % number for number in range(100))
+        text = b"".join(b"%04d\n" % number for number in range(100))
         for start in range(0, len(text), size):
             kept.add(text[start : start + size])
-        assert kept.text.startswith("0000 0001 \n[...]\n")
-        assert kept.text.endswith("0098 0099 ")
+        assert kept.text.startswith("0000\n0001\n[...]\n")
+        assert kept.text.endswith("0098\n0099\n")
         assert len(kept.text) <= 10 + 7 + 20
     short = Kept()
     short.add(b"0123456789abc")
     assert short.text == "0123456789abc"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_that_are_cut_are_left_out(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a secret could not be told from any other text."""
+    monkeypatch.setattr(passing, "HEAD_BYTES_MAX", 20)
+    monkeypatch.setattr(passing, "TAIL_BYTES_MAX", 20)
+    for size in range(1, 30):
+        kept = Kept()
+        kept.add(f"first{end}{'a' * size}secret{end}{'b' * 100}secret{end}last{end}".encode())
+        first, _, last = kept.text.partition("[...]\n")
+        assert first.rstrip("\r\n") in ("first", f"first{end}{'a' * size}secret")
+        assert last.strip("\r\n") == "last"
+    endless = Kept()
+    endless.add(b"x" * 1_000)
+    assert endless.text == "[...]\n"
+
+
+def test_h32_secrets_among_the_words_are_gone_before_they_are_one_line(tmp_path: Path) -> None:
+    """In one line nobody can tell where a secret with spaces and quotes ends."""
+    words = ["true", "--token", "it's a b", "X_KEY=c d", "say hunter2hunter2", "--n=1"]
+    with (tmp_path / "out").open("wb", buffering=0) as out:
+        passed = run_through(words, out, out, redactor=Redactor(["hunter2hunter2"]))
+    assert passed.cmd == "true --token [redacted] X_KEY=[redacted] 'say [redacted]' --n=1"
 
 
 def test_bytes_that_are_no_text_are_kept_as_marks(tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ function told(kind, icon, word, text) {
 
 /** Say what calls the agent of a group; nothing when everything does. */
 export function callOf({ trigger, word }) {
-  if (trigger === "prefix") return `The agent answers what begins with “${word}”, and reads the rest along with it.`;
-  if (trigger === "mention") return `The agent answers what names “${word}”, and reads the rest along with it.`;
-  return "";
+  const how = { prefix: "begins with", mention: "names" }[trigger];
+  return how ? `The agent answers what ${how} “${word}”, and reads the rest along with it.` : "";
 }

@@ -15,10 +15,12 @@ create table dispatch_groups (
   attempt_count integer not null default 0,
   retry_at timestamptz,
   last_error text,
+  agent text,
   created_at timestamptz not null,
   updated_at timestamptz not null
 );
 create index dispatch_groups_nudged on dispatch_groups (name) where is_nudged;
+create index dispatch_groups_agents on dispatch_groups (name) where agent is not null;
 
 create table dispatch_messages (
   channel text not null,

@@ -15,10 +15,12 @@ create table dispatch_groups (
   attempt_count integer not null default 0,
   retry_at text,
   last_error text,
+  agent text,
   created_at text not null,
   updated_at text not null
 ) strict;
 create index dispatch_groups_nudged on dispatch_groups (name) where is_nudged = 1;
+create index dispatch_groups_agents on dispatch_groups (name) where agent is not null;
 
 create table dispatch_messages (
   channel text not null,
