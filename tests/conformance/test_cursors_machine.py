@@ -189,7 +189,7 @@ def test_any_order_of_calls_keeps_the_promises(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=full if prove else 300,
+            max_examples=full if prove else 120,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -281,7 +281,7 @@ def test_any_order_of_calls_agrees_with_the_model(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=full if prove else 300,
+            max_examples=full if prove else 120,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

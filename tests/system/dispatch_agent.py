@@ -108,6 +108,25 @@ def send(**message: Any) -> None:
     os.write(1, json.dumps({k: v for k, v in message.items() if v is not None}).encode() + b"\n")
 
 
+def answered(messages: list[dict[str, Any]]) -> bool:
+    """Do what a delivery says; False when that failed."""
+    reached = 0
+
+    def say(text: str, key: str | None) -> None:
+        # What it has not looked at yet is not answered by this.
+        send(kind="output", text=text, key=key, upto=reached)
+
+    try:
+        for each in messages:
+            reached = max(reached, each["seq"])
+            handle(each, say)
+    except Failed as exc:
+        told = {"message": str(exc), "retryable": exc.is_retryable, "upto": reached}
+        send(kind="error", **told)
+        return False
+    return True
+
+
 def bare() -> None:
     """Speak the protocol with nothing but the standard library."""
     parts: list[dict[str, Any]] = []
@@ -118,11 +137,7 @@ def bare() -> None:
             continue
         note("handed", " ".join([str(handed["is_follow_up"]), *(each["id"] for each in parts)]))
         messages, parts = parts, []
-        try:
-            for each in messages:
-                handle(each, lambda text, key: send(kind="output", text=text, key=key))
-        except Failed as exc:
-            send(kind="error", message=str(exc), retryable=exc.is_retryable)
+        if not answered(messages):
             return
         send(kind="done", upto=handed["upto"])
 

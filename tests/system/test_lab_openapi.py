@@ -22,7 +22,7 @@ from tests.system import lab_openapi_hooks
 from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 #: `make test` and `make prove`; loading, and shrinking what fails, comes on top.
-SECONDS, SECONDS_OF_PROOF = 45, 600
+SECONDS, SECONDS_OF_PROOF = 15, 600
 #: For the fuzzer to decide.
 OPEN_EXPERIMENTS = 40
 ROOT = Path(__file__).parent.parent.parent

@@ -115,6 +115,16 @@ def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None
     recalled = place.json("recall", "E       assert 0 == 2".removeprefix("E "))
     assert recalled["fixes"][0]["name"] == name
     assert (recalled["fixes"][0]["verified"], recalled["fixes"][0]["failed"]) == (1, 0)
+
+    for said in ("recorded: ", "known already: "):
+        again = place.run(
+            *("fix", "assert 0 == 2", "--strategy", "add, not subtract"),
+            *("--change", "calc.py: + for -", "--doc", "https://docs.example.org/sums"),
+        )
+        assert again.stdout == f"{said}{name}\n"
+    calc.write_text(RIGHT)
+    place.capture(*PYTEST)
+    assert "verified 2 of 2" in place.json("recall", "assert 0 == 2")["text"]
     assert place.json("doctor")["ok"]
 
 

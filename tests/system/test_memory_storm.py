@@ -29,7 +29,7 @@ def test_a_kill_at_this_point_loses_and_doubles_nothing(
     point: str, ow_url: str, prove: bool
 ) -> None:
     """Killed again and again at one point, with recovery in between, every promise holds."""
-    times = 200 if prove else 3
+    times = 200 if prove else 1
     summary = run_module("tests.system.memory_matrix", point, times, SEED, ow_url)
     assert summary["kills"] == times
     assert summary["acknowledged"] > 0, summary

@@ -63,7 +63,7 @@ def test_a_kill_at_this_point_loses_and_doubles_nothing(
     point: str, ow_url: str, tmp_path: Path, prove: bool
 ) -> None:
     """Killed again and again at one point, with recovery in between, every promise holds."""
-    times = 200 if prove else 4
+    times = 200 if prove else 1
     module = "tests.system.outcome_matrix"
     summary = run_module(module, point, times, SEED, ow_url, tmp_path)
     assert summary["kills"] == times

@@ -82,17 +82,24 @@ def fix(
 ) -> None:
     """Record what was done about an issue; the next capture of its command says if it helped.
 
+    Done again, because the issue came back after it had helped or failed, it counts again.
+
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """
+    from onceward.memory.proving import next_attempt
+
     repo, branch = _checkout(repo, branch)
+    facts: dict[str, Any] = {
+        "strategy": strategy,
+        "changes": change or (),
+        "docs": doc or (),
+        "result": "proposed" if proposed else "applied",
+    }
     with open_memory(store, mode=mode, repo=repo, branch=branch) as memory:
-        recorded = memory.record_fix(
-            issue,
-            strategy=strategy,
-            changes=change or (),
-            docs=doc or (),
-            result="proposed" if proposed else "applied",
-        )
+        recorded = memory.record_fix(issue, **facts)
+        attempt = None if proposed else next_attempt(memory.graph, recorded["name"])
+        if attempt is not None:
+            recorded = memory.record_fix(issue, **facts, attempt=attempt)
     if json_output:
         print_json(recorded)
         return

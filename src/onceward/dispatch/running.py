@@ -263,6 +263,8 @@ class Run:
         process.close_stdin()
         until = self._all.clock.monotonic() + CLOSE_SECONDS_MAX
         while not process.has_exited and self._all.clock.monotonic() < until:
+            if self._must_stop.is_set():
+                break
             self._listen(process, _LOOK_SECONDS)
         self._listen_to_the_last(process)
 

@@ -172,7 +172,7 @@ class Memory:
     ) -> Shape:
         """Return the entities that fit a query, the best first, and their relations."""
         with self.calls.begin("search_nodes") as call:
-            call.about_text(spellings.text(query, field="query"))
+            call.about_text(_text(query, "query"))
             after = _maybe_text(cursor, "cursor")
             found = call.attempt(lambda: self.graph.search(query, limit=limit, cursor=after))
             return shapes.subgraph(found)
@@ -198,25 +198,25 @@ class Memory:
     def recall(self, text: str) -> Shape:
         """Return what is known about a key, an error, a command or any words; short."""
         with self.calls.begin("recall") as call:
-            call.about_text(spellings.text(text, field="text"))
+            call.about_text(_text(text, "text"))
             return _object(call.attempt(lambda: recall(self.graph, text, clock=self._clock)))
 
     def explain(self, name: str) -> Shape:
         """Return where each fact about an entity came from."""
         with self.calls.begin("explain") as call:
-            call.about([spellings.text(name, field="name")])
+            call.about([_text(name, "name")])
             return _object(call.attempt(lambda: explain(self.graph, name)))
 
     def history(self, name: str, *, limit: int = 100) -> Shape:
         """Return what happened to an entity, newest first; also to one that was deleted."""
         with self.calls.begin("history") as call:
-            call.about([spellings.text(name, field="name")])
+            call.about([_text(name, "name")])
             return shapes.history(call.attempt(lambda: self.graph.history(name, limit=limit)))
 
     def restore(self, *, name: str | None = None, change: int | None = None) -> Shape:
         """Bring back what was deleted: an entity by its name, or one change by its number.
 
-        Of an entity that is there, `changes` has the deletions whose parts it still lacks.
+        Of an entity that was made anew, `changes` has the deletions whose parts it lacks.
         """
         with self.calls.begin("restore", INFO) as call:
             asked, number = _maybe_text(name, "name"), _maybe_change(change)
@@ -233,7 +233,7 @@ class Memory:
             return {**done, "message": message, "changes": [int(each) for each in left]}
 
     def _left(self, name: str) -> list[str]:
-        """Return the numbers of deletions of which an entity still lacks something."""
+        """Return the numbers of its own deletions of which an entity still lacks something."""
         clean = self.graph.redactor.text(name)
         rows = self.graph.store.read("memory_change_left", name=clean, limit=LEFT_MAX)
         return [str(number) for (number,) in rows]
@@ -252,8 +252,15 @@ class Memory:
         return shapes.removed(touched, "deleted")
 
 
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        message = f"{field}: must be a text"
+        raise InvalidArgument(message, fix="pass a string", field=field)
+    return value
+
+
 def _maybe_text(value: object, field: str) -> str | None:
-    return None if value is None else spellings.text(value, field=field)
+    return None if value is None else _text(value, field)
 
 
 def _maybe_change(value: object) -> ChangeId | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import Conflict, WrongPath
+from onceward.errors import Conflict, InvalidArgument
 from onceward.journal.locked import give_back, open_locked
 from onceward.memory.graph import Graph
 from onceward.memory.jsonl import entity_line, relation_line
@@ -93,9 +93,9 @@ def new_file(path: Path, *, replace: bool = False, files: Files | None = None) -
     disk = files or SystemFiles()
     if disk.stat(path) is not None:
         if not path.is_file():  # Our file would take the place of a pipe or a device.
-            message = f"{path} is not a regular file"
+            message = f"path: {path} is not a regular file"
             fix = "name another file, or none to write to standard output"
-            raise WrongPath(message, fix=fix, path=str(path))
+            raise InvalidArgument(message, fix=fix, field="path")
         if not replace:
             message = f"{path} exists"
             raise Conflict(message, fix="name another file, or pass --force", path=str(path))

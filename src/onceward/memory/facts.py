@@ -83,6 +83,10 @@ _EXCERPT: Final = Rule(
 _ADDRESS: Final = Rule("an absolute URL", is_url)
 _DATE: Final = Rule("an ISO 8601 date or time", _is_date)
 _WHOLE: Final = Rule("a whole number", _is_whole)
+#: The first time needs no number; any other time is another fact.
+_AGAIN: Final = Rule(
+    "a whole number, 2 or more", lambda value: isinstance(value, int) and value >= 2
+)
 _MILLISECONDS: Final = Rule("a number of milliseconds, not below 0", _is_count)
 _BOOLEAN: Final = Rule("true or false", lambda value: isinstance(value, bool))
 _LIST: Final = Rule("a list of texts or objects", _is_list)
@@ -111,8 +115,7 @@ FIELDS: Final[dict[str, dict[str, Rule]]] = {
         "strategy": _FILLED,
         "changes": _LIST,
         "result": _one_of(*RESULTS),
-        # From the second time on that it was applied: that is another fact.
-        "attempt": _WHOLE.maybe(),
+        "attempt": _AGAIN.maybe(),
     },
     "fix.outcome": {
         "fixId": _FILLED,

@@ -101,34 +101,34 @@ def _emitted(graph: Graph, run: Seen) -> list[str]:
     return list(dict.fromkeys(each.to_name for each in emitted))
 
 
-def attempt(graph: Graph, fix: str, issue: str, applied: str) -> int | None:
-    """Return which time it is that a fix is applied, as this envelope says; None for the first.
+def next_attempt(graph: Graph, fix: str) -> int | None:
+    """Return which time it is that a fix is applied, if what was known of it is judged by now.
 
-    Another time than the last only if that was judged, and the issue has been seen since.
+    That is so when its issue was seen after the outcome of the last time. None if it was not: who
+    tells of the fix now, tells of that time.
     """
-    fact = parse(applied)
-    if fact is None or fact.data["result"] != "applied":
+    found = graph.open([fix])
+    applied = [
+        (_at(each), _number(fact))
+        for entity in found.entities
+        for each, fact in _facts(entity, "fix.apply")
+        if fact.data.get("result") == "applied"
+    ]
+    if not applied:
         return None
-    found = graph.open([fix, issue])
-    entities = {each.name: each for each in found.entities}
-    if not {fix, issue} <= entities.keys():
-        return None
-    told = _facts(entities[fix], "fix.apply")
-    same = [(_at(each), _number(said)) for each, said in told if _is_like(said, fact)]
-    if not same:
-        return None
-    last, number = max(same)
-    judged = [at for each, _ in _facts(entities[fix], "fix.outcome") if (at := _at(each)) >= last]
-    subject = Found(how=How.EXACT_KEY, entities=(entities[issue],), relations=found.relations)
-    if judged and look(graph, subject).last_seen > max(judged):
-        number += 1
-    return number if number > 1 else None
+    (entity,), (last, number) = found.entities, max(applied)
+    judged = [at for each, _ in _facts(entity, "fix.outcome") if (at := _at(each)) >= last]
+    issues = [each.to_name for each in found.relations if each.relation_type in _MENDING]
+    seen_at = [_last_seen(graph, issue) for issue in issues] if judged else []
+    return number + 1 if seen_at and max(seen_at) > max(judged) else None
 
 
-def _is_like(one: Envelope, other: Envelope) -> bool:
-    """Say whether two envelopes tell the same, but for the attempt."""
-    places = [(each.mode, each.repo, each.branch) for each in (one, other)]
-    return places[0] == places[1] and {**one.data, "attempt": 0} == {**other.data, "attempt": 0}
+def _last_seen(graph: Graph, issue: str) -> datetime:
+    found = graph.open([issue])
+    if not found.entities:
+        return moment(None)
+    subject = Found(how=How.EXACT_KEY, entities=found.entities, relations=found.relations)
+    return look(graph, subject).last_seen
 
 
 def _number(applied: Envelope) -> int:

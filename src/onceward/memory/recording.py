@@ -17,7 +17,6 @@ from onceward.memory.facts import FIELDS, is_moment
 from onceward.memory.graph import Graph
 from onceward.memory.models import NewEntity, Origin
 from onceward.memory.naming import command_line, issue_name
-from onceward.memory.proving import attempt
 from onceward.memory.recorded import Recorded, link, observe, record
 from onceward.memory.vocabulary import TYPES, type_of
 from onceward.seams import Clock, SystemClock, timestamp
@@ -158,23 +157,23 @@ class Recorder:
         changes: Sequence[str | Mapping[str, object]] = (),
         result: str = "applied",
         docs: Sequence[str] = (),
+        attempt: int | None = None,
         ts: str | None = None,
     ) -> Recorded:
         """Record a fix of an issue that was recorded: its name, or its message as it was seen.
 
-        Documents are URLs; those that are not known yet are noted, too. Applied again, because the
-        issue came back after the fix had been judged, it is another attempt.
+        Documents are URLs; those that are not known yet are noted, too. When the issue came back
+        and the fix is applied again, `attempt` tells that from the same record repeated.
         """
         target = self._issue(self._take.filled("issue", issue))
         data = {
             "strategy": self._take.text("strategy", strategy),
             "changes": self._take.json("changes", changes),
             "result": self._take.text("result", result),
+            "attempt": None if attempt == 1 else attempt,
         }
         content = self._envelope("fix.apply", data, ts)
         name = fix_key(target, strategy=data["strategy"], changes=data["changes"])
-        if number := attempt(self._graph, name, target, content):
-            content = self._envelope("fix.apply", {**data, "attempt": number}, ts)
         links = [link(name, "RESOLVES" if type_of(target) == "Error" else "MITIGATES", target)]
         sources = self._take.texts("docs", docs)
         links += [link(name, "DERIVED_FROM", each) for each in sources if type_of(each) == "Doc"]

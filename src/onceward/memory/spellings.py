@@ -64,11 +64,6 @@ def names(items: object, *, field: str = "names") -> tuple[str, ...]:
     return tuple(_text(each, place) for place, each in _placed(items, field))
 
 
-def text(value: object, *, field: str) -> str:
-    """Return a text as it was sent."""
-    return _text(value, field)
-
-
 # --- one item ------------------------------------------------------------------------------------
 
 

@@ -230,6 +230,10 @@ RECORD_FIX: Final = _placed(
         "changes": many(_CHANGE, "What is changed: paths, commands, settings."),
         "result": choice("Whether it is only proposed.", "applied", "proposed"),
         "docs": many(text(), "URLs of the documents it is based on."),
+        "attempt": number(
+            "When the problem came back and the fix is applied again: which time, from 2 on.",
+            minimum=1,
+        ),
     },
 )
 RECORD_OUTCOME: Final = _placed(

@@ -15,6 +15,8 @@ UNDONE = (
     DeliveryState.REDRIVEN,
     DeliveryState.DROPPED,
 )
+#: People see it, or may have.
+SEEN = (SayingState.SENDING, SayingState.SENT, SayingState.MAYBE_SENT)
 OPEN = (SayingState.PENDING, SayingState.SENDING)
 
 
@@ -62,6 +64,8 @@ class Word:
     position: int
     state: SayingState
     attempts: int = 0
+    #: Whether a try may have been seen, whatever the next ones were answered.
+    is_doubtful: bool = False
 
     @property
     def row(self) -> tuple[str, int, int, str]:
@@ -83,8 +87,8 @@ class GroupModel:
     processed: int = 0
     numbers: int = 0
     attempts: int = 0
-    #: Every text that was kept, in the order of saying, and the delivery it was said in.
-    log: list[tuple[str, int]] = field(default_factory=list)
+    #: Every text that was kept, in the order of saying, and the delivery that it is about.
+    log: list[tuple[str, int | None]] = field(default_factory=list)
     #: Texts that were taken back.
     cancelled: set[str] = field(default_factory=set)
 
@@ -101,7 +105,8 @@ class GroupModel:
         return sorted(found, key=lambda each: each.seq)
 
     def waiting(self, read: int) -> list[Said]:
-        is_called = self.processed < self.called <= read
+        # Where a word calls, nothing is handed out before the call was read.
+        is_called = self.processed < self.called and (not self.word or self.called <= read)
         return self.between(self.processed, read) if is_called else []
 
     def head(self) -> Word | None:
@@ -153,7 +158,7 @@ class GroupModel:
 
     def back(self, flight: Record) -> DeliveryState:
         """End without success: kept as far as output went, else all of it comes again."""
-        is_kept = flight.output is not None
+        is_kept = flight.output is not None and flight.output > flight.previous
         self.processed = flight.previous if flight.output is None else flight.output
         for each in self.words:
             is_said = each.number == flight.number and each.position > self.processed
@@ -185,6 +190,10 @@ class GroupModel:
     def replayed(self, position: int) -> None:
         self.processed = position
         for each in self.records:
+            if each.state is DeliveryState.DEAD and each.first > position:
+                each.state = DeliveryState.REDRIVEN  # All of it comes again.
+            elif each.state is DeliveryState.DEAD:
+                each.last = min(each.last, position)
             before = position if each.counts_upto is None else each.counts_upto
             each.counts_upto = min(before, position) if each.last > position else each.counts_upto
 
@@ -200,12 +209,13 @@ class GroupModel:
         reached = record.last if upto is None else max(record.previous, min(upto, record.last))
         state = SayingState.SENT if self.is_stored else SayingState.PENDING
         self.words.append(Word(key, text, record.number, reached, state))
-        self.log.append((text, record.number))
+        self.log.append((text, record.number if reached > record.previous else None))
         if self.is_stored and not is_over:
             record.output = max(record.output or 0, reached)
         return True
 
     def sending(self, word: Word) -> None:
+        word.is_doubtful |= word.state is SayingState.SENDING
         word.state = SayingState.SENDING
         word.attempts += 1
         flight = self.flight
@@ -214,16 +224,26 @@ class GroupModel:
 
     def tried(self, word: Word, how: str) -> None:
         """Note how the channel took it."""
+        word.is_doubtful |= how == "unknown"
+        is_last = how == "refused" or word.attempts >= ATTEMPTS_MAX
         if how == "sent":
             word.state = SayingState.SENT
-        elif how == "refused":
-            word.state = SayingState.FAILED
-        elif how == "unknown" and not self.takes_keys:
+        elif (how == "unknown" and not self.takes_keys) or (is_last and word.is_doubtful):
             word.state = SayingState.MAYBE_SENT
-        elif word.attempts >= ATTEMPTS_MAX:
-            word.state = SayingState.FAILED
-        elif how == "later":
-            word.state = SayingState.PENDING
+        elif not word.is_doubtful:
+            word.state = SayingState.FAILED if is_last else SayingState.PENDING
+            self.take_back(word)
+
+    def take_back(self, word: Word) -> None:
+        """Forget that something was seen, for it was not."""
+        flight = self.flight
+        if flight is not None and flight.number == word.number:
+            places = [
+                each.position
+                for each in self.words
+                if each.number == word.number and each.state in SEEN
+            ]
+            flight.output = max(places) if places else None
 
     def restarted(self) -> None:
         """Let the dispatcher die, and another begin."""

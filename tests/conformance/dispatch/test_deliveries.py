@@ -283,6 +283,30 @@ def test_h40_a_follow_up_that_the_agent_did_not_reach_is_not_lost(talk: Talk) ->
     assert ids(talk.begin()) == ["two"]
 
 
+def test_what_was_said_about_nothing_keeps_nothing(talk: Talk) -> None:
+    """An agent that speaks before it has looked at anything fails like one that was silent."""
+    talk.hear("one")
+    delivery = talk.begun()
+    told = {"key": "hello", "is_stored": True, "upto": 0}
+    assert talk.outbox.say(delivery, "hello", **told)  # type: ignore[arg-type]
+    assert talk.failed(delivery) is ROLLED_BACK
+    assert talk.groups.show("team").attempts == 1
+    assert ids(talk.begin()) == ["one"]
+
+
+def test_what_the_agent_did_not_look_at_is_not_given_up_with_the_rest(talk: Talk) -> None:
+    """A follow-up in the pipe of an agent that fails for good is handed to the next one."""
+    first = talk.hear("poison")[0]
+    delivery = talk.begun()
+    talk.hear("fine")
+    delivery = talk.extended(delivery)
+    ending = talk.deliveries.failed(delivery, "no", is_final=True, upto=first)
+    assert ending.state is DEAD
+    assert ids(talk.begin()) == ["fine"]
+    (letter,) = talk.operators.letters()
+    assert ids(talk.operators.letter(letter.id)[1]) == ["poison"]
+
+
 def test_what_was_said_before_is_no_output(talk: Talk) -> None:
     """An agent that repeats itself under a key shows nothing new, so its failure goes back."""
     talk.hear("one")

@@ -244,7 +244,7 @@ class Dispatching(RuleBasedStateMachine):
         group, flight, delivery = self.hand(place)
         text = f"text {next(self.texts)}"
         name = f"{group.name}/{('a', 'b')[number % 2] if number < 3 else text}"
-        upto = flight.first if number % 3 == 0 else None
+        upto = {0: flight.first, 3: flight.first, 7: flight.previous}.get(number)
         added, happened = self.dying(
             "dispatch.said",
             death,

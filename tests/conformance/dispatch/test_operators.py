@@ -265,3 +265,21 @@ def test_a_replay_goes_nowhere_that_is_not(talk: Talk) -> None:
                 talk.operators.replay("team", since, **WHO, is_dry_run=is_dry_run)
     with pytest.raises(GroupMissing):
         talk.operators.replay("nobody", 1, **WHO)
+
+
+def test_a_replay_closes_the_letters_that_it_repeats(talk: Talk) -> None:
+    """All of a letter comes again, or the part behind the place; the other part stays one."""
+    talk.hear("a1", "a2", "a3", "a4")
+    talk.failed(talk.begun(), is_final=True)
+    dead(talk, "b1")
+    first, _ = (each.id for each in talk.operators.letters())
+    third = talk.operators.letter(first)[1][2].seq
+    assert talk.operators.replay("team", third, **WHO).messages == 3
+    (letter,) = talk.operators.letters()
+    assert (letter.id, ids(talk.operators.letter(letter.id)[1])) == (first, ["a1", "a2"])
+    delivery = talk.begun()
+    assert ids(delivery) == ["a3", "a4", "b1"]
+    talk.done(delivery)
+    talk.operators.redrive(first)
+    talk.arrivals.see()
+    assert ids(talk.begin()) == ["a1", "a2"]

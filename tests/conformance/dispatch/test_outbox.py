@@ -5,7 +5,7 @@ from tests.conformance.dispatch.talk import FakeChannel, Talk
 
 from onceward import crash
 from onceward.dispatch.channels import IDLE_SECONDS
-from onceward.dispatch.models import TEXT_BYTES_MAX, Delivery, Reply, SayingState
+from onceward.dispatch.models import TEXT_BYTES_MAX, Delivery, DeliveryState, Reply, SayingState
 from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
@@ -176,16 +176,58 @@ def test_an_unknown_end_is_repeated_only_where_a_key_tells(
         assert certainties(talk) == [("one", False), ("two", True)]
 
 
-def test_a_group_whose_channel_is_gone_does_not_stop_the_others(talk: Talk) -> None:
-    """What nobody can take is failed."""
+def test_what_goes_to_a_channel_of_another_dispatcher_waits_for_that(talk: Talk) -> None:
+    """Nobody here can send it, and others are sent meanwhile."""
     channel = FakeChannel(takes_keys=True)
-    talk.group("nowhere", channel="gone")
-    delivery = at_work(talk, group="nowhere")
+    talk.group("elsewhere", channel="far-away")
+    delivery = at_work(talk, group="elsewhere")
+    talk.say(delivery, "into the distance")
+    talk.say(at_work(talk), "answer")
+    talk.send_all(channel)
+    assert talk.states(delivery) == ["pending"]
+    assert channel.texts() == ["answer"]
+    talk.send_all(channel, "far-away")
+    assert channel.texts("elsewhere") == ["into the distance"]
+
+
+def test_what_was_said_in_a_group_that_is_gone_is_failed(talk: Talk, channel: FakeChannel) -> None:
+    """It has nowhere to go, and holds nobody up."""
+    delivery = at_work(talk, group="other")
     talk.say(delivery, "into the void")
     talk.say(at_work(talk), "answer")
+    talk.groups.remove("other")
     talk.send_all(channel)
     assert talk.states(delivery) == ["failed"]
     assert channel.texts() == ["answer"]
+
+
+def test_a_try_in_doubt_stays_in_doubt(talk: Talk, ow_time: MovingTime) -> None:
+    """Shown, perhaps, by the first try; what later tries are answered does not take that back."""
+    channel = FakeChannel(takes_keys=True)
+    for last in (Retryable("busy"), OutcomeUnknown("no answer"), InvalidArgument("no")):
+        delivery = at_work(talk, f"before {type(last).__name__}")
+        talk.say(delivery, f"one {type(last).__name__}")
+        channel.plan = [(OutcomeUnknown("no answer"), True), (Retryable("busy"), False)]
+        channel.plan.append((last, False))
+        for _ in range(2):
+            talk.send_all(channel)
+            ow_time.advance(seconds=20)
+        assert talk.states(delivery) == ["sending"]
+        talk.send_all(channel)
+        assert talk.states(delivery) == ["maybe sent"], last
+        # People may have seen it, so nothing is repeated.
+        assert talk.failed(delivery) is DeliveryState.KEPT
+
+
+def test_what_the_channel_did_not_take_is_no_output(talk: Talk, channel: FakeChannel) -> None:
+    """It waits for its next try when the agent fails: nobody saw it, so all of it goes back."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    channel.plan = [(Retryable("busy"), False)]
+    talk.send_all(channel)
+    assert talk.failed(delivery) is DeliveryState.ROLLED_BACK
+    assert talk.states(delivery) == ["cancelled"]
+    assert channel.texts() == []
 
 
 # --- crashes -------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import pytest
 from tests.conformance.lost_answers import unreliable
 from tests.conformance.memory.test_capturing import FAILING, ISSUE, World
 
-from onceward.errors import StoreBusy
+from onceward.errors import InvalidArgument, StoreBusy
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Memory
 from onceward.memory.capturing import Captured, capture
 from onceward.memory.envelope import parse
+from onceward.memory.proving import next_attempt
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
 
@@ -40,8 +41,10 @@ def test_a_fix_that_is_applied_again_is_judged_again(world: World) -> None:
     fix = world.fix()
     assert statuses(world.run(0, "1 passed")) == ["verified_successful"]
     assert statuses(world.fail()) == []
-    assert world.fix() == fix
-    assert world.fix() == fix
+    assert next_attempt(world.memory.graph, fix) == 2
+    assert world.fix(attempt=2) == fix
+    assert world.fix(attempt=2) == fix
+    assert next_attempt(world.memory.graph, fix) is None
     assert statuses(world.run(0, "1 passed")) == ["verified_successful"]
     assert "verified 2 of 2" in tell(world)
     facts = [parse(each.content) for each in world.entity(fix).observations]
@@ -60,7 +63,7 @@ def test_a_fix_that_is_applied_again_may_fail_then(world: World) -> None:
     world.fix()
     world.run(0, "1 passed")
     world.fail()
-    world.fix()
+    world.fix(attempt=2)
     assert statuses(world.fail()) == ["failed"]
     assert statuses(world.fail()) == []
     assert "verified 1 of 2" in tell(world)
@@ -68,17 +71,23 @@ def test_a_fix_that_is_applied_again_may_fail_then(world: World) -> None:
 
 def test_a_fix_that_is_only_told_again_is_the_same_attempt(world: World) -> None:
     """Before it was judged, or while the issue is gone, nobody applies it anew."""
+    graph = world.memory.graph
     world.fail()
-    fix = world.fix()
-    world.fix()
+    fix = world.fix(attempt=1)
+    assert next_attempt(graph, fix) is None
     world.run(0, "1 passed")
     before = world.entity(fix)
+    assert next_attempt(graph, fix) is None
     world.fix()
     assert world.entity(fix) == before
     world.fail()
+    world.fix()
     assert statuses(world.run(0, "1 passed")) == []
-    world.fix(result="proposed")
-    assert statuses(world.run(0, "1 passed")) == []
+    assert world.entity(fix) == before
+    for wrong in (0, -1, 1.5, "2"):
+        with pytest.raises(InvalidArgument):
+            world.fix(attempt=wrong)
+    assert next_attempt(graph, "fix#err#nothing#00000000") is None
 
 
 def test_an_outcome_elsewhere_is_none_here(world: World) -> None:

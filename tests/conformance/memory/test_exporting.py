@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceward.errors import Conflict, DiskFull, WrongPath
+from onceward.errors import Conflict, DiskFull, InvalidArgument
 from onceward.handle import Onceward
 from onceward.memory import Batch, Graph, Link, Memory, NewEntity, Removal
 from onceward.memory import exporting as exporting_module
@@ -122,7 +122,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path, replace: bool) -> Non
     link.symlink_to(os.devnull)
     for path in (pipe, link):
         with (
-            pytest.raises(WrongPath, match="is not a regular file"),
+            pytest.raises(InvalidArgument, match="is not a regular file"),
             new_file(path, replace=replace) as write,
         ):
             write(b"new")

@@ -123,6 +123,21 @@ def test_a_whole_number_may_come_with_a_point(ow: Onceward) -> None:
         assert caught.value.context["field"] == name
 
 
+def test_a_fix_says_which_time_it_is_applied(ow: Onceward) -> None:
+    """The first time needs no number; another number is another fact of the same fix."""
+    memory = Memory(ow)
+    run(memory, "record_error", {"message": "boom", "kind": "k", "detector": "d"})
+    sent = {"issue": "boom", "strategy": "again"}
+    told = [
+        run(memory, "record_fix", {**sent, **more})
+        for more in ({}, {"attempt": 1}, {"attempt": 2.0}, {"attempt": 2})
+    ]
+    assert [each["observation"] for each in told] == ["created", "known", "created", "known"]
+    assert len({each["name"] for each in told}) == 1
+    with pytest.raises(InvalidArgument, match="attempt: "):
+        run(memory, "record_fix", {**sent, "attempt": 0})
+
+
 def test_strict_refuses_arguments_that_nobody_reads(ow: Onceward) -> None:
     """An argument that a tool does not have is named, with those that it has."""
     with pytest.raises(InvalidArgument, match="colour: is no argument of recall"):

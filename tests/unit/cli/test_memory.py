@@ -111,10 +111,21 @@ def test_history_and_restore_bring_back_what_was_deleted(run: Run, memory: Memor
     again = run("memory", "restore", "Bob")
     assert (again.code, again.out) == (0, "nothing to be restored\n")
     number = run("memory", "history", "Ann", "--limit", "1", "--json").json["changes"][0]["id"]
-    told = run("memory", "restore", "Ann")
-    assert told.out.endswith(f"it is there; for what it had before, restore change {number}\n")
     assert run("memory", "restore", "--change", str(number), "--json").json["observations"] == 1
     assert "likes tea" in run("memory", "show", "Ann").out
+
+
+def test_restore_names_the_change_of_what_was_made_anew(run: Run, memory: Memory) -> None:
+    """What was created again after its deletion is there, but not with all that it had."""
+    del memory
+    with Memory.open() as opened:
+        opened.delete_entities(["Ann"])
+        opened.create_entities([{"name": "Ann", "entityType": "person"}])
+    (number,) = run("memory", "restore", "Ann", "--json").json["changes"]
+    told = run("memory", "restore", "Ann")
+    assert told.out.endswith(f"it is there; for what it had before, restore change {number}\n")
+    assert "2 observations" in run("memory", "restore", "--change", str(number)).out
+    assert run("memory", "restore", "Ann").out == "nothing to be restored\n"
 
 
 @pytest.mark.usefixtures("memory")

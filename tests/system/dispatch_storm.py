@@ -1,0 +1,275 @@
+"""A storm: many groups, agents that fail, and a dispatcher that is killed again and again.
+
+Run as `python -m tests.system.dispatch_storm URL DIRECTORY SEED SECONDS GROUPS MESSAGES`. Prints a
+JSON summary; a lost message or a reply shown twice is an AssertionError and exit code 1.
+Dispatchers are forked from a parent that has everything imported and has opened nothing.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from onceward.dispatch.arrivals import Arrivals
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch.groups import Groups
+from onceward.dispatch.models import Group, NewMessage, Reply, TriggerKind
+from onceward.dispatch.operators import Operators
+from onceward.errors import OncewardError, OutcomeUnknown, Retryable
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.retries.schedule import Steps
+from tests.conformance.dispatch.oracle import Fates, fates
+
+AGENT = Path(__file__).with_name("dispatch_storm_agent.py")
+KILL_SECONDS = (0.5, 3.0)
+HEAL_SECONDS_MAX = 240.0
+#: The groups' channels in turn, and how often each is asked for.
+CHANNELS = ("chat", "keyed", "keyed", "blind")
+TIMES = ("2026-02-06T12:00:00Z", "2026-02-06T12:00:00Z", "1999-01-01T00:00:00.5+09:00", None)
+SCHEDULE = Steps(seconds=(0.05, 0.1, 0.2))
+
+
+class FileChannel:
+    """A channel in files, outside of every process: what is in them, people have seen."""
+
+    is_stored = False
+
+    def __init__(self, directory: Path, *, takes_keys: bool) -> None:
+        self.directory, self.takes_keys = directory, takes_keys
+        self._source = random.Random()
+
+    def send(self, *, key: str, group: str, text: str) -> None:
+        if self._source.random() < 0.05:
+            message = "busy"
+            raise Retryable(message)
+        time.sleep(self._source.uniform(0, 0.01))
+        with (self.directory / f"shown-{group}").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            known = {line.partition("\t")[0] for line in file}
+            if not (self.takes_keys and key in known):
+                os.write(file.fileno(), f"{key}\t{text}\n".encode())
+        if self.takes_keys and self._source.random() < 0.05:
+            message = "no answer"
+            raise OutcomeUnknown(message)
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Run this in a child; return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+class Nursery:
+    """A warm process that has opened nothing, and forks when asked to."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        ask_reader, self._ask = os.pipe()
+        self._answers, answer_writer = os.pipe()
+        self._work = work
+        self._pid = forked(lambda: self._serve(ask_reader, answer_writer))
+
+    def start(self) -> int:
+        os.write(self._ask, b"x")
+        return int.from_bytes(os.read(self._answers, 4), "big")
+
+    def close(self) -> None:
+        os.close(self._ask)
+        os.waitpid(self._pid, 0)
+
+    def _serve(self, ask: int, answer: int) -> None:
+        os.close(self._ask)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while os.read(ask, 1):
+            os.write(answer, forked(self._work).to_bytes(4, "big"))
+
+
+class Storm:
+    """One run."""
+
+    def __init__(self, url: str, directory: Path, seed: int) -> None:
+        self.url, self.directory = url, directory
+        self.source = random.Random(seed)
+        self.names: list[str] = []
+        self.kills = 0
+        #: By group and id; what a channel was told is kept.
+        self.acknowledged: set[tuple[str, str]] = set()
+        directory.mkdir(exist_ok=True)
+        self.nursery = Nursery(self.dispatch)
+
+    def dispatch(self) -> None:
+        """Be a dispatcher until the end."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        logging.disable(logging.CRITICAL)
+        channels = {
+            "keyed": FileChannel(self.directory, takes_keys=True),
+            "blind": FileChannel(self.directory, takes_keys=False),
+        }
+        with open_handle(self.url) as ow:
+            home = self.directory / "home"
+            made = Dispatcher(ow, home=home, channels=channels, schedule=SCHEDULE)
+            stopping = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+            made.start()
+            stopping.wait()
+            made.stop()
+
+    def prepare(self, ow: Onceward, count: int) -> None:
+        groups = Groups(ow.store)
+        for number in range(count):
+            name = f"g{number}"
+            is_quiet = number % 5 == 4
+            groups.add(
+                Group(
+                    name=name,
+                    channel=CHANNELS[number % len(CHANNELS)],
+                    command=(sys.executable, str(AGENT), str(self.directory / "calm")),
+                    trigger=TriggerKind.PREFIX if is_quiet else TriggerKind.ALWAYS,
+                    word="@bot" if is_quiet else "",
+                )
+            )
+            self.names.append(name)
+
+    def produce(self, ow: Onceward, messages: int, seconds: float) -> None:
+        """Let people write, now and then twice, until everything is known to be kept."""
+        arrivals = Arrivals(ow.store)
+        source = random.Random(self.source.random())
+        began = time.monotonic()
+        for number in range(messages):
+            due = began + seconds * number / messages
+            time.sleep(max(0.0, due - time.monotonic()))
+            message = NewMessage(
+                group=source.choice(self.names),
+                id=f"m{number}",
+                sender="ann",
+                text=source.choice(["@bot help", "@bot help", "by the way"]),
+                timestamp=source.choice(TIMES),
+            )
+            for _ in range(source.choice([1, 1, 1, 2])):
+                arrivals.receive(message)
+            self.acknowledged.add((message.group, message.id))
+
+    def fire(self, seconds: float) -> None:
+        """Kill the dispatcher at random, and start another."""
+        began = time.monotonic()
+        pid = self.nursery.start()
+        while time.monotonic() - began < seconds:
+            time.sleep(self.source.uniform(*KILL_SECONDS))
+            os.kill(pid, signal.SIGKILL)
+            self.kills += 1
+            pid = self.nursery.start()
+        self.last = pid
+
+    def heal(self, ow: Onceward) -> None:
+        """Wait until nothing is in flight, nothing waits, and nothing is unsent."""
+        (self.directory / "calm").touch()
+        operators = Operators(ow.store)
+        deadline = time.monotonic() + HEAL_SECONDS_MAX
+        while time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = operators.status()
+            if not any(each.in_flight or each.unsent or each.is_called for each in found):
+                return
+        raise AssertionError([each for each in found if each.in_flight or each.unsent])
+
+    def run(self, seconds: float, groups: int, messages: int) -> dict[str, object]:
+        with open_handle(self.url) as ow:
+            self.prepare(ow, groups)
+            producing = threading.Thread(target=self.produce, args=[ow, messages, seconds * 0.9])
+            producing.start()
+            self.fire(seconds)
+            producing.join()
+            self.heal(ow)
+            os.kill(self.last, signal.SIGTERM)
+            self.nursery.close()
+            found = fates(ow)
+            answers = self.check(ow, found)
+        return {
+            "kills": self.kills,
+            "messages": dict(Counter(found.messages.values())),
+            "deliveries": dict(found.deliveries),
+            "sayings": dict(found.sayings),
+            "recovered": found.recovered,
+            "answers": answers,
+        }
+
+    # --- what must hold -------------------------------------------------------------------------
+
+    def check(self, ow: Onceward, found: Fates) -> int:
+        """Every message is there and dealt with, and was answered at most once."""
+        assert set(found.messages) == self.acknowledged
+        answers = 0
+        for group in Groups(ow.store).list():
+            shown = self.shown(ow, group)
+            keys = [key for key, _ in shown]
+            assert len(keys) == len(set(keys)), f"{group.name}: shown twice"
+            answered = Counter(
+                id_ for _, text in shown for id_ in text.removeprefix("re: ").split()
+            )
+            answers += answered.total()
+            for (name, id_), fate in found.messages.items():
+                if name == group.name:
+                    self.check_fate(group, id_, fate, answered[id_])
+            self.check_order(ow, group, keys)
+        return answers
+
+    def check_fate(self, group: Group, id_: str, fate: str, answers: int) -> None:
+        least = {"done": 1}.get(fate, 0)
+        most = {"done": 1, "kept": 1}.get(fate, 0)
+        if group.channel == "blind":
+            least = 0  # What was being sent in a crash is not sent again.
+        assert least <= answers <= most, (group.name, id_, fate, answers)
+        if fate == "pending":
+            assert group.trigger is TriggerKind.PREFIX, (group.name, id_)
+        assert fate != "running", (group.name, id_)
+
+    def shown(self, ow: Onceward, group: Group) -> list[tuple[str, str]]:
+        """Return what people have seen: keys and texts, in order."""
+        if group.channel != "chat":
+            path = self.directory / f"shown-{group.name}"
+            lines = path.read_text().splitlines() if path.exists() else []
+            return [(key, text) for key, _, text in (line.partition("\t") for line in lines)]
+        arrivals, place = Arrivals(ow.store), 0
+        found: list[tuple[str, str]] = []
+        while True:
+            items, place = arrivals.conversation(group.name, place)
+            if not items:
+                return found
+            found += [(each.key, each.text) for each in items if isinstance(each, Reply)]
+
+    def check_order(self, ow: Onceward, group: Group, keys: list[str]) -> None:
+        rows = ow.store.select(
+            "select key from dispatch_outbox where group_name = ? order by id", [group.name]
+        )
+        order = {key: place for place, (key,) in enumerate(rows)}
+        places = [order[key] for key in keys]
+        assert places == sorted(places), group.name
+
+
+def main(url: str, directory: Path, seed: int, *numbers: float) -> None:
+    seconds, groups, messages = numbers
+    try:
+        storm = Storm(url, directory, seed)
+        json.dump(storm.run(seconds, int(groups), int(messages)), sys.stdout)
+    except OncewardError as exc:
+        raise AssertionError(exc.message) from exc
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:7]))

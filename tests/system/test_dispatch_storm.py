@@ -1,0 +1,42 @@
+"""Dispatching in a storm of failures and kills, on both engines."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SEED = 20261115
+
+
+def run_module(name: str, *words: object) -> dict[str, Any]:
+    command = [sys.executable, "-m", name, *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"REPRO: {' '.join(command)}\n{ran.stderr[-6000:]}"
+    summary: dict[str, Any] = json.loads(ran.stdout)
+    return summary
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
+    ow_url: str, tmp_path: Path, prove: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Agents fail one time in five, the dispatcher is killed every moment: each message once."""
+    seconds, groups, messages, kills = (120, 50, 5000, 40) if prove else (10, 12, 300, 4)
+    numbers = (SEED, seconds, groups, messages)
+    found = run_module("tests.system.dispatch_storm", ow_url, tmp_path / "storm", *numbers)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{ow_url.partition(':')[0]}: {found}\n")
+    assert found["kills"] >= kills
+    assert sum(found["messages"].values()) == messages
+    # Else nothing of what it is about has happened.
+    least = {"done": 20, "rolled back": 5, "kept": 2} if not prove else {
+        "done": 400, "rolled back": 100, "kept": 50,
+    }  # fmt: skip
+    for state, count in least.items():
+        assert found["deliveries"].get(state, 0) >= count, (state, found)
+    assert found["recovered"] >= kills // 2, found
+    assert found["sayings"].get("sent", 0) >= least["done"], found
