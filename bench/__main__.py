@@ -5,6 +5,7 @@ import sys
 from bench import (
     append,
     canonical,
+    dispatch,
     help_page,
     lab,
     memory,
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "workers": workers.rows,
     "lab": lab.rows,
     "orchestrator": orchestrator.rows,
+    "dispatch": dispatch.rows,
     "memory": memory.rows,
 }
 

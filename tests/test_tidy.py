@@ -12,6 +12,7 @@ from onceward import crash
 from tests.system import (
     alert_matrix,
     crash_matrix,
+    dispatch_matrix,
     lab_matrix,
     lease_matrix,
     memory_matrix,
@@ -208,7 +209,7 @@ def test_every_crash_point_is_registered_and_used() -> None:
 def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
-        *(alert_matrix, crash_matrix, lab_matrix, lease_matrix, memory_matrix),
+        *(alert_matrix, crash_matrix, dispatch_matrix, lab_matrix, lease_matrix, memory_matrix),
         *(orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
     )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]

@@ -295,6 +295,7 @@ CREATE TABLE public.dispatch_groups (
     attempt_count integer DEFAULT 0 NOT NULL,
     retry_at timestamp with time zone,
     last_error text,
+    agent text,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT dispatch_groups_trigger_kind_check CHECK ((trigger_kind = ANY (ARRAY['always'::text, 'prefix'::text, 'mention'::text])))
@@ -802,6 +803,8 @@ ALTER TABLE ONLY public.onceward_retry_turns
 CREATE INDEX dispatch_deliveries_dead ON public.dispatch_deliveries USING btree (id) WHERE (state = 'dead'::text);
 
 CREATE INDEX dispatch_deliveries_running ON public.dispatch_deliveries USING btree (group_name) WHERE (state = 'running'::text);
+
+CREATE INDEX dispatch_groups_agents ON public.dispatch_groups USING btree (name) WHERE (agent IS NOT NULL);
 
 CREATE INDEX dispatch_groups_nudged ON public.dispatch_groups USING btree (name) WHERE is_nudged;
 

@@ -367,11 +367,14 @@ CREATE TABLE dispatch_groups (
   attempt_count integer not null default 0,
   retry_at text,
   last_error text,
+  agent text,
   created_at text not null,
   updated_at text not null
 ) strict;
 
 CREATE INDEX dispatch_groups_nudged on dispatch_groups (name) where is_nudged = 1;
+
+CREATE INDEX dispatch_groups_agents on dispatch_groups (name) where agent is not null;
 
 CREATE TABLE dispatch_messages (
   channel text not null,

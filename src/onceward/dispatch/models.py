@@ -176,6 +176,11 @@ class Saying:
     attempts: int
     wait_seconds: float
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Say whether an earlier try may have been seen, whatever later ones are answered."""
+        return self.state is SayingState.SENDING
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:

@@ -120,21 +120,23 @@ class Outbox:
             tx.query("dispatch_outbox_sent", id=saying.id, seq=seq)
 
     def refused(self, saying: Saying, error: str) -> None:
-        """Note that the channel will never take it."""
-        self._settle(saying, SayingState.FAILED, error)
+        """Note that the channel will never take it; an earlier try may still have been seen."""
+        is_doubtful = saying.is_doubtful
+        self._settle(saying, SayingState.MAYBE_SENT if is_doubtful else SayingState.FAILED, error)
 
     def doubtful(self, saying: Saying, error: str) -> None:
         """Note that nobody knows whether the channel has it."""
         self._settle(saying, SayingState.MAYBE_SENT, error)
 
     def later(self, saying: Saying, error: str, *, is_unseen: bool) -> bool:
-        """Let it wait for its next try; False when there is none, and it is refused.
+        """Let it wait for its next try; False when there is none, and it is given up.
 
         `is_unseen`: the channel says that nobody can have seen it.
         """
+        is_unseen = is_unseen and not saying.is_doubtful
         seconds = self._schedule.delay(saying.attempts + 1, self._randomness)
         if seconds is None:
-            self.refused(saying, error)
+            (self.refused if is_unseen else self.doubtful)(saying, error)
             return False
         state = SayingState.PENDING if is_unseen else SayingState.SENDING
         told = {"id": saying.id, "error": _cut(error), "seconds": seconds, "state": str(state)}

@@ -1,0 +1,400 @@
+"""A dispatcher with real agents: limits, turns, pauses, and the lives and deaths of dispatchers."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch.models import DeliveryState
+from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
+from onceward.handle import open as open_handle
+from onceward.testing.postgres import PostgresServer
+from onceward.testing.zombie import freeze, wake
+from tests.system.dispatch_world import World, is_running, lines, until, world
+
+DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
+ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD
+
+
+@pytest.fixture
+def chat(ow_url: str, tmp_path: Path) -> Iterator[World]:
+    with world(ow_url, tmp_path / "home") as made:
+        yield made
+
+
+# --- ends and limits -----------------------------------------------------------------------------
+
+
+def test_h42_a_message_to_an_agent_that_is_closing_goes_to_the_next(chat: World) -> None:
+    """It is handed out once, to a new process, when the old one has left."""
+    own = chat.group(idle_seconds=0.1)
+    (own / "linger").touch()
+    chat.start()
+    chat.tell("one")
+    until((own / "at-leave").exists)
+    chat.tell("two")
+    time.sleep(0.2)
+    assert chat.replies() == ["one"]
+    assert chat.states() == [DONE]
+    (own / "leave").touch()
+    chat.answered("one", "two")
+    assert lines(own / "begun") == ["one", "two"]
+    assert len(lines(own / "starts")) == 2
+    chat.ended(DONE, DONE)
+
+
+def test_an_idle_agent_is_closed(chat: World) -> None:
+    """After its limit, and the next message starts another."""
+    own = chat.group(idle_seconds=0.15)
+    chat.start()
+    for text in ("one", "two"):
+        chat.tell(text)
+        until(partial(lambda said: said in chat.replies(), text))
+        pid = int(lines(own / "starts")[-1])
+        until(partial(lambda pid: not is_running(pid), pid), "it still runs")
+    assert len(lines(own / "starts")) == 2
+
+
+def test_an_agent_that_does_not_finish_is_ended(chat: World) -> None:
+    """After the hard limit the process is gone, and the messages go to another."""
+    own = chat.group(hard_seconds=0.4)
+    chat.start()
+    chat.tell("!once wait never; say at last", "1")
+    chat.answered("at last")
+    first, second = map(int, lines(own / "starts"))
+    assert not is_running(first)
+    assert first != second
+    (failed, _) = reversed(chat.operators.deliveries("team"))
+    assert "0.4 s" in str(failed.error)
+
+
+def test_the_hard_limit_is_for_what_is_not_done_and_not_for_a_long_talk(chat: World) -> None:
+    """An agent that finishes one thing after the other may go on, however many come."""
+    own = chat.group(with_kit=True, hard_seconds=2.5)
+    chat.start()
+    for number in range(8):
+        chat.tell(f"!sleep 0.5; say {number}", str(number))
+        time.sleep(0.3)
+    until(lambda: len(chat.replies()) == 8, lambda: chat.told("team"))
+    assert chat.replies() == [str(number) for number in range(8)]
+    assert len(lines(own / "starts")) == 1
+    assert set(chat.states()) == {DONE}
+
+
+def test_no_more_agents_than_allowed_run_at_once(chat: World) -> None:
+    """Six groups want to talk, two do at a time, and all are answered."""
+    names = [f"g{number}" for number in range(6)]
+    owns = [chat.group(name) for name in names]
+    chat.start(agents_max=2)
+    for name in names:
+        chat.tell("!wait go; say done", "1", group=name)
+
+    def waiting() -> list[Path]:
+        return [own for own in owns if (own / "at-go").exists() and not (own / "go").exists()]
+
+    for _ in range(3):
+        until(lambda: len(waiting()) == 2, waiting)
+        time.sleep(0.1)
+        assert len(waiting()) == 2
+        assert sum(each.in_flight is not None for each in chat.operators.status()) == 2
+        for own in waiting():
+            (own / "go").touch()
+    for name in names:
+        chat.answered("done", group=name)
+
+
+def test_h43_an_idle_agent_gives_its_slot_to_a_group_that_waits(chat: World) -> None:
+    """Long before its own limit."""
+    first = chat.group("first", idle_seconds=60)
+    chat.group("second")
+    chat.start(agents_max=1)
+    chat.tell("one", group="first")
+    chat.answered("one", group="first")
+    chat.tell("two", group="second")
+    chat.answered("two", group="second")
+    assert not is_running(int(lines(first / "starts")[0]))
+
+
+def test_h43_a_stream_of_messages_does_not_starve_other_groups(chat: World) -> None:
+    """One group always has something to do; the other is answered all the same."""
+    chat.group("busy")
+    chat.group("other")
+    chat.start(agents_max=1)
+    for number in range(10):
+        chat.tell(f"!sleep 0.02; say {number}", str(number), group="busy")
+    until(lambda: chat.replies("busy"))
+    chat.tell("me too", group="other")
+    number = 10
+    while not chat.replies("other"):
+        chat.tell(f"!sleep 0.02; say {number}", str(number), group="busy")
+        number += 1
+        time.sleep(0.02)
+        assert number < 500, "it starves"
+    until(lambda: len(chat.replies("busy")) == number, lambda: chat.told("busy"))
+    assert chat.replies("busy") == [str(each) for each in range(number)]
+
+
+def test_a_group_that_people_never_stop_writing_to_is_answered(chat: World) -> None:
+    """However fast they write, what has come so far is handed out."""
+    chat.group()
+    chat.start()
+    stopping = threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            chat.tell(str(number))
+            if stopping.is_set():
+                return
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    began = time.monotonic()
+    try:
+        until(chat.replies)
+        assert time.monotonic() - began < 5
+    finally:
+        stopping.set()
+        writing.join()
+
+
+def test_h43_a_backlog_is_worked_off_and_others_come_in_between(chat: World) -> None:
+    """More than one batch holds: all of it is handed out, without waiting for a new message."""
+    chat.group("long", idle_seconds=60)
+    chat.group("other")
+    size = 120_000
+    for number in range(40):
+        chat.tell(f"{number:02}" + "x" * size, f"{number:02}", group="long")
+    chat.tell("me too", group="other")
+    chat.start(agents_max=1)
+    until(lambda: len(chat.replies("long")) == 40, lambda: chat.told("long")[0])  # type: ignore[index]
+    assert [each[:2] for each in chat.replies("long")] == [f"{each:02}" for each in range(40)]
+    chat.answered("me too", group="other")
+
+
+def test_a_paused_group_waits_and_goes_on(chat: World) -> None:
+    """What arrives meanwhile is kept; others go on; what ran may finish."""
+    own = chat.group()
+    chat.group("other")
+    chat.start()
+    chat.tell("!wait go; say one", "1")
+    until((own / "at-go").exists)
+    chat.dispatcher.groups.set("team", is_paused=True)
+    chat.tell("two")
+    (own / "go").touch()
+    chat.answered("one")
+    chat.tell("elsewhere", group="other")
+    chat.answered("elsewhere", group="other")
+    time.sleep(0.2)
+    assert chat.operators.status_of("team").pending == 1
+    chat.dispatcher.groups.set("team", is_paused=False)
+    chat.answered("one", "two")
+
+
+def test_a_replay_is_noticed_by_the_dispatcher_that_runs(chat: World) -> None:
+    """A person moves a group back, from wherever: its messages are handed out again."""
+    chat.group()
+    chat.start()
+    chat.tell("one")
+    chat.answered("one")
+    until(chat.is_idle)
+    chat.operators.replay("team", 1, reason="again", actor="ann")
+    chat.answered("one", "one")
+
+
+# --- lives and deaths ----------------------------------------------------------------------------
+
+
+def test_h39_a_dispatcher_that_dies_leaves_nothing_undone(chat: World) -> None:
+    """Its agents are ended, and what had no output yet is handed out again, at once."""
+    own, spoken = chat.group(), chat.group("spoken")
+    process = chat.life()
+    chat.tell("!once wait go; say hello", "1")
+    chat.tell("!say half; once wait go; say whole", "1", group="spoken")
+    until(lambda: (own / "at-go").exists() and (spoken / "at-go").exists())
+    chat.answered("half", group="spoken")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    began = time.monotonic()
+    chat.start()
+    chat.answered("hello")
+    assert time.monotonic() - began < 8, "it waited for the lease of a dead process"
+    for place in (own, spoken):
+        assert not is_running(int(lines(place / "at-go")[0]))
+    chat.ended(ROLLED_BACK, DONE)
+    chat.ended(KEPT, group="spoken")
+    chat.tell("and now?", group="spoken")
+    chat.answered("half", "and now?", group="spoken")
+
+
+def test_a_dispatcher_that_stops_well_counts_no_failure(chat: World) -> None:
+    """Agents are ended, what they had is handed out by the next one, the lease is free."""
+    own = chat.group()
+    chat.start()
+    chat.tell("!once wait go; say hello", "1")
+    until((own / "at-go").exists)
+    chat.dispatcher.stop()
+    assert not is_running(int(lines(own / "at-go")[0]))
+    assert chat.dispatcher.holder is None
+    assert not chat.dispatcher.is_held
+    assert chat.operators.status_of("team").group.attempts == 0
+    chat.start()
+    chat.answered("hello")
+    assert [each.attempt for each in chat.operators.deliveries("team")] == [1, 1]
+
+
+def test_of_two_dispatchers_one_works_and_the_other_takes_over(chat: World) -> None:
+    """Each message is answered once, whichever holds the store."""
+    own = chat.group()
+    first = chat.start()
+    until(lambda: first.is_held)
+    with open_handle(chat.url) as other:
+        _two_dispatchers(chat, own, first, chat.start(ow=other))
+
+
+def _two_dispatchers(chat: World, own: Path, first: Dispatcher, second: Dispatcher) -> None:
+    for number in range(5):
+        chat.tell(f"m{number}")
+    until(lambda: len(chat.replies()) == 5)
+    assert first.is_held
+    assert not second.is_held
+    first.stop()
+    chat.tell("last")
+    until(lambda: "last" in chat.replies())
+    assert second.is_held
+    assert chat.replies() == [*(f"m{number}" for number in range(5)), "last"]
+    assert sorted(lines(own / "begun")) == sorted(chat.replies())
+    second.stop()
+
+
+@pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+def test_a_frozen_dispatcher_that_wakes_up_late_changes_nothing(chat: World) -> None:
+    """Another took over when its lease had run out; what its agent says then is not shown."""
+    own = chat.group()
+    process = chat.life()
+    chat.tell("!once wait go; say hello", "1")
+    until((own / "at-go").exists)
+    freeze(process)
+    with chat.ow.transaction() as tx:
+        tx.execute(
+            "update cursor_positions set lease_expires_at = onceward_now() - interval '1 second'"
+            " where cursor_name = '~dispatch'"
+        )
+    chat.start()
+    chat.answered("hello")
+    wake(process)
+    (own / "go").touch()
+    chat.tell("two")
+    chat.answered("hello", "two")
+    assert chat.dispatcher.is_held
+    chat.ended(ROLLED_BACK, DONE, DONE)
+    assert process.poll() is None
+
+
+@pytest.mark.timeout(120)
+def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """PostgreSQL dies and comes back: what was said before, meanwhile and after is answered."""
+    server = PostgresServer()
+    server.start()
+    try:
+        with world(server.url, tmp_path / "home") as chat:
+            own = chat.group()
+            chat.group("other")
+            chat.start()
+            chat.tell("!wait go; say one", "1")
+            until((own / "at-go").exists)
+            server.kill()
+            (own / "go").touch()
+            time.sleep(1.5)
+            server.start()
+            chat.dispatcher.wake()
+            until(lambda: told_again(chat, "two"))
+            until(lambda: told_again(chat, "there", "other"))
+            until(lambda: chat.replies()[-1:] == ["two"], lambda: chat.told("team"))
+            chat.answered("there", group="other")
+            assert chat.replies() == ["one", "two"]
+    finally:
+        server.close()
+
+
+def told_again(chat: World, text: str, group: str = "team") -> bool:
+    """Say something as a channel does: again and again, until it is known to be kept."""
+    try:
+        chat.tell(text, group=group)
+    except OncewardError:
+        return False
+    return True
+
+
+def test_a_delivery_that_nobody_knows_of_is_found(chat: World) -> None:
+    """It began, the answer of the store was lost; it is handed out without waiting for news."""
+    chat.group()
+    dispatcher = chat.made()
+    begin = dispatcher.deliveries.begin
+    calls: list[int] = []
+
+    def lost(*given: object) -> object:
+        calls.append(1)
+        found = begin(*given)  # type: ignore[arg-type]
+        if len(calls) == 1:
+            message = "no answer"
+            raise OutcomeUnknown(message)
+        return found
+
+    dispatcher.deliveries.begin = lost  # type: ignore[method-assign,assignment]
+    chat.dispatcher = dispatcher
+    chat._running.append(dispatcher)
+    dispatcher.start()
+    chat.tell("hello")
+    chat.answered("hello")
+    chat.ended(ROLLED_BACK, DONE)
+
+
+def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -> None:
+    """The store failed once when the group was to begin; its next try is left in peace."""
+    own = chat.group()
+    dispatcher = chat.made()
+    begin = dispatcher.deliveries.begin
+    calls: list[int] = []
+
+    def failing(*given: object) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            message = "away"
+            raise StoreUnavailable(message)
+        return begin(*given)  # type: ignore[arg-type]
+
+    dispatcher.deliveries.begin = failing  # type: ignore[method-assign,assignment]
+    chat.dispatcher = dispatcher
+    chat._running.append(dispatcher)
+    dispatcher.start()
+    chat.tell("!say half; sleep 1.6; say whole", "1")
+    while not (own / "begun").exists():
+        dispatcher.wake()
+        time.sleep(0.01)
+    chat.answered("half", "whole")
+    chat.ended(DONE)
+
+
+def test_an_agent_that_nobody_noted_does_nothing_after_its_dispatcher_died(chat: World) -> None:
+    """It was just started; with its dispatcher its stdin ends, and it was handed nothing."""
+    own = chat.group()
+    command = [sys.executable, "-m", "tests.system.dispatch_life", chat.url, str(chat.place)]
+    env = {**os.environ, "ONCEWARD_CRASH": "dispatch.agent.after_start:1:kill"}
+    with subprocess.Popen(command, env=env) as process:
+        chat.tell("hello")
+        assert process.wait(30) == -signal.SIGKILL
+    (stranger,) = until(lambda: lines(own / "starts"))
+    until(lambda: not is_running(int(stranger)))
+    assert lines(own / "begun") == []
+    chat.start()
+    chat.answered("hello")
+    assert lines(own / "begun") == ["hello"]
