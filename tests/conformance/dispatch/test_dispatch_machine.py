@@ -493,6 +493,7 @@ def test_dispatching_follows_the_model(
             max_examples=examples,
             stateful_step_count=15,
             deadline=None,
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
