@@ -107,7 +107,7 @@ class Storm:
         self.url, self.directory = url, directory
         self.source = random.Random(seed)
         self.names: list[str] = []
-        self.kills = 0
+        self.kills = self.last = 0
         #: By group and id; what a channel was told is kept.
         self.acknowledged: set[tuple[str, str]] = set()
         directory.mkdir(exist_ok=True)
@@ -168,13 +168,12 @@ class Storm:
     def fire(self, seconds: float) -> None:
         """Kill the dispatcher at random, and start another."""
         began = time.monotonic()
-        pid = self.nursery.start()
+        self.last = self.nursery.start()
         while time.monotonic() - began < seconds:
             time.sleep(self.source.uniform(*KILL_SECONDS))
-            os.kill(pid, signal.SIGKILL)
+            os.kill(self.last, signal.SIGKILL)
             self.kills += 1
-            pid = self.nursery.start()
-        self.last = pid
+            self.last = self.nursery.start()
 
     def heal(self, ow: Onceward) -> None:
         """Wait until nothing is in flight, nothing waits, and nothing is unsent."""
@@ -193,11 +192,13 @@ class Storm:
             self.prepare(ow, groups)
             producing = threading.Thread(target=self.produce, args=[ow, messages, seconds * 0.9])
             producing.start()
-            self.fire(seconds)
-            producing.join()
-            self.heal(ow)
-            os.kill(self.last, signal.SIGTERM)
-            self.nursery.close()
+            try:
+                self.fire(seconds)
+                producing.join()
+                self.heal(ow)
+            finally:
+                os.kill(self.last, signal.SIGTERM)
+                self.nursery.close()
             found = fates(ow)
             answers = self.check(ow, found)
         return {
