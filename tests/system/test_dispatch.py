@@ -55,7 +55,7 @@ def test_follow_ups_are_piped_into_the_agent_that_works(chat: World, with_kit: b
     chat.answered("one", "two", "three")
     assert len(lines(own / "starts")) == 1
     assert lines(own / "handed") == ["False 1", "True two", "True three"]
-    assert set(chat.states()) == {DONE}
+    until(lambda: set(chat.states()) == {DONE}, chat.states)
 
 
 def test_context_comes_along_with_a_call(chat: World) -> None:
