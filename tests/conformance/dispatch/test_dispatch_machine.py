@@ -499,8 +499,10 @@ def test_dispatching_follows_the_model(
     )
     for what in ("begun", "said", "done", "kept", "rolled back", "dead", "extended"):
         assert counts[what] > 0, (what, counts)
-    for what in (
+    # What is rare is sure to happen only in many examples.
+    rare = (
         *("said before", "rest", "redriven", "dropped", "replayed", "died", "crash", "stale"),
         *("edited", "later", "refused", "unknown", "after_mark", "after_send", "maybe sent"),
-    ):
+    )
+    for what in rare if prove else ():
         assert counts[what] >= examples // 100, (what, counts)
