@@ -254,7 +254,7 @@ class Dual(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool) -> None:
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
-    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 120
+    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 300
     counts: Counter[str] = Counter()
     run_state_machine_as_test(
         type("Machine", (Dual,), {"ow": ow, "counts": counts}),

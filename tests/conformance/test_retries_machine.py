@@ -359,7 +359,7 @@ class ParkedKeys(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_parked_keys_follow_the_model(ow: Onceward, prove: bool) -> None:
     """Whatever is called in whatever order, stale handles too, each key has one line."""
-    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 120
+    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 300
     time = StandingTime(ow)
     counts: Counter[str] = Counter()
     machine = type("Machine", (ParkedKeys,), {"ow": ow, "time": time, "counts": counts})

@@ -497,7 +497,8 @@ def test_dispatching_follows_the_model(
             suppress_health_check=list(HealthCheck),
         ),
     )
-    for what in ("begun", "said", "done", "kept", "rolled back", "dead", "extended"):
+    common = ("begun", "said", "done", "kept", "rolled back", "dead", "extended")
+    for what in common if is_quick or prove else ("begun", "said", "done"):
         assert counts[what] > 0, (what, counts)
     # What is rare is sure to happen only in many examples.
     rare = (
