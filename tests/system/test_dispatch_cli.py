@@ -109,6 +109,8 @@ def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
         room.say("slow")
         room.place.until(lambda: "slow" in room.place.began())
         refused = room.run("dispatch", "replay", "team", "--since", "1", "--reason", "again")
+    # Its dispatcher was killed, so nobody else would tell the agent to end.
+    (room.place.directory / "go").touch()
     assert refused.returncode == 1
     assert "at work" in refused.stderr
     assert "--pause" in refused.stderr
