@@ -1,5 +1,6 @@
 """Shared by all tests: how much of a long proof to run, a Lab and a store that are nobody's."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,12 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--prove", action="store_true", help="run long proofs at full length")
+
+
+def pytest_configure() -> None:
+    # A shell lets what runs in its background ignore Ctrl-C, and every process that we start would.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
