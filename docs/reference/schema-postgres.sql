@@ -208,6 +208,35 @@ CREATE FUNCTION public.onceward_lease_lost(_name text, _epoch bigint) RETURNS vo
     end
   $$;
 
+CREATE FUNCTION public.onceward_note_grant() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    declare
+      _now timestamptz := onceward_now();
+    begin
+      if tg_op = 'UPDATE' then
+        update onceward_grants set
+            ended_at = _now,
+            ending = case
+              when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
+              when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
+              else 'stolen'
+            end,
+            expired_at = case
+              when new.lease_owner <> old.lease_owner and old.lease_expires_at is not null
+                then least(old.lease_expires_at, _now)
+            end
+          where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name)
+            and ended_at is null;
+      end if;
+      if new.lease_owner is not null then
+        insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+          values (new.cursor_name, new.lease_epoch, new.lease_owner, _now);
+      end if;
+      return null;
+    end
+  $$;
+
 CREATE FUNCTION public.onceward_retry_turn(_name text, _is_worker boolean) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -469,6 +498,30 @@ CREATE TABLE public.onceward_attempts (
     CONSTRAINT onceward_attempts_attempt_check CHECK ((attempt > 0))
 );
 
+CREATE TABLE public.onceward_audit (
+    id bigint NOT NULL,
+    happened_at timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    via text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    request_id text,
+    outcome text NOT NULL,
+    details text NOT NULL,
+    result text NOT NULL,
+    CONSTRAINT onceward_audit_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text]))),
+    CONSTRAINT onceward_audit_via_check CHECK ((via = ANY (ARRAY['console'::text, 'cli'::text])))
+);
+
+ALTER TABLE public.onceward_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.onceward_dead (
     id bigint NOT NULL,
     cursor_name text NOT NULL,
@@ -577,6 +630,27 @@ ALTER TABLE public.onceward_forgotten ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE public.onceward_grants (
+    id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    epoch bigint NOT NULL,
+    worker text NOT NULL,
+    granted_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    ending text,
+    expired_at timestamp with time zone,
+    CONSTRAINT onceward_grants_ending_check CHECK ((ending = ANY (ARRAY['released'::text, 'stolen'::text, 'moved'::text])))
+);
+
+ALTER TABLE public.onceward_grants ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_grants_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.onceward_measures (
     cursor_name text NOT NULL,
     "position" text,
@@ -586,7 +660,8 @@ CREATE TABLE public.onceward_measures (
     held_back_by text,
     processed_count bigint NOT NULL,
     rate_per_minute double precision,
-    measured_at timestamp with time zone NOT NULL
+    measured_at timestamp with time zone NOT NULL,
+    waiting_since double precision
 );
 
 CREATE TABLE public.onceward_migrations (
@@ -609,6 +684,7 @@ CREATE TABLE public.onceward_outcomes (
     result text,
     failure text,
     note text,
+    sequence bigint NOT NULL,
     CONSTRAINT onceward_outcomes_on_crash_check CHECK ((on_crash = ANY (ARRAY['ambiguous'::text, 'rerun'::text]))),
     CONSTRAINT onceward_outcomes_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text, 'expired'::text])))
 );
@@ -627,6 +703,7 @@ CREATE VIEW public.onceward_outcomes_now AS
     result,
     failure,
     note,
+    sequence,
         CASE
             WHEN ((state = 'running'::text) AND (public.onceward_now() < until_at)) THEN 'running'::text
             WHEN ((state = 'running'::text) AND (on_crash = 'rerun'::text)) THEN 'abandoned'::text
@@ -637,6 +714,15 @@ CREATE VIEW public.onceward_outcomes_now AS
             ELSE 'expired'::text
         END AS standing
    FROM public.onceward_outcomes outcome;
+
+ALTER TABLE public.onceward_outcomes ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_outcomes_sequence_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE public.onceward_parked (
     id bigint NOT NULL,
@@ -666,9 +752,49 @@ ALTER TABLE public.onceward_parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE public.onceward_refusals (
+    id bigint NOT NULL,
+    cursor_name text NOT NULL,
+    happened_at timestamp with time zone NOT NULL,
+    worker text NOT NULL,
+    epoch bigint NOT NULL,
+    current_epoch bigint,
+    current_owner text,
+    what text NOT NULL
+);
+
+ALTER TABLE public.onceward_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.onceward_refusals_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.onceward_retry_turns (
     cursor_name text NOT NULL,
     last_sequence bigint NOT NULL
+);
+
+CREATE TABLE public.onceward_samples (
+    cursor_name text NOT NULL,
+    taken_at timestamp with time zone NOT NULL,
+    "position" text,
+    processed_count bigint NOT NULL,
+    lag_messages bigint,
+    lag_seconds double precision
+);
+
+CREATE TABLE public.onceward_workers (
+    worker text NOT NULL,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    stopped_at timestamp with time zone,
+    consumers text NOT NULL,
+    version text NOT NULL
 );
 
 CREATE VIEW public.router_state AS
@@ -752,6 +878,9 @@ ALTER TABLE ONLY public.onceward_alerts
 ALTER TABLE ONLY public.onceward_attempts
     ADD CONSTRAINT onceward_attempts_pkey PRIMARY KEY (cursor_name, "position");
 
+ALTER TABLE ONLY public.onceward_audit
+    ADD CONSTRAINT onceward_audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.onceward_dead
     ADD CONSTRAINT onceward_dead_cursor_name_position_key UNIQUE (cursor_name, "position");
 
@@ -779,6 +908,9 @@ ALTER TABLE ONLY public.onceward_effects
 ALTER TABLE ONLY public.onceward_forgotten
     ADD CONSTRAINT onceward_forgotten_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.onceward_grants
+    ADD CONSTRAINT onceward_grants_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.onceward_measures
     ADD CONSTRAINT onceward_measures_pkey PRIMARY KEY (cursor_name);
 
@@ -797,8 +929,20 @@ ALTER TABLE ONLY public.onceward_parked
 ALTER TABLE ONLY public.onceward_parked
     ADD CONSTRAINT onceward_parked_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.onceward_refusals
+    ADD CONSTRAINT onceward_refusals_cursor_name_epoch_what_key UNIQUE (cursor_name, epoch, what);
+
+ALTER TABLE ONLY public.onceward_refusals
+    ADD CONSTRAINT onceward_refusals_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.onceward_retry_turns
     ADD CONSTRAINT onceward_retry_turns_pkey PRIMARY KEY (cursor_name);
+
+ALTER TABLE ONLY public.onceward_samples
+    ADD CONSTRAINT onceward_samples_pkey PRIMARY KEY (cursor_name, taken_at);
+
+ALTER TABLE ONLY public.onceward_workers
+    ADD CONSTRAINT onceward_workers_pkey PRIMARY KEY (worker);
 
 CREATE INDEX dispatch_deliveries_dead ON public.dispatch_deliveries USING btree (id) WHERE (state = 'dead'::text);
 
@@ -844,13 +988,27 @@ CREATE UNIQUE INDEX onceward_alerts_open ON public.onceward_alerts USING btree (
 
 CREATE INDEX onceward_alerts_unsent ON public.onceward_alerts USING btree (fired_at) WHERE ((fired_at IS NOT NULL) AND ((fired_sent_at IS NULL) OR ((cleared_at IS NOT NULL) AND (cleared_sent_at IS NULL))));
 
+CREATE UNIQUE INDEX onceward_audit_done ON public.onceward_audit USING btree (request_id) WHERE (outcome = 'done'::text);
+
 CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
 
 CREATE INDEX onceward_dead_lately ON public.onceward_dead USING btree (dead_at) WHERE (state = 'dead'::text);
 
+CREATE INDEX onceward_dead_newest ON public.onceward_dead USING btree (state, id);
+
 CREATE INDEX onceward_forgotten_by_cursor ON public.onceward_forgotten USING btree (cursor_name, id);
 
 CREATE INDEX onceward_forgotten_by_move ON public.onceward_forgotten USING btree (history_id, id);
+
+CREATE INDEX onceward_grants_ended ON public.onceward_grants USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX onceward_grants_of_cursor ON public.onceward_grants USING btree (cursor_name, id);
+
+CREATE INDEX onceward_measures_waiting ON public.onceward_measures USING btree (waiting_since, cursor_name) WHERE (waiting_since IS NOT NULL);
+
+CREATE INDEX onceward_outcomes_open ON public.onceward_outcomes USING btree (state, sequence) WHERE ((state = 'running'::text) OR (state = 'ambiguous'::text));
+
+CREATE UNIQUE INDEX onceward_outcomes_sequence ON public.onceward_outcomes USING btree (sequence);
 
 CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((until_at IS NOT NULL) AND (state <> 'running'::text) AND (state <> 'ambiguous'::text));
 
@@ -859,6 +1017,14 @@ CREATE INDEX onceward_parked_heads ON public.onceward_parked USING btree (cursor
 CREATE INDEX onceward_parked_lines ON public.onceward_parked USING btree (cursor_name, key, sequence) WHERE (NOT alone);
 
 CREATE UNIQUE INDEX onceward_parked_one_head ON public.onceward_parked USING btree (cursor_name, key) WHERE (is_head AND (NOT alone));
+
+CREATE INDEX onceward_samples_taken ON public.onceward_samples USING btree (taken_at);
+
+CREATE INDEX onceward_workers_seen ON public.onceward_workers USING btree (seen_at);
+
+CREATE TRIGGER onceward_first_granted AFTER INSERT ON public.cursor_positions FOR EACH ROW WHEN (((new.lease_owner IS NOT NULL) AND (NOT starts_with(new.cursor_name, '~'::text)))) EXECUTE FUNCTION public.onceward_note_grant();
+
+CREATE TRIGGER onceward_granted AFTER UPDATE OF lease_owner, lease_epoch ON public.cursor_positions FOR EACH ROW WHEN ((((new.lease_owner IS DISTINCT FROM old.lease_owner) OR (new.lease_epoch <> old.lease_epoch)) AND (NOT starts_with(new.cursor_name, '~'::text)))) EXECUTE FUNCTION public.onceward_note_grant();
 
 ALTER TABLE ONLY public.cursor_history
     ADD CONSTRAINT cursor_history_undoes_fkey FOREIGN KEY (undoes) REFERENCES public.cursor_history(id);

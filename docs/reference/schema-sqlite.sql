@@ -239,7 +239,7 @@ CREATE TABLE onceward_measures (
   measured_at text not null,
   measured_seconds real not null,
   measured_boot text not null
-) strict;
+, waiting_since real) strict;
 
 CREATE TABLE onceward_alerts (
   id text primary key,
@@ -446,3 +446,103 @@ CREATE VIEW router_state as
     select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
     where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
   from onceward_dual_groups as g where g.dual_name = 'dispatch';
+
+CREATE TABLE onceward_grants (
+  id integer primary key,
+  cursor_name text not null,
+  epoch integer not null,
+  worker text not null,
+  granted_at text not null,
+  ended_at text,
+  ending text check (ending = 'released' or ending = 'stolen' or ending = 'moved'),
+  expired_at text
+) strict;
+
+CREATE INDEX onceward_grants_of_cursor on onceward_grants (cursor_name, id);
+
+CREATE INDEX onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
+
+CREATE TRIGGER onceward_first_granted after insert on cursor_positions
+  when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    values (new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at);
+end;
+
+CREATE TRIGGER onceward_granted after update of lease_owner, lease_epoch on cursor_positions
+  when (new.lease_owner is not old.lease_owner or new.lease_epoch <> old.lease_epoch)
+    and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  update onceward_grants set
+      ended_at = new.updated_at,
+      ending = case
+        when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
+        when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
+        else 'stolen'
+      end,
+      expired_at = iif(new.lease_owner <> old.lease_owner, min(old.lease_expires_at, new.updated_at), null)
+    where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name) and ended_at is null;
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
+end;
+
+CREATE TABLE onceward_refusals (
+  id integer primary key autoincrement,
+  cursor_name text not null,
+  happened_at text not null,
+  worker text not null,
+  epoch integer not null,
+  current_epoch integer,
+  current_owner text,
+  what text not null,
+  unique (cursor_name, epoch, what)
+) strict;
+
+CREATE TABLE onceward_samples (
+  cursor_name text not null,
+  taken_at text not null,
+  position text,
+  processed_count integer not null,
+  lag_messages integer,
+  lag_seconds real,
+  primary key (cursor_name, taken_at)
+) strict, without rowid;
+
+CREATE INDEX onceward_samples_taken on onceward_samples (taken_at);
+
+CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
+  where waiting_since is not null;
+
+CREATE TABLE onceward_workers (
+  worker text primary key,
+  host text not null,
+  pid integer not null,
+  started_at text not null,
+  seen_at text not null,
+  seen_seconds real not null,
+  seen_boot text not null,
+  stopped_at text,
+  consumers text not null,
+  version text not null
+) strict;
+
+CREATE INDEX onceward_workers_seen on onceward_workers (seen_at);
+
+CREATE TABLE onceward_audit (
+  id integer primary key autoincrement,
+  happened_at text not null,
+  actor text not null,
+  via text not null check (via = 'console' or via = 'cli'),
+  action text not null,
+  target text not null,
+  request_id text,
+  outcome text not null check (outcome = 'done' or outcome = 'refused'),
+  details text not null,
+  result text not null
+) strict;
+
+CREATE UNIQUE INDEX onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
+
+CREATE INDEX onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
+
+CREATE INDEX onceward_dead_newest on onceward_dead (state, id);

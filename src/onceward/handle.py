@@ -42,7 +42,8 @@ class Onceward:
         return self.store.transaction()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Give the connections back, once notes that are on their way are written."""
+        self.cursors.refusals.settle()
         self.store.close()
 
     def __enter__(self) -> Self:

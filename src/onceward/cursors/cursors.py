@@ -39,6 +39,7 @@ from onceward.cursors.models import (
     state_of,
 )
 from onceward.cursors.patience import Patience
+from onceward.cursors.refusals import Refusals
 from onceward.cursors.versions import check_path, migrate
 from onceward.errors import CursorMissing, InvalidArgument, StoreBusy
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
@@ -61,6 +62,8 @@ class Cursors:
         self._worker: tuple[int, str] = (0, "")
         #: Renews the leases that are held by `Lease.hold`.
         self.heartbeat = Heartbeat()
+        #: Notes whom the store turned away.
+        self.refusals = Refusals(store)
 
     @property
     def worker(self) -> str:
@@ -103,6 +106,7 @@ class Cursors:
         lease = Lease(
             store=self._store,
             heartbeat=self.heartbeat,
+            refusals=self.refusals,
             name=name,
             worker=worker,
             epoch=Epoch(epoch),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from onceward.crash import crash_point
@@ -20,6 +20,7 @@ from onceward.cursors.models import (
     check_position,
     state_of,
 )
+from onceward.cursors.refusals import Refusals, Tried
 from onceward.errors import InvalidArgument, LeaseLost
 from onceward.stores import Row, Store, Transaction
 from onceward.stores.commit import is_unknown
@@ -38,6 +39,7 @@ class Lease:
         *,
         store: Store,
         heartbeat: Heartbeat,
+        refusals: Refusals,
         name: str,
         worker: str,
         epoch: Epoch,
@@ -47,6 +49,7 @@ class Lease:
         """Stand for what the store granted."""
         self._store = store
         self._heartbeat = heartbeat
+        self._refusals = refusals
         #: Name of the cursor.
         self.name = name
         #: Who holds it.
@@ -66,6 +69,8 @@ class Lease:
         self.is_released = False
         self._current_epoch: int | None = None
         self._is_in_doubt = False
+        #: What the database refuses if it refuses a transaction of ours.
+        self._trying: Tried = "write"
         self._on_lost: list[Callable[[], None]] = []
         self._mutex = threading.Lock()
 
@@ -80,7 +85,7 @@ class Lease:
     def renew(self) -> Renewal:
         """Extend it, in a commit of its own; LeaseLost when it is not ours any more."""
         self._check_doubt()
-        rows = self._write("cursor_renew", seconds=self.lease_seconds)
+        rows = self._write("cursor_renew", "renew", seconds=self.lease_seconds)
         crash_point("cursor.renew.after_commit")
         self.is_paused = bool(rows[0][0])
         return Renewal.PAUSED if self.is_paused else Renewal.RENEWED
@@ -111,17 +116,20 @@ class Lease:
             self.position = position
 
         def check(rows: list[Row]) -> Callable[[], None]:
-            if not rows:
-                raise self._lose(self._store.read("cursor_show", name=self.name))
+            with self._noticing("checkpoint"):
+                if not rows:
+                    raise self._lost_to(self._store.read("cursor_show", name=self.name))
             return moved  # Only once it is durable: a handle that is ahead would skip a message.
 
         tx.query_last("cursor_checkpoint", check, **self.fence, **params)
         tx.on_unknown(self._doubt)
+        self._trying = "checkpoint"
+        tx.on_lost(self._refused)
 
     def _checkpoint_alone(self, position: str, params: dict[str, object]) -> None:
         self._check_doubt()
         try:
-            self._write("cursor_checkpoint", **params)
+            self._write("cursor_checkpoint", "checkpoint", **params)
             self.position = position
         except BaseException as exc:
             if is_unknown(exc):
@@ -140,9 +148,9 @@ class Lease:
 
         def check() -> None:
             try:
-                with self._noticing():
+                with self._noticing("guard"):
                     if not tx.query("cursor_guard", **self.fence):
-                        raise self._lose(tx.query("cursor_show", name=self.name))
+                        raise self._lost_to(tx.query("cursor_show", name=self.name))
             except LeaseLost:
                 tx.doom()  # A handler that swallows this must not commit what it did.
                 raise
@@ -159,6 +167,8 @@ class Lease:
         """
         self.watch(tx)
         if not tx.is_writing:
+            self._trying = "write"
+            tx.on_lost(self._refused)
             tx.query_first("cursor_mark", **self.fence)
 
     def watch(self, tx: Transaction) -> None:
@@ -181,14 +191,14 @@ class Lease:
     def fail(self) -> int:
         """Count a failure, once the transaction is rolled back; return how many in a row."""
         self._check_doubt()
-        return int(self._write("cursor_fail")[0][0])
+        return int(self._write("cursor_fail", "fail")[0][0])
 
     def release(self) -> None:
         """Give it back, so that others need not wait; this handle is of no use afterwards."""
         self.is_released = True
         self._heartbeat.drop(self)
         crash_point("cursor.release.before_commit")
-        self._write("cursor_release")
+        self._write("cursor_release", None)
 
     @contextmanager
     def when_lost(self, call: Callable[[], None]) -> Iterator[None]:
@@ -217,32 +227,40 @@ class Lease:
             tx.doom()  # A handler that swallows this must not commit what it did.
         self.check()
 
-    def _write(self, query: str, **params: object) -> list[Row]:
+    def _write(self, query: str, tried: Tried | None, **params: object) -> list[Row]:
         """Run a statement in a commit of its own; one that finds no row is an error."""
 
         def operation(tx: Transaction) -> tuple[list[Row], list[Row]]:
             rows = tx.query(query, **self.fence, **params)
             return rows, [] if rows else tx.query("cursor_show", name=self.name)
 
-        with self._noticing():
+        with self._noticing(tried):
             rows, shown = self._store.write_apart(operation)
-        if not rows:
-            raise self._lose(shown)
+            if not rows:
+                raise self._lost_to(shown)
         return rows
 
     @contextmanager
-    def _noticing(self) -> Iterator[None]:
-        """Remember that the database said so."""
+    def _noticing(self, tried: Tried | None) -> Iterator[None]:
+        """Remember that the store refused it, and let it be noted; None is not worth a note."""
         try:
             yield
         except LeaseLost as lost:
             self._note_loss(lost.current_epoch)
+            # A heartbeat may meet its own release.
+            if tried is not None and not (tried == "renew" and self.is_released):
+                self._refusals.add(self.name, self.worker, self.epoch, tried)
             raise
 
-    def _lose(self, shown: list[Row]) -> LeaseLost:
+    def _refused(self, lost: LeaseLost) -> None:
+        """Take it from the database that a transaction of ours is too late."""
+        if (lost.cursor, lost.held_epoch) == (self.name, self.epoch):
+            with suppress(LeaseLost), self._noticing(self._trying):
+                raise lost
+
+    def _lost_to(self, shown: list[Row]) -> LeaseLost:
         """Return the error for a statement that found no row; `shown` is the cursor as it is."""
-        self._note_loss(state_of(shown[0]).epoch if shown else None)
-        return LeaseLost(self.name, self.epoch, self._current_epoch)
+        return LeaseLost(self.name, self.epoch, state_of(shown[0]).epoch if shown else None)
 
     def _doubt(self) -> None:
         """Stop: the last checkpoint may or may not be stored, so `position` may be behind."""

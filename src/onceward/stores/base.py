@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from onceward.errors import LeaseLost
 from onceward.stores.queries import Engine
 
 T = TypeVar("T")
@@ -73,6 +74,12 @@ class Transaction(Protocol):
 
     def on_unknown(self, call: Callable[[], None]) -> None:
         """Call this when the commit got no answer, so that nobody knows whether it happened."""
+
+    def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
+        """Call this when the database itself refuses a part of it, because a lease is lost.
+
+        On SQLite it never does: whoever asks sees the rows first.
+        """
 
 
 class Store(Protocol):

@@ -60,16 +60,17 @@ class Measures:
 
     def of(self, names: Iterable[str]) -> dict[str, Measure]:
         """Return the measures of these cursors, by name; nothing for those never measured."""
-        return self._read(orjson.dumps(sorted(set(names))).decode())
+        named = orjson.dumps(sorted(set(names))).decode()
+        return _by_name(self._ow.store.read("measure_named", names=named))
 
     def list(self, pattern: str = "*") -> dict[str, Measure]:
         """Return all there are, by name."""
-        found = self._read(None)
+        found = _by_name(self._ow.store.read("measure_list", limit=LIST_ROWS_MAX))
         return {name: each for name, each in found.items() if fnmatchcase(name, pattern)}
 
-    def _read(self, names: str | None) -> dict[str, Measure]:
-        rows = self._ow.store.read("measure_list", names=names, limit=LIST_ROWS_MAX)
-        return {row[0]: _measure(row) for row in rows}
+
+def _by_name(rows: Iterable[Row]) -> dict[str, Measure]:
+    return {row[0]: _measure(row) for row in rows}
 
 
 def _measure(row: Row) -> Measure:

@@ -19,7 +19,7 @@ import orjson
 from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness, timestamp
-from onceward.stores import Row
+from onceward.stores import Row, Transaction
 from onceward.workers.rounds import rounds
 from onceward.workers.source import Lag, Measurable, Source
 
@@ -38,6 +38,10 @@ RATE_MEMORY_SECONDS: Final = 60.0
 #: No first rate is made of less time than this.
 _FIRST_SECONDS_MIN: Final = 5.0
 HELD_BACK_CHARACTERS_MAX: Final = 500
+#: Samples that one process keeps in a second: where there are many cursors, each has fewer.
+SAMPLES_PER_SECOND_MAX: Final = 10
+#: A longer position is not kept in a sample.
+POSITION_CHARACTERS_MAX: Final = 200
 _log: Final = logging.getLogger("onceward.workers")
 
 
@@ -154,9 +158,26 @@ class Measuring:
             if (measured := self._take(row)) is not None:
                 taken.append(measured)
         if taken:
-            text = orjson.dumps(taken).decode()
-            self._ow.store.write_apart(lambda tx: tx.query("measure_write", rows=text))
+            self._keep(taken)
         return len(taken)
+
+    def _keep(self, taken: list[dict[str, Any]]) -> None:
+        """Write them down, and now and then one of each as a sample, in one commit."""
+        rows = orjson.dumps(taken).decode()
+        names = orjson.dumps([each["cursor"] for each in taken]).decode()
+        apart = max(MEASURE_SECONDS, len(self._watched) / SAMPLES_PER_SECOND_MAX)
+
+        def write(tx: Transaction) -> None:
+            tx.query("measure_write", rows=rows)
+            tx.query(
+                "sample_add",
+                names=names,
+                # Measures come a little earlier or later than planned.
+                seconds=0.8 * apart,
+                characters=POSITION_CHARACTERS_MAX,
+            )
+
+        self._ow.store.write_apart(write)
 
     def _take(self, row: Row) -> dict[str, Any] | None:
         """Ask the source of one cursor; None when it fails."""

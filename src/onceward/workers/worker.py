@@ -21,6 +21,7 @@ from onceward.workers.handling import close_loop
 from onceward.workers.measuring import Measuring
 from onceward.workers.models import Consumer
 from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, Turned
+from onceward.workers.registry import Registry
 from onceward.workers.reports import Reports
 from onceward.workers.search import PATIENCE_SECONDS, Search
 from onceward.workers.source import Source, Waking
@@ -111,7 +112,8 @@ class Worker:
             threading.Thread(target=self._work, name=f"onceward-worker-{number}", daemon=True)
             for number in range(1, self._threads + 1)
         ]
-        with measuring.running(), self._watching():
+        registry = Registry(self._app.ow, self._name, self._app.consumers)
+        with registry.running(), measuring.running(), self._watching():
             try:
                 for thread in threads:
                     thread.start()

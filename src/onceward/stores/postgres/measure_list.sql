@@ -1,10 +1,8 @@
--- Return what was measured of the named cursors, or of all, how long ago, and what was processed since.
+-- Return what was measured of all cursors, how long ago, and what was processed since.
 select measure.cursor_name, lag_messages, lag_seconds, onceward_time_text(oldest_at), held_back_by,
   rate_per_minute, onceward_time_text(measured_at),
   greatest(0, extract(epoch from onceward_now() - measured_at))::float8,
   cursor.processed_count - measure.processed_count
 from onceward_measures as measure
 join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
-where :names::text is null
-  or measure.cursor_name in (select json_array_elements_text(:names::json))
 order by measure.cursor_name limit :limit

@@ -1,16 +1,19 @@
 -- Keep what was measured of many cursors at once; the latest counts.
 insert into onceward_measures (
   cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
-  rate_per_minute, measured_at
+  rate_per_minute, measured_at, waiting_since
 )
-select cursor, position, messages,
-  case when oldest_at is null then seconds
-    else greatest(0, extract(epoch from onceward_now() - oldest_at)) end,
-  oldest_at, held_back_by, processed, rate, onceward_now()
-from jsonb_to_recordset(:rows::jsonb) as measure (
+select cursor, position, messages, lag, oldest_at, held_back_by, processed, rate, moment,
+  case when coalesce(messages, 1) > 0 then extract(epoch from moment) - lag end
+from (select onceward_now() as moment) as now
+cross join jsonb_to_recordset(:rows::jsonb) as measure (
   cursor text, position text, messages bigint, seconds float8, oldest_at timestamptz, held_back_by text,
   processed bigint, rate float8
 )
+cross join lateral (
+  select case when oldest_at is null then seconds
+    else greatest(0, extract(epoch from moment - oldest_at)) end as lag
+) as waited
 on conflict (cursor_name) do update set
   position = excluded.position,
   lag_messages = excluded.lag_messages,
@@ -19,4 +22,5 @@ on conflict (cursor_name) do update set
   held_back_by = excluded.held_back_by,
   processed_count = excluded.processed_count,
   rate_per_minute = excluded.rate_per_minute,
-  measured_at = excluded.measured_at
+  measured_at = excluded.measured_at,
+  waiting_since = excluded.waiting_since

@@ -10,5 +10,6 @@ update onceward_outcomes set
   until_at = onceward_now()
 where
   scope = :scope and key = :key
+  and (:updated_at::text is null or onceward_text(updated_at) = :updated_at)
   and not (state = 'running' and onceward_now() < until_at)
 returning fence

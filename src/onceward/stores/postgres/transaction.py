@@ -9,7 +9,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from onceward.errors import SqlFailed, StoreUnavailable
+from onceward.errors import LeaseLost, OncewardError, SqlFailed, StoreUnavailable
 from onceward.stores.base import Check, Params, Row, Rows
 from onceward.stores.placeholders import for_psycopg
 from onceward.stores.postgres.refusals import commit_refusal, refusal, translated
@@ -49,6 +49,7 @@ class PostgresTransaction:
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
         self.unknown: list[Callable[[], None]] = []
+        self._lost: list[Callable[[LeaseLost], None]] = []
         self._first: list[_Sent] = []
         self._last: list[tuple[str, Check, dict[str, Any]]] = []
         self._born = os.getpid()
@@ -89,6 +90,17 @@ class PostgresTransaction:
     def on_unknown(self, call: Callable[[], None]) -> None:
         """Call this when nobody knows whether it was committed."""
         self.unknown.append(call)
+
+    def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
+        """Call this when the beginning or the end of it is refused, because a lease is lost."""
+        self._lost.append(call)
+
+    def _telling(self, error: OncewardError) -> OncewardError:
+        """Return a refusal, once those are told whose lease is lost."""
+        if isinstance(error, LeaseLost):
+            for call in self._lost:
+                call(error)
+        return error
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement of the user's."""
@@ -152,7 +164,7 @@ class PostgresTransaction:
         self._is_open = True
         cursors, refused = self._pipeline([_BEGIN, *self._first, (sql, params, None)])
         if refused is not None:
-            raise refusal(refused, what) from refused
+            raise self._telling(refusal(refused, what)) from refused
         return cursors[-1]
 
     def _pipeline(
@@ -203,11 +215,13 @@ class PostgresTransaction:
             raise _ended()
         if self._is_open:
             return
-        with translated("begin"):
+        try:
             self._connection.execute(self._beginning.encode(), prepare=False)
             self._is_open = True
             for sql, params, prepare in self._first:
                 self._connection.execute(sql, params, prepare=prepare)
+        except psycopg.Error as exc:
+            raise self._telling(refusal(exc, "begin")) from exc
         for call in self._first_write:
             call()
 
@@ -231,7 +245,7 @@ class PostgresTransaction:
         self._is_open = True
         cursors, refused = self._commit([*beginnings, *self._lasts()])
         if refused is not None:
-            raise commit_refusal(refused) from refused
+            raise self._telling(commit_refusal(refused)) from refused
         self._is_open = False
         del cursors[: len(beginnings)]
         for (_, check, _), cursor in zip(self._last, cursors, strict=False):

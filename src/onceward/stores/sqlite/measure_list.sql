@@ -1,9 +1,8 @@
--- Return what was measured of the named cursors, or of all, how long ago, and what was processed since.
+-- Return what was measured of all cursors, how long ago, and what was processed since.
 select measure.cursor_name, lag_messages, lag_seconds, oldest_at, held_back_by, rate_per_minute, measured_at,
   max(0.0, case when measured_boot = :boot then :now - measured_seconds
     else (julianday(:wall) - julianday(measured_at)) * 86400.0 end),
   cursor.processed_count - measure.processed_count
 from onceward_measures as measure
 join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
-where :names is null or measure.cursor_name in (select value from json_each(:names))
 order by measure.cursor_name limit :limit

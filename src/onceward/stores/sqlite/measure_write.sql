@@ -1,12 +1,18 @@
 -- Keep what was measured of many cursors at once; the latest counts.
 insert into onceward_measures (
   cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
-  rate_per_minute, measured_at, measured_seconds, measured_boot
+  rate_per_minute, measured_at, measured_seconds, measured_boot, waiting_since
 )
-select value ->> 'cursor', value ->> 'position', value ->> 'messages',
-  coalesce(max(0.0, (julianday(:wall) - julianday(value ->> 'oldest_at')) * 86400.0), value ->> 'seconds'),
-  value ->> 'oldest_at', value ->> 'held_back_by', value ->> 'processed', value ->> 'rate', :wall, :now, :boot
-from json_each(:rows)
+select cursor, position, messages, seconds, oldest_at, held_back_by, processed, rate, :wall, :now, :boot,
+  iif(coalesce(messages, 1) > 0, (julianday(:wall) - 2440587.5) * 86400.0 - seconds, null)
+from (
+  select value ->> 'cursor' as cursor, value ->> 'position' as position, value ->> 'messages' as messages,
+    coalesce(max(0.0, (julianday(:wall) - julianday(value ->> 'oldest_at')) * 86400.0), value ->> 'seconds')
+      as seconds,
+    value ->> 'oldest_at' as oldest_at, value ->> 'held_back_by' as held_back_by,
+    value ->> 'processed' as processed, value ->> 'rate' as rate
+  from json_each(:rows)
+)
 where true
 on conflict (cursor_name) do update set
   position = excluded.position,
@@ -18,4 +24,5 @@ on conflict (cursor_name) do update set
   rate_per_minute = excluded.rate_per_minute,
   measured_at = excluded.measured_at,
   measured_seconds = excluded.measured_seconds,
-  measured_boot = excluded.measured_boot
+  measured_boot = excluded.measured_boot,
+  waiting_since = excluded.waiting_since

@@ -12,5 +12,6 @@ update onceward_outcomes set
   until_seconds = :now
 where
   scope = :scope and key = :key
+  and (:updated_at is null or updated_at = :updated_at)
   and not (state = 'running' and until_boot = :boot and :now < until_seconds)
 returning fence

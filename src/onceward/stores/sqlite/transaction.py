@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import apsw
 
-from onceward.errors import OutcomeUnknown, SqlFailed
+from onceward.errors import LeaseLost, OutcomeUnknown, SqlFailed
 from onceward.seams import Clock, timestamp
 from onceward.stores.base import Check, Params, Row, Rows
 from onceward.stores.forks import life
@@ -88,6 +88,9 @@ class SqliteTransaction:
     def on_unknown(self, call: Callable[[], None]) -> None:
         """Call this when nobody knows whether it was committed."""
         self.unknown.append(call)
+
+    def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
+        """Call nobody: here it is seen in the rows of a statement that a lease is lost."""
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement of the user's."""

@@ -1,0 +1,9 @@
+-- Return what was measured of the named cursors, how long ago, and what was processed since.
+select measure.cursor_name, lag_messages, lag_seconds, onceward_time_text(oldest_at), held_back_by,
+  rate_per_minute, onceward_time_text(measured_at),
+  greatest(0, extract(epoch from onceward_now() - measured_at))::float8,
+  cursor.processed_count - measure.processed_count
+from json_array_elements_text(:names::json) as named (name)
+join onceward_measures as measure on measure.cursor_name = named.name
+join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
+order by measure.cursor_name

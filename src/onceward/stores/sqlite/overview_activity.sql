@@ -1,0 +1,24 @@
+-- Return what happened last: to cursors by hand or by take-over, refused writes, dead letters, alerts, actions.
+select * from (
+  select happened_at, kind, cursor_name, actor, reason, epoch from cursor_history order by id desc limit :limit
+)
+union all
+select * from (
+  select happened_at, 'refused', cursor_name, worker, what, epoch from onceward_refusals order by id desc limit :limit
+)
+union all
+select * from (
+  select dead_at, 'dead', cursor_name, '' || id, error_type || ': ' || error_message, null
+  from onceward_dead where state = 'dead' order by dead_at desc limit :limit
+)
+union all
+select * from (
+  select fired_at, 'alert', cursor_name, rule, kind, null
+  from onceward_alerts where fired_at is not null order by fired_at desc limit :limit
+)
+union all
+select * from (
+  select happened_at, 'action', target, actor, action || ' ' || outcome, null
+  from onceward_audit order by id desc limit :limit
+)
+order by 1 desc limit :limit

@@ -1,0 +1,7 @@
+-- Remove samples of long ago, a few at a time.
+delete from onceward_samples where (cursor_name, taken_at) in (
+  select cursor_name, taken_at from onceward_samples
+  where taken_at < strftime('%Y-%m-%dT%H:%M:%fZ', :wall, -:seconds || ' seconds')
+  order by taken_at limit :limit
+)
+returning 1

@@ -1,0 +1,2 @@
+-- Say what time it is for this store, for people.
+select :wall

@@ -1,0 +1,2 @@
+-- Count the messages that were set aside and are tried again.
+select count(*) from onceward_parked

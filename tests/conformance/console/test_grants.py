@@ -1,0 +1,168 @@
+"""Grants: every lease that was ever granted is written down, by the database itself."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conformance.test_cursors import acquire, stolen, table
+
+from onceward.cursors.traces import Grant, grants_of
+from onceward.handle import Onceward
+from onceward.seams import ManualClock
+from onceward.stores import Store, migrate, open_store
+from onceward.stores.queries import migrations
+from onceward.testing.moving_time import MovingTime
+from onceward.testing.postgres import PostgresServer
+
+__all__ = ["table"]
+
+
+def told(ow: Onceward, name: str = "c") -> list[tuple[int, str, str | None]]:
+    """Epoch, worker and ending of each grant, oldest first."""
+    found = grants_of(ow.store, name, 100)
+    return [(each.epoch, each.worker, each.ending) for each in reversed(found)]
+
+
+def latest(ow: Onceward) -> Grant:
+    return grants_of(ow.store, "c", 1)[0]
+
+
+def test_a_grant_is_written_with_the_lease(ow: Onceward) -> None:
+    """Who has it, under which epoch, since when; it has no end while it lasts."""
+    lease = acquire(ow)
+    found = latest(ow)
+    assert (found.cursor, found.epoch, found.worker) == ("c", lease.epoch, "w1")
+    assert found.granted_at == ow.cursors.show("c").updated_at
+    assert (found.ended_at, found.ending, found.expired_at) == (None, None, None)
+
+
+def test_a_lease_that_is_given_back_ends_its_grant(ow: Onceward, ow_time: MovingTime) -> None:
+    """It ends when it was given back, and the next one begins anew."""
+    lease = acquire(ow)
+    ow_time.advance(seconds=5)
+    lease.release()
+    found = latest(ow)
+    assert found.ending == "released"
+    assert found.ended_at is not None
+    assert found.ended_at > found.granted_at
+    assert found.expired_at is None
+    acquire(ow, "w2")
+    assert told(ow) == [(1, "w1", "released"), (2, "w2", None)]
+
+
+def test_a_take_over_ends_the_grant_of_the_silent(ow: Onceward, ow_time: MovingTime) -> None:
+    """It is stolen at that moment, and it is known when it had run out."""
+    stolen(ow, ow_time)
+    assert told(ow) == [(1, "w1", "stolen"), (2, "w2", None)]
+    first, second = reversed(grants_of(ow.store, "c", 2))
+    assert first.expired_at is not None
+    assert first.ended_at is not None
+    assert first.granted_at < first.expired_at < first.ended_at <= second.granted_at
+
+
+def test_a_move_by_hand_ends_the_grant(ow: Onceward) -> None:
+    """A seek takes the lease from whoever has it; a seek of a free cursor ends nothing."""
+    acquire(ow)
+    ow.cursors.seek("c", "5", "r", "me")
+    assert told(ow) == [(1, "w1", "moved")]
+    ow.cursors.undo("c", "me")
+    assert told(ow) == [(1, "w1", "moved")]
+    acquire(ow, "w2")
+    assert told(ow) == [(1, "w1", "moved"), (4, "w2", None)]
+
+
+def test_the_same_worker_is_granted_anew(ow: Onceward) -> None:
+    """Its earlier handle is refused from then on, so that grant is over."""
+    acquire(ow)
+    acquire(ow)
+    assert told(ow) == [(1, "w1", "released"), (2, "w1", None)]
+
+
+def test_work_writes_no_grants(table: Onceward) -> None:
+    """Checkpoints, renewals, failures and pauses change neither owner nor epoch."""
+    lease = acquire(table)
+    lease.renew()
+    lease.checkpoint("1")
+    with table.transaction() as tx:
+        lease.guard(tx)
+        tx.execute("insert into effects values ('1')")
+        lease.checkpoint("2", tx)
+    lease.fail()
+    table.cursors.pause("c")
+    table.cursors.resume("c")
+    assert told(table) == [(1, "w1", None)]
+
+
+def test_cursors_of_our_own_have_no_grants(ow: Onceward) -> None:
+    """A name that begins with ~ is a lock of ours, and nobody's reader."""
+    lease = ow.cursors.acquire("~lock", "w1")
+    assert lease is not None
+    lease.release()
+    assert ow.cursors.acquire("~lock", "w2") is not None
+    assert told(ow, "~lock") == []
+
+
+def test_a_grant_that_is_undone_was_none(ow: Onceward) -> None:
+    """The grant is part of what moves the lease: a seek that is rolled back ends nothing."""
+    acquire(ow)
+    with pytest.raises(ZeroDivisionError), ow.transaction():
+        ow.cursors.seek("c", "5", "r", "me")
+        raise ZeroDivisionError
+    assert told(ow) == [(1, "w1", None)]
+
+
+def test_one_grant_at_a_time_is_open_however_many_want_it(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Workers that take and give back at once leave a line of grants, each ended but the last."""
+    barrier = threading.Barrier(4)
+
+    def work(worker: str) -> None:
+        barrier.wait()
+        for _ in range(10):
+            lease = ow.cursors.acquire("c", worker)
+            if lease is not None:
+                lease.release()
+
+    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ow_time.advance(seconds=61)
+    acquire(ow, "last")
+    found = told(ow)
+    assert [epoch for epoch, _, _ in found] == list(range(1, len(found) + 1))
+    assert len(found) == ow.cursors.show("c").epoch
+    assert [ending for _, _, ending in found] == ["released"] * (len(found) - 1) + [None]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store that knows nothing of grants yet."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'before.db'}"
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        url = server.new_database("before_grants", like="template0")
+    store = open_store(url, clock=ManualClock())
+    store.applied()
+    for number, name, sql in migrations(store.engine)[:11]:
+        store.apply(number, name, sql)
+    yield store
+    store.close()
+
+
+def test_leases_of_before_have_a_grant(empty: Store) -> None:
+    """A store that is brought up to date knows who holds its cursors now, if not since when."""
+    with empty.transaction() as tx:
+        tx.execute(
+            "insert into cursor_positions (cursor_name, lease_owner, lease_epoch) "
+            "values ('c', 'w1', 7), ('~lock', 'w1', 7), ('free', null, 7)"
+        )
+    assert migrate(empty) == [12]
+    ow = Onceward(empty)
+    assert told(ow) == [(7, "w1", None)]
+    assert told(ow, "~lock") == []
+    assert told(ow, "free") == []

@@ -1,0 +1,130 @@
+"""The registry: which workers there are, which fell silent, and which ended as they should."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.running import at_work, drain, until
+
+from onceward.handle import Onceward
+from onceward.testing.moving_time import MovingTime
+from onceward.version import __version__
+from onceward.workers import App, Message
+from onceward.workers.models import Consumer
+from onceward.workers.registry import BEAT_SECONDS, CONSUMERS_MAX, Registry, registered
+
+
+def consumers(count: int = 1) -> tuple[Consumer, ...]:
+    app = App("sqlite:///nowhere.db")
+    for number in range(count):
+        app.consumer(f"c{number}", source=ListSource(), lease_seconds=30)(lambda _: None)
+    return app.consumers
+
+
+def entry(ow: Onceward, worker: str = "w", count: int = 1) -> Registry:
+    return Registry(ow, worker, consumers(count))
+
+
+def test_a_worker_says_what_it_is(ow: Onceward) -> None:
+    """Its host, its process, its version and what it consumes, under the name its leases have."""
+    entry(ow).beat()
+    (found,) = registered(ow.store)
+    assert (found.worker, found.host, found.pid) == ("w", socket.gethostname(), os.getpid())
+    assert found.version == __version__
+    assert found.consumers == ({"name": "c0", "lease_seconds": 30},)
+    assert found.started_at == found.seen_at
+    assert found.stopped_at is None
+    assert not found.is_silent
+
+
+def test_a_worker_that_beats_is_not_silent(ow: Onceward, ow_time: MovingTime) -> None:
+    """One that does not is, after three beats; a beat later it is there again."""
+    registry = entry(ow)
+    registry.beat()
+    ow_time.advance(seconds=2 * BEAT_SECONDS)
+    assert not registered(ow.store)[0].is_silent
+    ow_time.advance(seconds=2 * BEAT_SECONDS)
+    (found,) = registered(ow.store)
+    assert found.is_silent
+    assert found.seen_seconds_ago == pytest.approx(4 * BEAT_SECONDS, abs=3)
+    registry.beat()
+    (found,) = registered(ow.store)
+    assert not found.is_silent
+    assert found.started_at < found.seen_at
+
+
+def test_a_worker_that_ended_is_not_silent(ow: Onceward, ow_time: MovingTime) -> None:
+    """It said so, and nobody needs to look for it."""
+    registry = entry(ow)
+    registry.beat()
+    registry.stop()
+    ow_time.advance(seconds=100)
+    (found,) = registered(ow.store)
+    assert found.stopped_at is not None
+    assert not found.is_silent
+
+
+def test_who_never_said_that_it_lives_does_not_say_that_it_ended(ow: Onceward) -> None:
+    """An end before the first beat leaves nothing."""
+    entry(ow).stop()
+    assert registered(ow.store) == ()
+
+
+def test_the_latest_come_first_and_consumers_have_a_limit(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Whoever was seen last is at the top, and a worker names so many consumers and no more."""
+    entry(ow, "early").beat()
+    ow_time.advance(seconds=1)
+    entry(ow, "late", CONSUMERS_MAX + 1).beat()
+    found = registered(ow.store)
+    assert [each.worker for each in found] == ["late", "early"]
+    assert len(found[0].consumers) == CONSUMERS_MAX
+    assert len(registered(ow.store, limit=1)) == 1
+
+
+def test_a_running_worker_is_registered_under_the_name_of_its_leases(ow: Onceward) -> None:
+    """While it works it is there; when it is told to stop, that is written too."""
+    app = App(ow)
+
+    @app.consumer("c", source=ListSource(1), poll_seconds=0.05)
+    def handle(message: Message) -> None: ...
+
+    with at_work(app):
+        until(lambda: registered(ow.store) and ow.cursors.list())
+        (found,) = registered(ow.store)
+        until(lambda: ow.cursors.show("c").lease_owner == found.worker)
+        assert found.stopped_at is None
+    (found,) = registered(ow.store)
+    assert found.stopped_at is not None
+
+
+def test_two_workers_of_one_process_are_two(ow: Onceward) -> None:
+    """Each run has a name of its own, and so a row."""
+    app = App(ow)
+
+    @app.consumer("c", source=ListSource(1))
+    def handle(message: Message) -> None: ...
+
+    drain(app)
+    drain(app)
+    found = registered(ow.store)
+    assert len({each.worker for each in found}) == 2
+    assert all(each.stopped_at for each in found)
+
+
+def test_a_store_without_a_place_for_it_does_not_stop_the_work(ow: Onceward) -> None:
+    """The registry is for people; a worker whose beats fail works all the same."""
+    with ow.transaction() as tx:
+        tx.execute("drop table onceward_workers")
+    app, done = App(ow), []
+
+    @app.consumer("c", source=ListSource(1, 2, 3))
+    def handle(message: Message) -> None:
+        done.append(message.data)
+
+    assert drain(app).is_clean
+    assert done == [1, 2, 3]

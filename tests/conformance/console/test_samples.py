@@ -1,0 +1,162 @@
+"""Samples: where cursors were over the last day, and what of the past is removed when."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.conformance.test_cursors import acquire, stolen
+from tests.conformance.workers.test_measures import Behind, Bench, bench
+
+from onceward.cursors.traces import grants_of, refusals_of
+from onceward.errors import LeaseLost
+from onceward.handle import Onceward
+from onceward.seams import ManualClock, SeededRandomness
+from onceward.testing.moving_time import MovingTime
+from onceward.workers import Lag
+from onceward.workers import pruning as pruning_module
+from onceward.workers.measuring import POSITION_CHARACTERS_MAX
+from onceward.workers.pruning import DAY_SECONDS, PRUNE_SECONDS, TRACES_SECONDS, Pruning
+from onceward.workers.registry import Registry, registered
+
+__all__ = ["bench"]
+
+
+def samples(ow: Onceward, name: str = "c") -> list[tuple[str, int, int | None, float | None]]:
+    """Position, count and lag of each sample, oldest first."""
+    rows = ow.store.read("sample_list", name=name, seconds=10 * DAY_SECONDS, limit=10_000)
+    return [row[1:] for row in reversed(rows)]
+
+
+def waiting(ow: Onceward) -> list[str]:
+    """The cursors whose messages wait, whose oldest waits longest first."""
+    with ow.transaction() as tx:
+        rows = tx.execute(
+            "select cursor_name from onceward_measures where waiting_since is not null "
+            "order by waiting_since"
+        )
+    return [row[0] for row in rows]
+
+
+def test_a_measure_leaves_a_sample(ow: Onceward, bench: Bench) -> None:
+    """Where the cursor was, how much it had processed, and how far behind it was."""
+    bench.cursor(position="7", count=3)
+    bench.measuring.add("c", Behind(Lag(messages=12)), is_partition=False)
+    bench.measured()
+    assert samples(ow) == [("7", 3, 12, 0.0)]
+    bench.cursor(position="9", count=2)
+    bench.measured()
+    assert samples(ow) == [("7", 3, 12, 0.0), ("9", 5, 12, 0.0)]
+
+
+def test_a_cursor_that_is_measured_often_leaves_one_line_of_samples(
+    ow: Onceward, bench: Bench
+) -> None:
+    """However many processes measure it, its samples are about ten seconds apart."""
+    bench.cursor(position="1")
+    source = Behind(Lag(messages=1))
+    for each in (processes := [bench.measuring, bench.process()]):
+        each.add("c", source, is_partition=False)
+    for second in range(30):
+        bench.advance(1)
+        processes[second % 2].measure(is_last=True)
+    assert len(source.asked) == 30
+    assert 3 <= len(samples(ow)) <= 4
+
+
+def test_many_cursors_are_sampled_less_often(ow: Onceward, bench: Bench) -> None:
+    """There is a limit to what one process writes in a second, so each has fewer samples."""
+    for number in range(300):
+        bench.cursor(f"c{number:03}", "1")
+        bench.measuring.add(f"c{number:03}", Behind(Lag(messages=1)), is_partition=False)
+    for _ in range(4):
+        bench.measured()
+    assert len(samples(ow, "c007")) == 2
+
+
+def test_a_long_position_is_left_out_of_its_sample(ow: Onceward, bench: Bench) -> None:
+    """What is kept every ten seconds has a size, and a cut position would be another one."""
+    bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
+    for position in ("p" * POSITION_CHARACTERS_MAX, "p" * (POSITION_CHARACTERS_MAX + 1)):
+        bench.cursor(position=position)
+        bench.measured()
+    assert [row[0] for row in samples(ow)] == ["p" * POSITION_CHARACTERS_MAX, None]
+
+
+def test_it_is_known_whose_messages_wait_longest(ow: Onceward, bench: Bench) -> None:
+    """By the moment they began to wait, however long ago somebody measured; not those of none."""
+    for name, lag in (("old", 50), ("older", 500), ("none", 0), ("caught_up", 0)):
+        bench.cursor(name, "1")
+        answer = Lag(messages=0) if name == "caught_up" else Lag(messages=3)
+        if lag:
+            answer = Lag(messages=3, oldest_at=bench.now() - timedelta(seconds=lag))
+        if name != "none":
+            bench.measuring.add(name, Behind(answer), is_partition=False)
+    bench.measured()
+    assert waiting(ow) == ["older", "old"]
+
+
+# --- what is removed -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def pruning(ow: Onceward, clock: ManualClock) -> Pruning:
+    made = Pruning(ow, clock=clock, randomness=SeededRandomness(1))
+    clock.advance(seconds=PRUNE_SECONDS)
+    return made
+
+
+def test_the_past_is_removed_when_it_is_old(
+    ow: Onceward, ow_time: MovingTime, bench: Bench, pruning: Pruning, clock: ManualClock
+) -> None:
+    """A sample and a worker after a day, a grant and a refusal after a week; what lasts stays."""
+    late, holder = stolen(ow, ow_time)
+    with pytest.raises(LeaseLost):
+        late.renew()
+    ow.cursors.refusals.settle(10.0)
+    Registry(ow, "w", ()).beat()
+    bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
+    bench.measured()
+    assert pruning.tick() == 0
+    ow_time.advance(seconds=DAY_SECONDS + 1)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    assert pruning.tick() == 2
+    assert (samples(ow), registered(ow.store)) == ([], ())
+    assert len(grants_of(ow.store, "c", 10)) == 2
+    ow_time.advance(seconds=TRACES_SECONDS)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    assert pruning.tick() == 2
+    assert refusals_of(ow.store, "c", 10) == ()
+    (kept,) = grants_of(ow.store, "c", 10)
+    assert (kept.epoch, kept.ended_at) == (holder.epoch, None)
+
+
+def test_it_looks_once_a_minute(ow: Onceward, ow_time: MovingTime, pruning: Pruning) -> None:
+    """Whoever calls it every few seconds costs nothing in between."""
+    acquire(ow).release()
+    pruning.tick()
+    ow_time.advance(seconds=2 * TRACES_SECONDS)
+    assert pruning.tick() == 0
+    assert len(grants_of(ow.store, "c", 10)) == 1
+
+
+def test_there_are_never_too_many_grants(
+    ow: Onceward, pruning: Pruning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions that come and go by the second leave so many rows and no more."""
+    monkeypatch.setattr(pruning_module, "BATCH_ROWS", 3)
+    monkeypatch.setattr(
+        pruning_module, "_QUERIES", (("grant_prune", {"seconds": TRACES_SECONDS, "most": 5}),)
+    )
+    for _ in range(20):
+        acquire(ow).release()
+    held = acquire(ow)
+    assert pruning.tick() > 10
+    found = grants_of(ow.store, "c", 100)
+    assert len(found) == 5
+    assert found[0].epoch == held.epoch
