@@ -49,13 +49,13 @@ def list_cursors(
     Example: `onceward cursors list 'lead_*'`
     """
     from onceward.workers.measures import Measures
+    from onceward.workers.views import plain, state_word
 
     with _opened(store) as ow:
         found = ow.cursors.list(pattern)
         measures = Measures(ow).of(state.name for state in found)
     if json_output:
-        plain = [_plain(state, measures.get(state.name)) for state in found]
-        print_json({"cursors": plain})
+        print_json({"cursors": [plain(state, measures.get(state.name)) for state in found]})
         return
     _print_table(
         ("cursor", "position", "state", "holder", "lag", "rate", "errors", "steals"),
@@ -63,7 +63,7 @@ def list_cursors(
             (
                 state.name,
                 state.position,
-                _state(state),
+                state_word(state),
                 state.lease_owner,
                 _lag(measures.get(state.name)),
                 _rate(measures.get(state.name)),
@@ -82,14 +82,15 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
     Example: `onceward cursors show lead_intake_v1`
     """
     from onceward.workers.measures import Measures
+    from onceward.workers.views import measured, plain
 
     with _opened(store) as ow:
         state, measure = ow.cursors.show(name), Measures(ow).of([name]).get(name)
     if json_output:
-        print_json(_plain(state, measure))
+        print_json(plain(state, measure))
         return
     _print_state(state, json_output=False)
-    for field, value in (_measured(measure) or {}).items():
+    for field, value in (measured(measure) or {}).items():
         print(f"{field:<18} {_shown(value)}")
 
 
@@ -239,34 +240,6 @@ def _who() -> str:
     return operator()
 
 
-def _state(state: CursorState) -> str:
-    if state.is_paused:
-        return "paused"
-    if state.is_held:
-        return "held"
-    return "expired" if state.lease_owner else "free"
-
-
-def _plain(state: CursorState, measure: Measure | None) -> dict[str, object]:
-    return {**asdict(state), "measure": _measured(measure)}
-
-
-def _measured(measure: Measure | None) -> dict[str, object] | None:
-    """Return what is known of a cursor's lag."""
-    if measure is None:
-        return None
-    return {
-        "lag_messages": measure.messages,
-        "lag_seconds": measure.lag_seconds,
-        "oldest_at": measure.oldest_at,
-        "held_back_by": measure.held_back_by,
-        "rate_per_minute": measure.rate_per_minute,
-        "drain_seconds": measure.drain_seconds,
-        "measured_at": measure.measured_at,
-        "measure_age": measure.age_seconds,
-    }
-
-
 def _lag(measure: Measure | None) -> str | None:
     """Return messages and seconds, as far as they are known."""
     if measure is None or measure.lag_seconds is None:
@@ -284,7 +257,9 @@ def _print_state(state: CursorState, *, json_output: bool) -> None:
     if json_output:
         print_json(asdict(state))
         return
-    for field, value in {"state": _state(state), **asdict(state)}.items():
+    from onceward.workers.views import state_word
+
+    for field, value in {"state": state_word(state), **asdict(state)}.items():
         print(f"{field:<18} {_shown(value)}")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -55,11 +53,13 @@ def list_letters(
 
     Example: `onceward dead list --cursor lead_intake_v1 --store sqlite:///work.db`
     """
+    from onceward.retries.views import plain
+
     wanted = None if state == "all" else state
     with _opened(store) as dead:
         found = dead.list(cursor=cursor, key=key, since=_time(since), state=wanted, limit=limit)
     if json_output:
-        print_json({"items": [_plain(letter) for letter in found]})
+        print_json({"items": [plain(letter) for letter in found]})
     else:
         _print_table(found)
 
@@ -75,13 +75,15 @@ def show(
 
     Example: `onceward dead show 7 --store sqlite:///work.db`
     """
+    from onceward.retries.views import plain
+
     with _opened(store) as dead:
         found = dead.show(letter)
     if raw:
         sys.stdout.buffer.write(found.raw)
         sys.stdout.buffer.flush()
     elif json_output:
-        print_json(_plain(found))
+        print_json(plain(found))
     else:
         _print_detail(found)
 
@@ -204,21 +206,6 @@ def _time(text: str | None) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _plain(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as JSON has it: times as text, bytes in base64."""
-    found: dict[str, Any] = {}
-    for name, value in asdict(letter).items():
-        if isinstance(value, datetime):
-            found[name] = timestamp(value)
-        elif isinstance(value, bytes):
-            found["raw_base64"] = base64.b64encode(value).decode()
-        elif name == "failures":
-            found[name] = [{**each, "at": timestamp(each["at"])} for each in value]
-        else:
-            found[name] = value
-    return found
-
-
 def _print_table(letters: list[DeadLetter]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -243,7 +230,9 @@ def _print_table(letters: list[DeadLetter]) -> None:
 
 
 def _print_detail(letter: DeadLetterDetail) -> None:
-    for name, value in _plain(letter).items():
+    from onceward.retries.views import plain
+
+    for name, value in plain(letter).items():
         if name not in ("raw_base64", "error_trace", "failures"):
             print(f"{name:<16} {_visible(str(value)) if value is not None else ''}")
     print("attempts:")

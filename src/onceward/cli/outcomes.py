@@ -11,11 +11,11 @@ import typer
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, group, json_argument, print_json
-from onceward.errors import InvalidArgument, KeyInFlight, NotFound, NotReconcilable
+from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onceward.handle import Onceward
-    from onceward.outcomes import EffectRecord, Record
+    from onceward.outcomes import Record
 
 app = group("List outcomes, decide what a crash left open, forget and prune.")
 
@@ -42,16 +42,18 @@ def list_outcomes(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List outcomes as they stand now, latest change first.
+    """List outcomes as they stand now, the newest key first.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """
+    from onceward.outcomes.views import plain
+
     with _opened(store) as ow:
-        found = ow.outcomes.list(state=state, scope=scope, limit=limit)
+        listed = ow.outcomes.list(state=state, scope=scope, limit=limit)
     if json_output:
-        print_json({"outcomes": [_plain(record) for record in found]})
+        print_json({"outcomes": [plain(record) for record in listed]})
         return
-    _print_table(found)
+    _print_table(listed)
 
 
 @app.command()
@@ -60,13 +62,16 @@ def show(scope: _Scope, key: _Key, store: StoreUrl = None, json_output: JsonFlag
 
     Example: `onceward outcomes show shop.charge charge#7`
     """
+    from onceward.outcomes.verdicts import found
+    from onceward.outcomes.views import plain
+
     with _opened(store) as ow:
-        record = _found(ow, scope, key)
+        record = found(ow.outcomes, scope, key)
         steps = ow.outcomes.effects(scope, key)
     if json_output:
-        print_json({**_plain(record), "effects": [_plain(step) for step in steps]})
+        print_json({**plain(record), "effects": [plain(step) for step in steps]})
         return
-    for field, value in _plain(record).items():
+    for field, value in plain(record).items():
         print(f"{field:<12} {_shown(value)}")
     for step in steps:
         print(f"step         {_shown(step.name)}: {step.state}")
@@ -96,6 +101,8 @@ def reconcile(
 
     Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "no payment"`
     """
+    from onceward.outcomes.verdicts import check_open, told
+
     if (done is None) is not not_done:
         message = "done: say either --done with the result, or --not-done"
         raise InvalidArgument(message, fix="find out whether it happened first", field="done")
@@ -104,14 +111,12 @@ def reconcile(
         verdict["done"] = json_argument("done", done)
     with _opened(store) as ow:
         if dry_run:
-            _check_open(ow, scope, key, effect)
+            check_open(ow.outcomes, scope, key, effect)
         else:
             who = actor or getpass.getuser()
             ow.outcomes.reconcile(scope, key, **verdict, effect=effect, actor=who, reason=reason)
-    what = f"the step {effect} of {scope} {key}" if effect else f"{scope} {key}"
-    then = "the next caller runs it" if not_done else "every caller gets this result"
-    said = "not done" if not_done else "done"
-    _answer(f"{what}: {said}; {then}", dry_run=dry_run, json_output=json_output)
+    said = told(scope, key, effect, is_done=not not_done)
+    _answer(said, dry_run=dry_run, json_output=json_output)
 
 
 @app.command()
@@ -128,12 +133,13 @@ def forget(
 
     Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --dry-run`
     """
+    from onceward.outcomes.verdicts import check_idle, found
+
     with _opened(store) as ow:
-        record = _found(ow, scope, key)
-        if dry_run and record.state == "running":
-            message = f"{scope} {key}: somebody is at it"
-            raise KeyInFlight(message, fix="wait until they are done")
-        if not dry_run:
+        record = found(ow.outcomes, scope, key)
+        if dry_run:
+            check_idle(record)
+        else:
             ow.outcomes.forget(scope, key, actor=actor or getpass.getuser(), reason=reason)
     message = f"{scope} {key}: was {record.state}; the next caller runs it"
     _answer(message, dry_run=dry_run, json_output=json_output)
@@ -165,43 +171,11 @@ def _opened(store: str | None) -> Onceward:
     return open_handle(store)
 
 
-def _found(ow: Onceward, scope: str, key: str) -> Record:
-    record = ow.outcomes.show(scope, key)
-    if record is None:
-        message = f"nothing is known of {scope} {key}"
-        raise NotFound(message, fix="look with `onceward outcomes list`", scope=scope, key=key)
-    return record
-
-
-def _check_open(ow: Onceward, scope: str, key: str, effect: str | None) -> None:
-    """Raise what reconciling would raise."""
-    record = _found(ow, scope, key)
-    is_open = record.state in ("ambiguous", "abandoned")
-    if effect is not None:
-        steps = {step.name: step for step in ow.outcomes.effects(scope, key)}
-        step = steps.get(effect)
-        is_live = record.state == "running" and step is not None and step.fence == record.fence
-        is_open = step is not None and (
-            step.state == "ambiguous" or (step.state == "intended" and not is_live)
-        )
-    if not is_open:
-        message = f"{scope} {key}: there is nothing to decide"
-        raise NotReconcilable(message, scope=scope, key=key, effect=effect)
-
-
 def _answer(message: str, *, dry_run: bool, json_output: bool) -> None:
     if json_output:
         print_json({"dry_run": dry_run, "message": message})
     else:
         print(_shown(f"{'dry run: ' if dry_run else ''}{message}"))
-
-
-def _plain(record: Record | EffectRecord) -> dict[str, Any]:
-    plain = asdict(record)
-    for field in ("result", "note"):
-        text = plain[field]
-        plain[field] = None if text is None else json.loads(text)
-    return plain
 
 
 def _shown(value: object) -> str:

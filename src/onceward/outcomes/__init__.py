@@ -13,6 +13,7 @@ from onceward.outcomes.models import Failure as Failure
 from onceward.outcomes.models import Fence as Fence
 from onceward.outcomes.models import Fresh as Fresh
 from onceward.outcomes.models import InFlight as InFlight
+from onceward.outcomes.models import Listed as Listed
 from onceward.outcomes.models import Mismatch as Mismatch
 from onceward.outcomes.models import NotDone as NotDone
 from onceward.outcomes.models import OutcomeState as OutcomeState
@@ -35,6 +36,7 @@ __all__ = [
     "Fresh",
     "IdempotencyMiddleware",
     "InFlight",
+    "Listed",
     "Mismatch",
     "NotDone",
     "OutcomeState",

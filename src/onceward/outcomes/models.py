@@ -194,6 +194,17 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """One key in a list."""
+
+    #: Where it stands in the order in which keys came to be known.
+    number: int
+    #: Without its result, unless results were asked for.
+    record: Record
+    has_result: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EffectRecord:
     """Everything known of one step."""
 

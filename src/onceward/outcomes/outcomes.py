@@ -9,22 +9,29 @@ import builtins
 from typing import Any, Final
 
 from onceward.crash import crash_point
-from onceward.errors import InvalidArgument, KeyInFlight, NotReconcilable
+from onceward.errors import Conflict, InvalidArgument, KeyInFlight, NotReconcilable
 from onceward.keys import compact_json
 from onceward.outcomes.claims import Claims, check_names
 from onceward.outcomes.failures import read_failure
 from onceward.outcomes.models import (
     EffectRecord,
     EffectState,
+    Listed,
     OutcomeState,
     Pruned,
     Record,
 )
 from onceward.stores import Row, Transaction
+from onceward.stores.paging import NEWEST, SCAN_ROWS_MAX, Page, read_page
 
 #: Rows that one commit of a pruning touches.
 PRUNE_BATCH: Final = 500
 LIST_LIMIT: Final = 100
+#: Scopes that are asked for one key, and outcomes that are found by it.
+SCOPES_MAX: Final = 1_000
+NAMED_MAX: Final = 20
+#: States of work that is not over, which an index knows.
+_OPEN: Final = (OutcomeState.RUNNING, OutcomeState.AMBIGUOUS, OutcomeState.ABANDONED)
 
 
 class _Nothing:
@@ -44,13 +51,65 @@ class Outcomes(Claims):
         scope: str | None = None,
         limit: int = LIST_LIMIT,
     ) -> builtins.list[Record]:
-        """Return outcomes as they stand now, latest change first."""
+        """Return outcomes as they stand now, the newest key first."""
+        found: builtins.list[Record] = []
+        before: int | None = NEWEST
+        while before is not None and len(found) < max(limit, 1):
+            page = self.page(
+                state=state,
+                scope=scope,
+                before=before,
+                limit=min(limit - len(found), SCAN_ROWS_MAX),
+                with_results=True,
+            )
+            found += [each.record for each in page.items]
+            before = page.next
+        return found
+
+    def page(  # noqa: PLR0913 - which ones, all of it named
+        self,
+        *,
+        state: OutcomeState | str | None = None,
+        scope: str | None = None,
+        words: str | None = None,
+        before: int = NEWEST,
+        limit: int = LIST_LIMIT,
+        with_results: bool = False,
+    ) -> Page[Listed]:
+        """Return the outcomes before a number, as they stand now, the newest key first.
+
+        A page looks at a bounded number of keys, so few or none may be found where there are more.
+        `words` is a part of the key or of the scope, in capitals or not.
+        """
         if limit < 1:
             message = f"limit: must be at least 1, not {limit}"
             raise InvalidArgument(message, fix="ask for some", field="limit")
-        wanted = None if state is None else _state(state).value
-        rows = self.store.read("outcome_list", state=wanted, scope=scope, limit=limit)
-        return [_record(row) for row in rows]
+        standing = None if state is None else _state(state)
+        params = {
+            "is_open": standing in _OPEN,
+            "state": None if standing is None else standing.value,
+            "scope": scope,
+            "words": words,
+            "with_results": with_results,
+        }
+        is_filtered = any(each is not None for each in (standing, scope, words))
+        return read_page(
+            self.store,
+            "outcome_page",
+            _listed,
+            before=before,
+            limit=limit,
+            is_filtered=is_filtered,
+            params=params,
+        )
+
+    def named(self, key: str, scope: str | None = None) -> frozenset[int]:
+        """Return the numbers of outcomes with exactly this key, of some scopes if there are many.
+
+        The index finds them, however long ago they came.
+        """
+        place = {"key": key, "scope": scope, "scopes": SCOPES_MAX, "limit": NAMED_MAX}
+        return frozenset(row[0] for row in self.store.read("outcome_named", **place))
 
     def show(self, scope: str, key: str) -> Record | None:
         """Return everything known of a key, or None."""
@@ -108,23 +167,32 @@ class Outcomes(Claims):
             raise NotReconcilable(message, scope=scope, key=key, effect=effect)
         crash_point("outcome.reconcile.after_commit")
 
-    def forget(self, scope: str, key: str, *, actor: str, reason: str) -> bool:
+    def forget(
+        self, scope: str, key: str, *, actor: str, reason: str, seen: Record | None = None
+    ) -> bool:
         """Erase what is known of a key, so that it may run again; False when nothing was known.
 
-        KeyInFlight while somebody is at it.
+        KeyInFlight while somebody is at it. With what was `seen` of it, Conflict when it is not so
+        any more.
         """
         check_names(scope, key)
         note = _note("forgotten", actor, reason)
+        updated_at = None if seen is None else seen.updated_at
 
         def operation(tx: Transaction) -> bool:
-            forgotten = bool(tx.query("outcome_forget", scope=scope, key=key, note=note))
+            place = {"scope": scope, "key": key, "updated_at": updated_at}
+            forgotten = bool(tx.query("outcome_forget", **place, note=note))
             if forgotten:
                 tx.query("effect_forget", scope=scope, key=key)
             return forgotten
 
         forgotten = self.store.write_apart(operation)
         crash_point("outcome.forget.after_commit")
-        if not forgotten and self.show(scope, key) is not None:
+        known = None if forgotten else self.show(scope, key)
+        if known is not None:
+            if known.updated_at != (updated_at or known.updated_at):
+                message = f"{scope} {key} changed since you looked"
+                raise Conflict(message, fix="look again, then decide", scope=scope, key=key)
             message = f"{scope} {key}: somebody is at it"
             raise KeyInFlight(message, fix="wait until they are done", scope=scope, key=key)
         return forgotten
@@ -188,6 +256,11 @@ def _record(row: Row) -> Record:
         failure=None if failure is None else read_failure(failure),
         note=note,
     )
+
+
+def _listed(row: Row) -> Listed:
+    number, _, _, has_result, *columns = row
+    return Listed(number=number, record=_record(tuple(columns)), has_result=bool(has_result))
 
 
 def _effect(row: Row) -> EffectRecord:

@@ -5,9 +5,13 @@ One message of one cursor has one letter: dying again opens it again.
 
 from __future__ import annotations
 
+import builtins
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
+
+import orjson
 
 from onceward.crash import crash_point
 from onceward.errors import DeadLetterMissing, InvalidArgument
@@ -20,6 +24,7 @@ from onceward.retries.models import (
     Failure,
     LetterId,
     LetterState,
+    Line,
     Message,
     Order,
     Redriven,
@@ -30,9 +35,12 @@ from onceward.retries.models import (
 )
 from onceward.seams import timestamp
 from onceward.stores import Row, Store, Transaction
+from onceward.stores.paging import NEWEST, Page, read_page
 
 LETTERS_MAX: Final = 10_000
-#: As `dead_list` and `dead_show` return them.
+#: What `dead_page` returns before them.
+_LISTED_COLUMNS: Final = 3
+#: As `dead_page`, `dead_some` and `dead_show` return them.
 _SUMMARY_COLUMNS: Final = (
     *("id", "cursor", "position", "key", "state", "error_type", "error_message", "attempts"),
     *("first_failed_at", "dead_at", "redrive_count", "changed_at", "changed_by", "reason"),
@@ -72,17 +80,81 @@ class DeadLetters:
         since: datetime | None = None,
         state: LetterState | None = "dead",
         limit: int = 100,
-    ) -> list[DeadLetter]:
+    ) -> builtins.list[DeadLetter]:
         """Return the letters that fit, newest first; what is None does not matter."""
-        rows = self._store.read(
-            "dead_list",
-            cursor=cursor,
-            key=key,
-            since=_since(since),
-            state=state,
+        _checked(limit)
+        found: builtins.list[DeadLetter] = []
+        before: int | None = NEWEST
+        while before is not None and len(found) < limit:
+            page = self.page(
+                cursor=cursor,
+                key=key,
+                since=since,
+                state=state,
+                before=before,
+                limit=limit - len(found),
+            )
+            found += page.items
+            before = page.next
+        return found
+
+    def page(  # noqa: PLR0913 - which ones, all of it named
+        self,
+        *,
+        cursor: str | None = None,
+        key: str | None = None,
+        since: datetime | None = None,
+        state: LetterState | None = "dead",
+        words: str | None = None,
+        before: int = NEWEST,
+        limit: int = 100,
+    ) -> Page[DeadLetter]:
+        """Return the letters before a number that fit, newest first.
+
+        A page looks at a bounded number of letters, so few or none may be found where there are
+        more. `words` is a part of the cursor, the position, the key or the error.
+        """
+        is_scanned = cursor is not None and state is None
+        rest = (key, since, words)
+        return read_page(
+            self._store,
+            "dead_page",
+            lambda row: DeadLetter(**_summary(row[_LISTED_COLUMNS:])),
+            before=before,
             limit=_checked(limit),
+            is_filtered=is_scanned or any(each is not None for each in rest),
+            params={
+                "cursor": cursor,
+                "key": key,
+                "since": _since(since),
+                "state": state,
+                "words": words,
+            },
         )
-        return [DeadLetter(**_summary(row)) for row in rows]
+
+    def some(self, ids: Iterable[int]) -> builtins.list[DeadLetter]:
+        """Return those of these letters that exist, whatever their state, in order."""
+        return [DeadLetter(**_summary(row)) for row in self._some(ids)]
+
+    def lines(self, ids: Iterable[int]) -> builtins.list[Line]:
+        """Return where the messages of dead letters would line up again, the longest first."""
+        chosen: Counter[tuple[str, str | None]] = Counter()
+        for row in self._some(ids):
+            letter, is_alone = DeadLetter(**_summary(row)), bool(row[len(_SUMMARY_COLUMNS)])
+            if letter.state == "dead":
+                chosen[letter.cursor, None if is_alone else letter.key] += 1
+        kept = [line for line in chosen if line[1] is not None]
+        rows = self._store.read("parked_lines", lines=orjson.dumps(kept).decode()) if kept else []
+        waiting = {(cursor, key): count for cursor, key, count in rows}
+        return [
+            Line(cursor=line[0], key=line[1], letters=count, waiting=waiting.get(line, 0))
+            for line, count in chosen.most_common()
+        ]
+
+    def _some(self, ids: Iterable[int]) -> builtins.list[Row]:
+        wanted = sorted(set(ids))
+        _checked(len(wanted) or 1)
+        return self._store.read("dead_some", ids=orjson.dumps(wanted).decode())
 
     def count(self) -> dict[str, int]:
         """Return how many letters are dead now, by cursor."""

@@ -201,6 +201,19 @@ class DeadFilter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """Where some dead letters would line up if they were put back."""
+
+    cursor: str
+    #: None: each waits alone, behind nobody.
+    key: str | None
+    #: How many of them.
+    letters: int
+    #: How many messages stand in that line now.
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Redriven:
     """What a redrive did."""
 

@@ -9,7 +9,8 @@ import pytest
 import typer
 from tests.unit.cli.conftest import Run
 
-from onceward.cli import doctor, keys
+from onceward import doctor
+from onceward.cli import keys
 from onceward.cli.main import app
 from onceward.version import __version__
 
