@@ -19,6 +19,11 @@ from onceward.seams import FILE_MODE, Clock, Files, timestamp, translated
 #: Whoever has taken the lock has written down who it is after so long.
 _NOTE_SECONDS_MAX: Final = 1.0
 _LOOK_SECONDS: Final = 0.01
+_NOTE_BYTES_MAX: Final = 200
+#: Where the kernel tells who has which file locked: process, device and inode. On some file systems
+#: the device is not the one that the file says.
+_LOCKS: Final = Path("/proc/locks")
+_LOCK: Final = re.compile(r"FLOCK +ADVISORY +WRITE +(-?[0-9]+) +([0-9a-f]+:[0-9a-f]+):([0-9]+)")
 _NOTE: Final = re.compile(r"process ([0-9]+) on (\S+) since \S+")
 
 
@@ -67,11 +72,37 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
     return Held(path, descriptor)
 
 
+def is_held(path: Path) -> bool:
+    """Say whether somebody has the lock, without asking for it: who asks would be in the way.
+
+    Of a holder on another machine, whose locks are not seen here, the note is believed.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            found = os.fstat(descriptor)
+            note = os.pread(descriptor, _NOTE_BYTES_MAX, 0).decode(errors="replace").strip()
+        finally:
+            os.close(descriptor)
+        locks = _LOCKS.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    named = _NOTE.fullmatch(note)
+    if named is not None and named[2] != socket.gethostname():
+        return True
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    process = named[1] if named else ""
+    return any(
+        inode == str(found.st_ino) and (where == device or who == process)
+        for who, where, inode in _LOCK.findall(locks)
+    )
+
+
 def _holder(descriptor: int, clock: Clock) -> str:
     """Return who has it: not who had it before, whose note may stand there for a moment still."""
     until = clock.monotonic() + _NOTE_SECONDS_MAX
     while True:
-        note = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        note = os.pread(descriptor, _NOTE_BYTES_MAX, 0).decode(errors="replace").strip()
         if _is_current(note) or clock.monotonic() >= until:
             return note or "somebody"
         clock.sleep(_LOOK_SECONDS)

@@ -6,15 +6,20 @@ Only 0x0a ends a line, and a line that nothing ends is never returned. Knows byt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-
-from onceward.seams import OpenFile
+from typing import Final, Protocol
 
 BLOCK_BYTES: Final = 256 * 1024
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
+class Readable(Protocol):
+    """All that is asked of a file here."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes from `offset`, fewer only at the end of the file."""
+
+
+def blocks(file: Readable, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
     """Yield runs of complete lines between `start` and `end`, in order.
 
     Each is `(offset, bytes, length)`: only the first `length` bytes count, what follows belongs to
@@ -38,7 +43,7 @@ def blocks(file: OpenFile, start: int, end: int) -> Iterator[tuple[int, bytes, i
         position += length
 
 
-def _line_end(file: OpenFile, start: int, end: int) -> int | None:
+def _line_end(file: Readable, start: int, end: int) -> int | None:
     """Return the offset behind the next newline, or None when there is none before `end`."""
     position = start
     while position < end:
@@ -52,7 +57,7 @@ def _line_end(file: OpenFile, start: int, end: int) -> int | None:
     return None
 
 
-def count_lines(file: OpenFile, start: int, end: int) -> int:
+def count_lines(file: Readable, start: int, end: int) -> int:
     """Return how many complete lines between `start` and `end` are not blank."""
     count = 0
     for offset, block, length in blocks(file, start, end):
@@ -62,7 +67,7 @@ def count_lines(file: OpenFile, start: int, end: int) -> int:
     return count
 
 
-def last_line_end(file: OpenFile, end: int) -> int:
+def last_line_end(file: Readable, end: int) -> int:
     """Return the offset behind the last newline before `end`; 0 when there is none."""
     position = end
     while position > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from onceward.memory import removing, writing
 from onceward.memory.checking import Gate
@@ -84,6 +85,16 @@ class Graph:
         """
         with self.store.snapshot():
             return self._searcher.search(self._asked(query), limit, cursor)
+
+    def find(
+        self, query: str, *, limit: int | None = None, cursor: str | None = None
+    ) -> tuple[list[tuple[Any, ...]], str | None]:
+        """Return bare rows of what answers a query, as a search does, and where to go on."""
+        return self._searcher.find(self._asked(query), limit, cursor)
+
+    def meant(self, name: str) -> list[str]:
+        """Return the names that somebody may mean: as it would be stored, and as it was given."""
+        return self._gate.names(name, "name")
 
     def named(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
         """Return the entities whose names begin so, the newest first."""

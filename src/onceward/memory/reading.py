@@ -66,11 +66,10 @@ class Reader:
         rows = self._query("memory_entity_newest", low=prefix, high=high, limit=limit)
         return self.entities(rows)[0]
 
-    def get(self, ids: Sequence[int], next_cursor: str | None = None) -> Subgraph:
-        """Return these entities in this order, and every relation that touches them."""
+    def rows(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return rows of these entities, in this order."""
         rows = {row[0]: row for row in self._query("memory_entity_get", ids=list(ids))}
-        ordered = [rows[number] for number in ids if number in rows]
-        return self.subgraph(ordered, next_cursor=next_cursor)
+        return [rows[number] for number in ids if number in rows]
 
     def range(self, low: str, high: str, after: str, limit: int) -> list[tuple[Any, ...]]:
         """Return rows of entities by name."""
@@ -91,7 +90,7 @@ class Reader:
         del edges[RELATIONS_MAX:]
         return Subgraph(
             entities=entities,
-            relations=tuple(_relation(edge) for edge in reversed(edges)),
+            relations=tuple(relation_of(edge) for edge in reversed(edges)),
             next_cursor=next_cursor,
             is_cut=is_cut,
         )
@@ -105,7 +104,7 @@ class Reader:
         del found[OBSERVATIONS_MAX:]
         by_entity: dict[int, list[Observation]] = defaultdict(list)
         for owner, *rest in reversed(found):
-            by_entity[owner].append(_observation(rest))
+            by_entity[owner].append(observation_of(rest))
         return tuple(_entity(row, by_entity[row[0]]) for row in rows), is_cut
 
     def history(self, name: str, limit: int) -> tuple[Change, ...]:
@@ -166,7 +165,8 @@ def _entity(row: tuple[Any, ...], observations: Sequence[Observation]) -> Entity
     )
 
 
-def _observation(row: Sequence[Any]) -> Observation:
+def observation_of(row: Sequence[Any]) -> Observation:
+    """Return an observation as it is kept."""
     number, content, fingerprint, kind, ts, source, run, created_at = row
     return Observation(
         id=number,
@@ -180,7 +180,8 @@ def _observation(row: Sequence[Any]) -> Observation:
     )
 
 
-def _relation(row: tuple[Any, ...]) -> Relation:
+def relation_of(row: tuple[Any, ...]) -> Relation:
+    """Return a relation as it is kept."""
     number, start, end, kind, source, run, created_at = row
     return Relation(
         id=number,

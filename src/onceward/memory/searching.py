@@ -61,12 +61,20 @@ class Searcher:
 
     def search(self, query: str, limit: int | None, cursor: str | None) -> Subgraph:
         """Return the entities that answer a query, the best first, and what touches them."""
+        question = parse(query)
+        if question.is_empty and not query.strip():
+            return self._reader.page(check_limit(limit, ENTITIES_MAX, SEARCH_DEFAULT), cursor)
+        rows, following = self.find(query, limit, cursor)
+        return self._reader.subgraph(rows, next_cursor=following)
+
+    def find(
+        self, query: str, limit: int | None, cursor: str | None
+    ) -> tuple[list[tuple[Any, ...]], str | None]:
+        """Return rows of the entities that answer a query, the best first, and where to go on."""
         wanted = check_limit(limit, ENTITIES_MAX, SEARCH_DEFAULT)
         question = parse(query)
-        if question.is_empty:
-            if query.strip():  # Nothing but punctuation, which no word has.
-                return Subgraph(entities=(), relations=())
-            return self._reader.page(wanted, cursor)
+        if question.is_empty:  # Nothing but punctuation, which no word has.
+            return [], None
         seal = hashlib.sha256(query.encode(errors="surrogatepass")).hexdigest()[:12]
         place = _opened(cursor, seal)
         if question.is_of_names:
@@ -74,12 +82,14 @@ class Searcher:
         ids: list[int] = []
         for hit, at in self._hits(question, place):
             if len(ids) == wanted:
-                return self._reader.get(ids, _sealed(place, seal))
+                return self._reader.rows(ids), _sealed(place, seal)
             ids.append(hit.entity_id)
             place = at
-        return self._reader.get(ids)
+        return self._reader.rows(ids), None
 
-    def _by_name(self, question: Question, wanted: int, place: _Place, seal: str) -> Subgraph:
+    def _by_name(
+        self, question: Question, wanted: int, place: _Place, seal: str
+    ) -> tuple[list[tuple[Any, ...]], str | None]:
         """Answer a question that asks for names or their beginnings: in their order.
 
         What else it asks for is looked up in each; so only for few names.
@@ -96,7 +106,7 @@ class Searcher:
             ordered = [row for row in ordered if row[0] in fitting]
         is_more = len(ordered) > wanted
         more = _sealed(_Place(name=ordered[wanted - 1][1]), seal) if is_more else None
-        return self._reader.subgraph(ordered[:wanted], next_cursor=more)
+        return ordered[:wanted], more
 
     def _hits(self, question: Question, place: _Place) -> Iterator[tuple[_Hit, _Place]]:
         """Yield what matches, each entity once, with the place behind it."""

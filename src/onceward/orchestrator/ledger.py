@@ -7,16 +7,17 @@ damaged one is named. Knows nothing of what the records mean.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from onceward.errors import FileMissing
 from onceward.journal import Journal, Record
-from onceward.journal.lines import blocks
+from onceward.journal.lines import Readable, blocks
 from onceward.keys import compact_json
 from onceward.seams import Clock, Files, timestamp
 
@@ -34,6 +35,19 @@ class Damaged:
     #: Byte offset of the line.
     offset: int
     problem: str
+
+
+class Line(NamedTuple):
+    """A complete line; a tuple, because one is made for every record. A blank one says nothing."""
+
+    #: Byte offset of the line, and of what follows it.
+    offset: int
+    end: int
+    #: Its bytes, without the newline.
+    raw: bytes
+    record: Record | None
+    #: Why it is no record.
+    problem: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,17 +83,12 @@ class Ledger:
         damaged: list[Damaged] = []
         with closing(self._files.open_read(self.path)) as file:
             size, position = file.stat().size, 0
-            for offset, block, length in blocks(file, 0, size):
-                start = 0
-                while start < length:
-                    end = block.index(b"\n", start)
-                    record = _decode(block[start:end])
-                    if isinstance(record, str):
-                        damaged.append(Damaged(offset=offset + start, problem=record))
-                    elif record is not None:
-                        records.append(record)
-                    start = end + 1
-                position = offset + length
+            for line in lines_of(file, 0, size):
+                if line.record is not None:
+                    records.append(line.record)
+                elif line.problem is not None:
+                    damaged.append(Damaged(offset=line.offset, problem=line.problem))
+                position = line.end
         return Read(records=records, damaged=damaged, torn_bytes=size - position)
 
     def mend(self, read: Read) -> None:
@@ -111,6 +120,19 @@ class Ledger:
         except FileMissing:
             return False
         return True
+
+
+def lines_of(file: Readable, start: int, end: int) -> Iterator[Line]:
+    """Yield the complete lines between two places, of which the first is the start of a line."""
+    for offset, block, length in blocks(file, start, end):
+        begin = 0
+        while begin < length:
+            stop = block.index(b"\n", begin)
+            raw = block[begin:stop]
+            found = _decode(raw)
+            said = (None, found) if isinstance(found, str) else (found, None)
+            yield Line(offset + begin, offset + stop + 1, raw, *said)
+            begin = stop + 1
 
 
 def seal_line(record: Record) -> bytes:

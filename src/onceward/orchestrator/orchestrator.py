@@ -29,6 +29,7 @@ from onceward.orchestrator.models import (
     Task,
     Verification,
 )
+from onceward.orchestrator.registry import Registry
 from onceward.orchestrator.replay import RunState, replay
 from onceward.orchestrator.transcript import Progress
 from onceward.orchestrator.tree import Tree
@@ -201,6 +202,7 @@ class Orchestrator:
         )
 
     def _live(self, life: Life) -> RunResult:
+        Registry(files=self._files).add(self.workspace.root)
         self._life = life
         if self._is_stopping:
             life.stop()

@@ -13,6 +13,7 @@ import pytest
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Graph, Memory
+from onceward.memory.looking import Looker
 from onceward.memory.models import (
     Batch,
     Link,
@@ -90,6 +91,20 @@ def use_everything(graph: Graph) -> None:
     page = graph.read(limit=3)
     graph.read(limit=3, cursor=page.next_cursor)
     graph.open(["Ann", "node 3"])
+    look_around(graph)
+
+
+def look_around(graph: Graph) -> None:
+    """Ask what a page asks: of a list, of one entity, and of one that everything leads to."""
+    looker = Looker(graph)
+    looker.newest(2**62, 3)
+    looker.find("likes", 3, None)
+    observation = looker.whole("Ann").entity.observations[0]
+    looker.observation("Ann", observation.id)
+    looker.neighbourhood("node 0", hops=2, nodes_max=20)
+    graph.remove(Removal(entities=("Ann",)))
+    looker.restorable(name="Ann")
+    graph.restore(name="Ann")
 
 
 @pytest.fixture

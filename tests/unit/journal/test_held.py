@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onceward.errors import Conflict
-from onceward.journal.held import hold
+from onceward.journal.held import hold, is_held
 from onceward.seams import ManualClock, SystemFiles
 
 
@@ -33,3 +33,27 @@ def test_a_lock_whose_file_is_gone_or_another_one_is_not_ours(tmp_path: Path) ->
     assert other.is_ours()
     held.release()
     other.release()
+
+
+def test_who_looks_whether_it_is_held_is_in_nobodys_way(tmp_path: Path) -> None:
+    """It takes no lock, makes no file, and changes no note."""
+    path = tmp_path / "run.lock"
+    assert not is_held(path)
+    assert not path.exists()
+    held = hold(path, SystemFiles(), ManualClock())
+    note = path.read_bytes()
+    assert is_held(path)
+    held.release()
+    assert not is_held(path)
+    assert path.read_bytes() == note
+
+
+def test_a_holder_elsewhere_is_believed_and_a_link_is_not(tmp_path: Path) -> None:
+    """Locks of another machine are not seen here; what is no lock of ours is none."""
+    path = tmp_path / "run.lock"
+    path.write_text("process 7 on some-other-host since 2026-01-01T00:00:00.000Z\n")
+    assert is_held(path)
+    (tmp_path / "link.lock").symlink_to(path)
+    os.mkfifo(tmp_path / "pipe.lock")
+    for name in ("link.lock", "pipe.lock", ".", "nothing/there"):
+        assert not is_held(tmp_path / name)
