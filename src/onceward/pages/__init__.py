@@ -1,5 +1,5 @@
 """Pages: what the pages of every application load, and how pages are served."""
 
-from onceward.pages.serving import REVALIDATE, add_pages
+from onceward.pages.serving import POLICY, REVALIDATE, add_pages
 
-__all__ = ["REVALIDATE", "add_pages"]
+__all__ = ["POLICY", "REVALIDATE", "add_pages"]

@@ -1,4 +1,7 @@
-"""Serving: the pages of an application, its own modules and sheets and those that all share."""
+"""Serving: the pages of an application, its own modules and sheets and those that all share.
+
+A page may stand inside another page of this server, as the console shows them, and in no other.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from onceward.errors import NotFound
 
 #: Pages and assets are asked for again each time, so that no version shows with another's looks.
 REVALIDATE: Final = {"cache-control": "no-cache"}
+#: What the gate asks of every page, but for who may frame it.
+POLICY: Final = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'; form-action 'self'"
+)
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -29,9 +37,10 @@ def add_pages(router: APIRouter, package: str, *, page: str, base: str, at: Iter
     """
     files = _files(package)
     shell = files.pop(page)
+    headers = {**REVALIDATE, "content-security-policy": POLICY}
 
     async def show() -> Response:
-        return Response(shell, media_type="text/html", headers=REVALIDATE)
+        return Response(shell, media_type="text/html", headers=headers)
 
     for path in at:
         router.add_api_route(path, show, methods=["GET", "HEAD"], include_in_schema=False)

@@ -44,8 +44,11 @@ export async function show(content, group) {
   log.ready();
   for (const each of unsent.all) log.show(each);
   unsent.send();
-  if (matchMedia("(hover: hover)").matches) composer.focus();
-  showBeside(group);
+  // Inside the console somebody may be elsewhere, and must not be torn away.
+  if (window.parent === window) {
+    if (matchMedia("(hover: hover)").matches) composer.focus();
+    showBeside(group);
+  }
   const renew = (page) => {
     log.clear();
     earlier.from(page.previousCursor);
