@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from onceward import crash, errors
+from onceward.console.app import build_app
+from onceward.console.house import House
 from onceward.gate import STATUS_OF_CODE
 from tests.unit.cli.test_main import COMMANDS
 
@@ -125,6 +127,33 @@ def test_every_code_is_documented_with_its_status(code: str) -> None:
 def test_every_crash_point_is_documented(point: str) -> None:
     """A point is listed with the two states it separates."""
     assert f"| `{point}` | {crash.POINTS[point]} |" in (REFERENCE / "crash-points.md").read_text()
+
+
+def console_routes() -> list[str]:
+    """Return a row for every request that the console answers, from what its code says."""
+    house = House(ow=lambda: pytest.fail("nobody asks"), store_url="", version="0", actor="ann")
+    document = build_app(house=house).openapi()
+    bodies = document["components"]["schemas"]
+    rows = []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            said = " ".join(operation.get("description", "").split("\n\n")[0].split())
+            names = [
+                each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"
+            ]
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            names += bodies.get(body.get("schema", {}).get("$ref", "").rpartition("/")[2], {}).get(
+                "properties", ()
+            )
+            listed = ", ".join(f"`{name}`" for name in names) or "none"
+            rows.append(f"| `{method.upper()} {path}` | {said} | {listed} |")
+    return [row for row in rows if "/api/" in row]
+
+
+@pytest.mark.parametrize("row", console_routes())
+def test_every_route_of_the_console_is_documented(row: str) -> None:
+    """A request is listed with what it does and takes, as the code says it."""
+    assert row in (REFERENCE / "http.md").read_text(), row
 
 
 def test_the_changelog_knows_this_version() -> None:

@@ -11,6 +11,7 @@ import pytest
 from onceward import crash
 from tests.system import (
     alert_matrix,
+    console_matrix,
     crash_matrix,
     dispatch_matrix,
     lab_matrix,
@@ -33,11 +34,12 @@ FILE_LINES_WARN, FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 600, 70
 FLOORS = [
     {"__main__"},
     {"cli"},
+    {"demo"},
     {"testing"},
     {"console"},
     {"workers", "lab", "orchestrator", "memory", "dispatch"},
     {"failures"},
-    {"agents", "gate"},
+    {"agents", "doctor", "gate"},
     {"handle"},
     {"cursors", "outcomes", "retries", "journal"},
     {"stores"},
@@ -209,8 +211,8 @@ def test_every_crash_point_is_registered_and_used() -> None:
 def test_every_crash_point_is_reached_by_a_test(point: str) -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
-        *(alert_matrix, crash_matrix, dispatch_matrix, lab_matrix, lease_matrix, memory_matrix),
-        *(orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
+        *(alert_matrix, console_matrix, crash_matrix, dispatch_matrix, lab_matrix, lease_matrix),
+        *(memory_matrix, orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
     )
     prefixes = [prefix for matrix in matrices for prefix in matrix.SCENARIOS]
     assert any(point.startswith(prefix) for prefix in prefixes)

@@ -128,6 +128,7 @@ POINTS: Final[dict[str, str]] = {
     "dispatch.fail.after_commit": "a failure durable | the group not yet looked at again",
     "dispatch.recover.before_commit": "what a crash left decided | not yet committed",
     "dispatch.redrive.before_commit": "messages of a dead letter arrive anew | not yet committed",
+    "console.act.before_audit": "an action of the console done | not recorded nor settled",
     "dual.sequence.after_draw": "arrival number drawn | message not yet committed",
     "dual.read.after_move": "read cursor moved | not yet committed",
     "dual.advance.after_batch": "batch recorded as in flight | processed cursor not yet moved",

@@ -7,7 +7,7 @@ the shape and the statuses are the gate's.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
@@ -132,6 +132,8 @@ async def _on_http(request: Request, exc: Exception) -> Response:
         allowed = ", ".join(_allowed_methods(request))
         return answer(errors.MethodNotAllowed(fix=f"use {allowed}"), {"allow": allowed})
     if exc.status_code == 404:
+        if _is_reader(request):
+            return cast("Response", await request.app.state.lost(request))
         return answer(errors.NotFound(fix="check the address; `/` lists what this server has"))
     if isinstance(exc.__cause__, (ValueError, RecursionError)):
         # Bytes that are not UTF-8, a number of thousands of digits, or nested without end.
@@ -140,6 +142,13 @@ async def _on_http(request: Request, exc: Exception) -> Response:
         return answer(as_error(exc), exc.headers)
     kind = _KIND_OF_STATUS.get(exc.status_code, errors.InvalidArgument)
     return answer(kind(str(exc.detail), fix="correct the request"), exc.headers)
+
+
+def _is_reader(request: Request) -> bool:
+    """Say whether somebody with a browser is lost, where the application has a page for them."""
+    has_page = hasattr(request.app.state, "lost")
+    is_page = not request.url.path.startswith("/api") and request.method in {"GET", "HEAD"}
+    return has_page and is_page and "text/html" in request.headers.get("accept", "")
 
 
 def _allowed_methods(request: Request) -> list[str]:

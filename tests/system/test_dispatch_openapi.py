@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from onceward.console import build_app
+from onceward.console.app import build_app
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from onceward.console import build_app
+from onceward.console.app import build_app
 from onceward.gate import Gate, GateSettings
 from onceward.lab.lab import Lab
 from tests.system import lab_openapi_hooks

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tests.unit.lab.labs import make_experiment, make_lab, submission
 
 from onceward import errors
-from onceward.console import build_app
+from onceward.console.app import build_app
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
@@ -27,6 +27,7 @@ from onceward.lab.content import CONTENT_POLICY
 from onceward.lab.lab import Lab
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import Session
+from onceward.pages import POLICY
 from onceward.stores import migrate, open_store
 from onceward.version import __version__
 
@@ -168,6 +169,11 @@ ALIKE = {
     "/chat/assets/chat.html": "/chat/assets/{name}",
     "/chat/assets/serving.py": "/chat/assets/{name}",
 }
+#: Pages that the console shows inside itself; nobody else may.
+FRAMED = {
+    *("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"),
+    *("/chat", "/chat/{group}"),
+}
 MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
 
@@ -194,6 +200,8 @@ def test_every_answer_carries_the_headers(method: str, path: str, site: Site) ->
         assert response.headers.get_list(name.decode()) == [value.decode()]
     is_content = path.endswith(("/video", "/{name:path}")) and response.status_code == 200
     policy = CONTENT_POLICY if is_content else CSP.decode()
+    if path in FRAMED and response.status_code == 200:
+        policy = POLICY
     assert response.headers.get_list("content-security-policy") == [policy]
     assert not [name for name in response.headers if name.startswith("access-control-")]
     if path.startswith("/api/") or response.status_code >= 400:
@@ -204,6 +212,11 @@ def test_every_answer_carries_the_headers(method: str, path: str, site: Site) ->
         assert response.content == b""
     elif response.status_code >= 400:
         error_of(response)
+
+
+def test_pages_inside_the_console_differ_in_nothing_but_that() -> None:
+    """Who may frame them is all that the policy of such pages says otherwise than the gate."""
+    assert CSP.decode().replace("frame-ancestors 'none'", "frame-ancestors 'self'") == POLICY
 
 
 @WALK

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from onceward.dispatch.dispatcher import Dispatcher
     from onceward.handle import Onceward
     from onceward.stores import Store
+    from onceward.workers.watching import Opened
 
 log = logging.getLogger("onceward.dispatch")
 #: Agents are ended at once, and the store is told; what takes longer is found at the next start.
@@ -45,8 +46,6 @@ STOP_SECONDS: Final = 0.8
 #: How long a start waits for a store before the page is served without it.
 _OPEN_SECONDS: Final = 0.5
 _AGAIN_SECONDS: Final = 1.0
-#: How long an end waits for connections to close.
-_CLOSE_SECONDS: Final = 0.5
 
 _Agents = Annotated[
     int, typer.Option("--agents", min=1, max=1000, help="So many agents at the same time.")
@@ -107,7 +106,7 @@ def serve(
             print(f"agents work and log below {home_of(ow.store)}", file=sys.stderr, flush=True)
 
         def build() -> Starlette:
-            from onceward.console import build_app
+            from onceward.console.app import build_app
             from onceward.dispatch.chats import Chats
 
             chats = Chats(ow, dispatcher, token=token)
@@ -129,26 +128,20 @@ def _dispatching(ow: Onceward, agents: int, poll: float) -> Iterator[Dispatcher]
 
 
 @contextlib.contextmanager
-def conversing(url: str | None, token: str) -> Iterator[Chats | None]:
+def conversing(opened: Opened, token: str) -> Iterator[Chats]:
     """Run the agents of a store beside something else that is served.
 
-    Without a URL it is the store that every command would take, if there is one. A store that
-    cannot be reached is asked again and again, and keeps nobody from anything.
+    A store that cannot be reached is asked again and again, and keeps nobody from anything.
     """
     from onceward.dispatch.chats import Chats
     from onceward.dispatch.dispatcher import Dispatcher
     from onceward.handle import Onceward
-    from onceward.stores import open_store
-    from onceward.workers.watching import is_there
 
-    if not is_there(url):
-        yield None
-        return
-    ow = Onceward(open_store(url))
+    ow = Onceward(opened.store)
     dispatcher = Dispatcher(ow, home=home_of(ow.store))
     stopping = threading.Event()
     starting = threading.Thread(
-        target=_start, args=(ow.store, dispatcher, stopping), name="onceward-chats", daemon=True
+        target=_start, args=(opened, dispatcher, stopping), name="onceward-chats", daemon=True
     )
     starting.start()
     starting.join(_OPEN_SECONDS)
@@ -157,18 +150,13 @@ def conversing(url: str | None, token: str) -> Iterator[Chats | None]:
     finally:
         stopping.set()
         dispatcher.stop(seconds=STOP_SECONDS)
-        closing = threading.Thread(target=ow.close, daemon=True)
-        closing.start()
-        closing.join(_CLOSE_SECONDS)
 
 
-def _start(store: Store, dispatcher: Dispatcher, stopping: threading.Event) -> None:
+def _start(opened: Opened, dispatcher: Dispatcher, stopping: threading.Event) -> None:
     """Bring the store up to date, again until that succeeds, and start."""
-    from onceward.stores import migrate
-
     while not stopping.is_set():
         try:
-            migrate(store)
+            opened()
         except OncewardError as exc:
             log.info("no conversations: %s", exc.message, extra={"event": "dispatch.trouble"})
             stopping.wait(_AGAIN_SECONDS)

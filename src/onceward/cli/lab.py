@@ -266,7 +266,7 @@ class _Server:
             )
 
     def _build(self) -> Starlette:
-        from onceward.console import build_app
+        from onceward.console.app import build_app
 
         return build_app(lab=self.lab, external=self._place.external)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from onceward.cli.apps import load_app
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_serve import conversing
 from onceward.cli.lab import AllowRoot, allowed_roots, open_lab
@@ -25,9 +30,34 @@ from onceward.cli.serving import (
 from onceward.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from starlette.applications import Starlette
+
+    from onceward.demo import DemoWorld
+    from onceward.workers import App
+
+_Workspace = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--workspace",
+        help="Show the runs of this directory, too. Repeatable. Those begun here are known.",
+    ),
+]
+_Apps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--app",
+        help="Count with the sources of this app, `module:name`, what a seek repeats. Repeatable.",
+    ),
+]
+_ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Show everything in the console, and change nothing.")
+]
+_Demo = Annotated[
+    bool,
+    typer.Option("--demo", help="Show a living story in a temporary home: crashes, take-overs."),
+]
 
 
 def up(
@@ -39,23 +69,34 @@ def up(
     allow_root: AllowRoot = None,
     open_page: OpenPage = None,
     store: StoreUrl = None,
+    workspace: _Workspace = None,
+    target: _Apps = None,
+    read_only: _ReadOnly = False,
+    demo: _Demo = False,
     config: ConfigFile = None,
     json_output: ServerJson = False,
 ) -> None:
-    """Serve the console and the Lab until Ctrl-C; of a store conversations, metrics and alerts.
+    """Serve the console until Ctrl-C: cursors, workers, runs, keys, memory, Lab, conversations.
 
     Agents of the store's groups are run by one process: by this one, unless another does.
 
-    Example: `onceward up --port 0 --no-open`
+    Example: `onceward up --demo`
     """
+    from onceward.workers.alert_rules import read_rules
+    from onceward.workers.watching import opening, watching
+
     place = check_place(host, port, allow_host, external=allow_external)
     roots = allowed_roots(allow_root)
+    apps = tuple(load_app(each) for each in target or ())
+    rules = read_rules(config)
     with (
         until_stopped(),
-        _watching(store, config) as metrics,
+        _story(store) if demo else contextlib.nullcontext() as world,
+        opening(world.store_url if world else store) as opened,
+        watching(opened, rules) as metrics,
         listen(place) as listener,
     ):
-        lab = open_lab(roots)
+        lab = open_lab(world.lab_roots if world else roots)
         token = lab.session.token
         announcement = Announcement(
             place=place,
@@ -65,22 +106,47 @@ def up(
             open_page=open_page,
             json_output=json_output,
         )
-
-        with conversing(store, token) as chats:
+        with conversing(opened, token) as chats:
 
             def build() -> Starlette:
-                from onceward.console import build_app
+                from onceward.console.app import build_app
+                from onceward.console.house import House
+                from onceward.console.workspaces import Workspaces
+                from onceward.cursors.cursors import operator
 
-                return build_app(metrics=metrics, lab=lab, dispatch=chats, external=allow_external)
+                house = House(
+                    ow=opened,
+                    store_url=opened.store.url,
+                    version=__version__,
+                    actor=operator(),
+                    token=token,
+                    lab=lab,
+                    chats=chats,
+                    apps=_apps(apps, world),
+                    rules=tuple(rules),
+                    workspaces=Workspaces(
+                        [*(workspace or ()), *(world.workspaces if world else ())]
+                    ),
+                    is_read_only=read_only,
+                    external=allow_external,
+                )
+                return build_app(
+                    metrics=metrics, lab=lab, dispatch=chats, external=allow_external, house=house
+                )
 
             serve(place, listener, token, build, announce=announcement)
 
 
 @contextlib.contextmanager
-def _watching(store: str | None, config: str | None) -> Iterator[Callable[[], bytes]]:
-    """Evaluate the alerts of a store while the server runs; gives what makes its metrics."""
-    from onceward.workers.alert_rules import read_rules
-    from onceward.workers.watching import watching
+def _story(store: str | None) -> Iterator[DemoWorld]:
+    """Let the demo live in a home of its own, which is gone at the end."""
+    from onceward.demo import living
 
-    with watching(store, read_rules(config)) as metrics:
-        yield metrics
+    with tempfile.TemporaryDirectory(prefix="onceward-demo-") as directory:
+        home = Path(directory)
+        with living(home, store or f"sqlite:///{home}/onceward.db") as world:
+            yield world
+
+
+def _apps(apps: tuple[App, ...], world: DemoWorld | None) -> tuple[App, ...]:
+    return (*apps, *(world.apps if world else ()))

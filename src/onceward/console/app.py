@@ -1,4 +1,4 @@
-"""App: builds the console's web application: first page, health, metrics, Lab, conversations.
+"""App: builds the console's web application: pages, health, metrics, the API, Lab, conversations.
 
 Knows nothing of sockets, ports and tokens; the gate in front of it does.
 """
@@ -6,42 +6,72 @@ Knows nothing of sockets, ports and tokens; the gate in front of it does.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Final
 
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.routing import APIRoute
 
+from onceward.console.acting import Acting
+from onceward.console.alerts_http import alerts_router
+from onceward.console.conversations_http import conversations_router
+from onceward.console.counts_http import counts_router
+from onceward.console.cursors_http import cursors_router
+from onceward.console.dead_http import dead_router
+from onceward.console.events_http import events_router
+from onceward.console.frame_http import frame_router
+from onceward.console.house import House
+from onceward.console.keys_http import keys_router
+from onceward.console.looks import looks_of
+from onceward.console.memory_http import memory_router
 from onceward.console.models import Health
+from onceward.console.outcomes_http import outcomes_router
+from onceward.console.overview_http import overview_router
+from onceward.console.pulse import Pulse
+from onceward.console.read_only import ReadOnly
+from onceward.console.runs_http import runs_router
+from onceward.console.shell import asset_of, built_pages, lost_page, plain_router, shell_router
+from onceward.console.tallies import Tallies
+from onceward.console.vitals import Vitals
+from onceward.console.workers_http import workers_router
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.http import bell_of, dispatch_router
-from onceward.errors import NotFound
 from onceward.failures import GATE_ANSWERS, wire_errors
 from onceward.lab.http import lab_router
 from onceward.lab.lab import Lab
 from onceward.lab.waiting import Bell
-from onceward.pages import REVALIDATE
+from onceward.seams import SystemClock
 from onceward.version import __version__
 from onceward.workers.metrics import CONTENT_TYPE, Metrics
 
-#: Everything under /assets, by name; what is not listed does not exist.
-_ASSETS: Final = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
+#: Assets of the plain page, which the console has too.
+_FIXED: Final = ("console.css", "icon.svg")
 #: How the first page leads to what is served, and how it calls what is not.
 _LINKS: Final = {
     "lab": ("The Experiment Lab", '<a href="/lab">Open the Lab</a>'),
     "conversations": ("Conversations", '<a href="/chat">Open the conversations</a>'),
 }
+#: What the plain page says where the console should be.
+_UNBUILT: Final = """<section class="notice" role="status">
+        <h2>The console is not here</h2>
+        <p>Its pages are built with the package, and this one was installed without them. In a
+          checkout, <code>make web</code> builds them; then start the server again. Everything
+          else works: the Lab, the conversations, the API and the command line.</p>
+      </section>"""
 
 
-def build_app(
+def build_app(  # noqa: PLR0913 - all by name
     *,
     version: str = __version__,
     metrics: Callable[[], bytes] | None = None,
     lab: Lab | None = None,
     dispatch: Chats | None = None,
     external: bool = False,
+    house: House | None = None,
 ) -> FastAPI:
-    """Return the console; serve it behind the gate.
+    """Return the application; serve it behind the gate.
 
     Whoever serves it calls `app.state.stop_waiting()`, from any thread, when the server is about to
     stop: it answers the requests that wait for news.
@@ -52,9 +82,11 @@ def build_app(
         lab: The Experiment Lab, if it is to be served too.
         dispatch: The conversations, if they are to be served too.
         external: Whether other machines can ask; then nobody is handed the token.
+        house: What the console looks at, if it is to be served; else there is one plain page.
 
     """
     app = FastAPI(
+        lifespan=_living,
         title="Onceward",
         version=version,
         docs_url=None,
@@ -62,11 +94,18 @@ def build_app(
         openapi_url="/api/console/openapi.json",
         redirect_slashes=False,  # a redirect would repeat the Host header
     )
+    app.state.rounds = ()
     wire_errors(app)
     _add_health(app, version)
     _add_metrics(app, metrics or Metrics(None).page)
-    _add_pages(app, version, {"lab": lab is not None, "conversations": dispatch is not None})
+    _add_pages(
+        app,
+        version,
+        {"lab": lab is not None, "conversations": dispatch is not None},
+        is_console=house is not None,
+    )
     ends = [
+        *([] if house is None else [_add_console(app, house)]),
         *([] if lab is None else [_add_lab(app, lab, version, external=external)]),
         *([] if dispatch is None else [_add_chats(app, dispatch, version, external=external)]),
     ]
@@ -77,6 +116,18 @@ def build_app(
 
     app.state.stop_waiting = stop_waiting
     return app
+
+
+@asynccontextmanager
+async def _living(app: FastAPI) -> AsyncIterator[None]:
+    """Let what counts in the background run as long as the server does."""
+    for each in app.state.rounds:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in app.state.rounds:
+            each.stop()
 
 
 def _add_lab(app: FastAPI, lab: Lab, version: str, *, external: bool) -> Callable[[], None]:
@@ -121,30 +172,60 @@ def _add_metrics(app: FastAPI, page: Callable[[], bytes]) -> None:
         return Response(page(), headers=headers)
 
 
-def _add_pages(app: FastAPI, version: str, is_served: Mapping[str, bool]) -> None:
+def _add_pages(
+    app: FastAPI, version: str, is_served: Mapping[str, bool], *, is_console: bool
+) -> None:
+    fixed = {name: asset_of(name) for name in _FIXED}
+    files = built_pages() if is_console else None
+    if files is not None:
+        app.include_router(shell_router(files, fixed))
+        app.state.lost = lost_page(files)
+        return
     page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
     for name, (word, link) in _LINKS.items():
         page = page.replace(f"{{{{ {name} }}}}", link if is_served[name] else word)
-    assets = {name: _read(name) for name in _ASSETS}
-
-    @app.get("/", include_in_schema=False)
-    @app.head("/", include_in_schema=False)
-    async def first_page() -> Response:
-        return Response(page, media_type="text/html", headers=REVALIDATE)
-
-    @app.get("/assets/{name}", include_in_schema=False)
-    @app.head("/assets/{name}", include_in_schema=False)
-    async def asset(name: str) -> Response:
-        if name not in assets:
-            message = "there is no such asset"
-            raise NotFound(message, fix=f"use one of: {', '.join(assets)}")
-        return Response(assets[name], media_type=_ASSETS[name], headers=REVALIDATE)
-
-    @app.get("/favicon.ico", include_in_schema=False)
-    @app.head("/favicon.ico", include_in_schema=False)
-    async def favicon() -> Response:
-        return await asset("icon.svg")
+    page = page.replace("{{ notice }}", _UNBUILT if is_console else "")
+    app.include_router(plain_router(page, fixed))
 
 
 def _read(name: str) -> bytes:
     return (resources.files(__package__) / "pages" / name).read_bytes()
+
+
+def _add_console(app: FastAPI, house: House) -> Callable[[], None]:
+    """Add the console's API; return what ends the waiting for its events."""
+    acting = Acting(house)
+    tallies, vitals = Tallies(house.ow), Vitals(house.ow)
+    # Numbers that no earlier server gave out: whoever comes back with one of those is told so.
+    pulse = Pulse(looks_of(house), first=int(SystemClock().now().timestamp() * 1_000))
+    app.state.pulse = pulse
+    for router in (
+        frame_router(house),
+        events_router(pulse),
+        overview_router(house, tallies, vitals),
+        counts_router(tallies),
+        cursors_router(house, acting),
+        workers_router(house),
+        outcomes_router(house, acting),
+        keys_router(),
+        dead_router(house, acting),
+        alerts_router(house),
+        runs_router(house),
+        memory_router(house, acting),
+        conversations_router(house, acting),
+    ):
+        app.include_router(_with_heads(router))
+    if house.is_read_only:
+        app.add_middleware(ReadOnly)
+    app.state.rounds = (tallies, vitals)
+    return pulse.close
+
+
+def _with_heads(router: APIRouter) -> APIRouter:
+    """Let every address that can be read answer HEAD, too."""
+    for route in list(router.routes):
+        if isinstance(route, APIRoute) and route.methods == {"GET"}:
+            router.add_api_route(
+                route.path, route.endpoint, methods=["HEAD"], include_in_schema=False
+            )
+    return router

@@ -13,7 +13,7 @@ import anyio.to_thread
 import httpx
 import pytest
 
-from onceward.console import build_app
+from onceward.console.app import build_app
 from onceward.dispatch import schemas
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.chats import Chats

@@ -21,7 +21,7 @@ from tests.unit.lab.labs import (
     submission,
 )
 
-from onceward.console import build_app
+from onceward.console.app import build_app
 from onceward.gate import Gate, GateSettings
 from onceward.lab import schemas
 from onceward.lab.lab import Lab

@@ -1,0 +1,106 @@
+"""Alerts over HTTP: what fires, by which rules, and whether machine and store are fit."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Response
+
+from onceward.console.answers import (
+    PAGE_ITEMS_MAX,
+    Limit,
+    answers,
+    clamped,
+    json_answer,
+    moment,
+)
+from onceward.console.house import House
+from onceward.doctor import Check, examine_machine, examine_store
+from onceward.errors import OncewardError, StoreBusy
+from onceward.stores.queries import migrations
+from onceward.workers.alert_models import Alert, Rule
+from onceward.workers.alerts import Alerts
+
+#: Alerts of one answer, unless more are asked for.
+ALERTS_SHOWN: Final = 100
+#: How long a second doctor waits for the first.
+DOCTOR_SECONDS_MAX: Final = 30.0
+Deep = Annotated[bool, Query(description="Let the engine check all of the store; may take long.")]
+
+
+def alerts_router(house: House) -> APIRouter:
+    """Return the routes of alerts and of the doctor."""
+    router = APIRouter()
+    _add_alerts(router, house)
+    _add_doctor(router, house)
+    return router
+
+
+def _add_alerts(router: APIRouter, house: House) -> None:
+    @router.get("/api/console/alerts", responses=answers())
+    def alerts(limit: Limit = ALERTS_SHOWN) -> Response:
+        """List alerts, those that are not over first, then the newest; and the rules."""
+        found = Alerts(house.ow()).list(clamped(limit, PAGE_ITEMS_MAX))
+        rules = [rule_item(rule, found) for rule in house.rules]
+        items = [alert_item(each) for each in found]
+        return json_answer({"items": items, "next": None, "rules": rules, "as_of": moment()})
+
+
+def alert_item(alert: Alert) -> dict[str, Any]:
+    """Return an alert as the console shows it."""
+    event = "cleared" if alert.state == "cleared" and alert.fired_at else "fired"
+    return {**asdict(alert), "text": alert.text(event)}  # type: ignore[arg-type]  # one of the two
+
+
+def rule_item(rule: Rule, alerts: tuple[Alert, ...]) -> dict[str, Any]:
+    """Return a rule; where it is told may hold a secret, and is not."""
+    shown = asdict(rule)
+    del shown["webhook"]
+    firing = sum(each.rule == rule.name and each.state == "firing" for each in alerts)
+    return {**shown, "has_webhook": rule.webhook is not None, "firing": firing}
+
+
+def _add_doctor(router: APIRouter, house: House) -> None:
+    # It syncs files, and may read a whole store: one at a time.
+    turn = threading.Lock()
+
+    @router.get("/api/console/doctor", responses=answers())
+    def doctor(deep: Deep = False) -> Response:  # noqa: FBT002 - a parameter of the query
+        """Look whether this machine and the store are fit to keep promises."""
+        if not turn.acquire(timeout=DOCTOR_SECONDS_MAX):
+            message = "another check is under way"
+            raise StoreBusy(message, fix="wait for it, then ask again")
+        try:
+            return json_answer(_examined(house, is_deep=deep))
+        finally:
+            turn.release()
+
+
+def _examined(house: House, *, is_deep: bool) -> dict[str, Any]:
+    checks, store = _store(house, is_deep=is_deep)
+    checks = [*checks, *examine_machine(is_serving=True)]
+    return {
+        "ok": not any(check.status == "fail" for check in checks),
+        "checks": [asdict(check) for check in checks],
+        "store": store,
+        "as_of": moment(),
+    }
+
+
+def _store(house: House, *, is_deep: bool) -> tuple[list[Check], dict[str, Any]]:
+    """Look at the store; one that cannot be reached is a finding, not a failure of the doctor."""
+    try:
+        store = house.ow().store
+        applied = sorted(row[0] for row in store.read("list_migrations"))
+    except OncewardError as exc:
+        failed = Check(name="store", status="fail", detail=exc.message, fix=exc.fix)
+        return [failed], {"engine": None, "url": house.store_url, "migrations": None, "known": None}
+    facts = {
+        "engine": store.engine,
+        "url": store.url,
+        "migrations": applied,
+        "known": len(migrations(store.engine)),
+    }
+    return examine_store(store, is_deep=is_deep), facts

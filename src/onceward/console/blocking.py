@@ -1,0 +1,86 @@
+"""Blocking: why a cursor does not go on, in a sentence. Knows no store."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from onceward.cursors import CursorState
+from onceward.workers.measures import Measure
+from onceward.workers.views import state_word
+
+#: Nobody has it and something waits: a worker that is there looks sooner than this.
+UNSEEN_SECONDS: Final = 60.0
+_QUOTED_CHARACTERS_MAX: Final = 200
+
+
+class Beside(NamedTuple):
+    """What else is known of a cursor: a row of `cursor_beside`."""
+
+    cursor: str
+    #: The last entry of its history.
+    last_entry: int | None
+    #: Who paused it, and why, while it is paused.
+    paused_by: str | None
+    pause_reason: str | None
+    #: The message that fails and holds it.
+    failing_position: str | None
+    attempt: int | None
+    due_at: str | None
+    first_failed_at: str | None
+    error: str | None
+    #: How many messages wait beside it, and how many were given up, as far as they were counted.
+    parked: int
+    dead: int
+    #: How long ago its lease ran out; negative while it lasts.
+    expired_seconds: float | None
+
+    @property
+    def failing(self) -> dict[str, object] | None:
+        """Return the message that fails and holds it, if there is one."""
+        if self.attempt is None:
+            return None
+        return {
+            "position": self.failing_position,
+            "attempt": self.attempt,
+            "due_at": self.due_at,
+            "first_failed_at": self.first_failed_at,
+            "error": self.error,
+        }
+
+
+def blocked_because(state: CursorState, measure: Measure | None, beside: Beside) -> str | None:
+    """Return why a cursor does not go on; None when nothing is in its way."""
+    if state.is_paused:
+        return _paused(beside)
+    if beside.attempt is not None:
+        failed = f"attempt {beside.attempt} failed, the next one is due at {beside.due_at}"
+        return f"a failing message holds it: {failed}"
+    if state_word(state) == "expired":
+        return f"the lease of {state.lease_owner} ran out{_ago(beside)}, and nobody took over"
+    return _waiting(state, measure) if measure else None
+
+
+def _waiting(state: CursorState, measure: Measure) -> str | None:
+    is_behind = measure.messages != 0 and bool(measure.lag_seconds)
+    if is_behind and not state.is_held and measure.age_seconds > UNSEEN_SECONDS:
+        return f"no worker has looked for {_told(measure.age_seconds)}, and messages wait"
+    return f"its source is held back by {measure.held_back_by}" if measure.held_back_by else None
+
+
+def _paused(beside: Beside) -> str:
+    if beside.paused_by is None:
+        return "paused"
+    reason = (beside.pause_reason or "")[:_QUOTED_CHARACTERS_MAX]
+    return f"paused by {beside.paused_by}" + (f' ("{reason}")' if reason else "")
+
+
+def _ago(beside: Beside) -> str:
+    seconds = beside.expired_seconds
+    return "" if seconds is None or seconds < 0 else f" {_told(seconds)} ago"
+
+
+def _told(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

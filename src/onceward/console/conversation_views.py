@@ -1,0 +1,141 @@
+"""Conversation views: groups, deliveries, sayings and letters as the API tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from onceward.cursors.models import HistoryEntry
+from onceward.dispatch.models import DeliveryRecord, Group, GroupStatus, Message
+from onceward.stores import Row, Store
+
+#: How much of what was said stands in a list.
+TEXT_CHARACTERS_MAX: Final = 2_000
+LINE_CHARACTERS_MAX: Final = 200
+DELIVERIES_MAX: Final = 50
+SAYINGS_MAX: Final = 50
+MOVES_MAX: Final = 20
+#: Messages of a letter, or of a replay, that are shown before somebody decides.
+SAMPLE_MAX: Final = 5
+MESSAGES_MAX: Final = 50
+
+
+def group_version(group: Group) -> str:
+    """Return what is another when somebody paused or resumed a group."""
+    return "paused" if group.is_paused else "open"
+
+
+def letter_version(record: DeliveryRecord) -> str:
+    """Return what is another when somebody decided about a letter."""
+    return f"{record.state}.{record.attempt}"
+
+
+def plain_group(status: GroupStatus) -> dict[str, Any]:
+    """Return where a group stands."""
+    group = status.group
+    return {
+        "name": group.name,
+        "channel": group.channel,
+        "command": list(group.command),
+        "trigger": str(group.trigger),
+        "word": group.word,
+        "workdir": group.workdir,
+        "idle_seconds": group.idle_seconds,
+        "hard_seconds": group.hard_seconds,
+        "is_paused": group.is_paused,
+        "processed": status.processed,
+        "pending": status.pending,
+        "is_called": status.is_called,
+        "in_flight": None if status.in_flight is None else plain_delivery(status.in_flight),
+        "unsent": status.unsent,
+        "attempts": group.attempts,
+        "retry_at": group.retry_at if group.wait_seconds > 0 else None,
+        "last_error": group.last_error,
+        "version": group_version(group),
+    }
+
+
+def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
+    """Return what was handed to an agent, and what became of it."""
+    return {
+        "id": record.id,
+        "group": record.group,
+        "number": record.number,
+        "state": str(record.state),
+        "attempt": record.attempt,
+        "first_seq": record.first_seq,
+        "last_seq": record.last_seq,
+        "error": record.error,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "agent": _agent(record.agent),
+        "version": letter_version(record),
+    }
+
+
+def _agent(text: str | None) -> dict[str, Any] | None:
+    """Return which process has it, or had it."""
+    try:
+        found = orjson.loads(text or "null")
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def plain_message(message: Message, characters: int = TEXT_CHARACTERS_MAX) -> dict[str, Any]:
+    """Return what somebody said, cut where it is long."""
+    return {
+        "seq": message.seq,
+        "id": message.id,
+        "sender": message.sender,
+        "text": message.text[:characters],
+        "is_cut": len(message.text) > characters,
+        "received_at": message.received_at,
+        "edited_at": message.edited_at,
+    }
+
+
+def sample(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the first few of many messages, a line each."""
+    return [plain_message(each, LINE_CHARACTERS_MAX) for each in messages[:SAMPLE_MAX]]
+
+
+def sayings(store: Store, group: str) -> list[dict[str, Any]]:
+    """Return what the agent of a group said lately, the newest first, and how far it has come."""
+    place = {"group": group, "shown": TEXT_CHARACTERS_MAX, "limit": SAYINGS_MAX}
+    return [_saying(row) for row in store.read("dispatch_outbox_list", **place)]
+
+
+def _saying(row: Row) -> dict[str, Any]:
+    id_, key, number, position, body, size, state, attempts, seq, error, *times = row
+    created_at, sent_at, retry_at = times
+    start = bytes(body)
+    return {
+        "id": id_,
+        "key": key,
+        "number": number,
+        "position": position,
+        # A cut may go through a letter, of which nothing is shown then.
+        "text": start.decode(errors="ignore" if size > len(start) else "replace"),
+        "is_cut": size > len(start),
+        "state": state,
+        "attempts": attempts,
+        "seq": seq,
+        "error": error,
+        "created_at": created_at,
+        "sent_at": sent_at,
+        "retry_at": retry_at if state in ("pending", "sending") else None,
+    }
+
+
+def plain_move(move: HistoryEntry) -> dict[str, Any]:
+    """Return when a group's cursor was moved, and why."""
+    return {
+        "at": move.happened_at,
+        "from": int(move.from_position or 0),
+        "to": int(move.to_position or 0),
+        "actor": move.actor,
+        "reason": move.reason,
+    }

@@ -1,0 +1,126 @@
+"""Cursor views: what the console shows of cursors, as JSON. Reads; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any, Final
+
+import orjson
+
+from onceward.console.blocking import Beside, blocked_because
+from onceward.console.house import House
+from onceward.console.shapes import Sample, shape_of, spark_of
+from onceward.cursors import CursorState
+from onceward.cursors.traces import grants_of, refusals_of
+from onceward.handle import Onceward
+from onceward.workers.measures import Measures
+from onceward.workers.pruning import SAMPLES_SECONDS
+from onceward.workers.views import plain, state_word
+
+HISTORY_MAX: Final = 100
+TRACES_MAX: Final = 50
+#: Measures of one cursor in an answer, and of one that are looked at for them.
+SAMPLES_MAX: Final = 500
+SAMPLES_READ_MAX: Final = 10_000
+#: Measures of each cursor of a list, and of a list that is longer than a screen.
+SPARK_SAMPLES: Final = 60
+SPARK_SAMPLES_IN_LONG: Final = 30
+SCREEN_CURSORS_MAX: Final = 100
+#: A longer list shows no lines: it would read a million measures.
+SPARK_CURSORS_MAX: Final = 500
+#: What is parked or dead is counted so far in a list, and no further.
+COUNTED_MAX: Final = 1_000
+#: With fewer of them, where a list is long.
+COUNTED_IN_LONG_MAX: Final = 100
+
+
+def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]]:
+    """Return cursors as a list shows them."""
+    if not states:
+        return []
+    names = [state.name for state in states]
+    measures, beside = Measures(ow).of(names), _beside(ow, names)
+    samples = _samples(ow, names) if len(names) <= SPARK_CURSORS_MAX else {}
+    found = []
+    for state in states:
+        # One that was removed since is not shown.
+        if (known := beside.get(state.name)) is None:
+            continue
+        measure, line = measures.get(state.name), samples.get(state.name, ())
+        found.append(
+            {
+                **plain(state, measure),
+                # The version of its rules is another thing than that of what somebody looked at.
+                "rules_version": state.version,
+                "version": _version(state, known),
+                "state": state_word(state),
+                "shape": shape_of(line),
+                "spark": spark_of(line),
+                "parked": known.parked,
+                "dead": known.dead,
+                "blocked_because": blocked_because(state, measure, known),
+            }
+        )
+    return found
+
+
+def item_of(ow: Onceward, name: str) -> dict[str, Any]:
+    """Return one cursor as a list shows it; CursorMissing if there is none."""
+    return items_of(ow, [ow.cursors.show(name)])[0]
+
+
+def version_of(ow: Onceward, name: str) -> str:
+    """Return what is another text once somebody did something to a cursor."""
+    state = ow.cursors.show(name)
+    return _version(state, _beside(ow, [name])[name])
+
+
+def detail_of(house: House, name: str) -> dict[str, Any]:
+    """Return everything about one cursor; CursorMissing if there is none."""
+    ow = house.ow()
+    with ow.store.snapshot():
+        item = item_of(ow, name)
+        failing = _beside(ow, [name])[name].failing
+        undoable = ow.store.read("cursor_undoable", name=name)
+        names = ("id", "from_position", "to_position", "happened_at")
+        return {
+            **item,
+            "history": [asdict(each) for each in ow.cursors.history(name, HISTORY_MAX)],
+            "grants": [asdict(each) for each in grants_of(ow.store, name, TRACES_MAX)],
+            "refusals": [asdict(each) for each in refusals_of(ow.store, name, TRACES_MAX)],
+            "samples": _thinned(ow, name),
+            "attempts": [failing] if failing else [],
+            "can_count": house.count_of(name) is not None,
+            "undoable": dict(zip(names, undoable[0], strict=True)) if undoable else None,
+        }
+
+
+def _version(state: CursorState, beside: Beside) -> str:
+    return f"{beside.last_entry or 0}.{'paused' if state.is_paused else 'running'}"
+
+
+def _beside(ow: Onceward, names: Sequence[str]) -> dict[str, Beside]:
+    is_long = len(names) > SPARK_CURSORS_MAX
+    most = COUNTED_IN_LONG_MAX if is_long else COUNTED_MAX
+    rows = ow.store.read("cursor_beside", names=orjson.dumps(names).decode(), most=most)
+    return {row[0]: Beside(*row) for row in rows}
+
+
+def _samples(ow: Onceward, names: Sequence[str]) -> dict[str, tuple[Sample, ...]]:
+    count = SPARK_SAMPLES if len(names) <= SCREEN_CURSORS_MAX else SPARK_SAMPLES_IN_LONG
+    rows = ow.store.read("sample_recent", names=orjson.dumps(names).decode(), count=count)
+    return {
+        name: tuple(Sample(*row[1:]) for row in of_one)
+        for name, of_one in groupby(rows, key=lambda row: row[0])
+    }
+
+
+def _thinned(ow: Onceward, name: str) -> list[dict[str, Any]]:
+    """Return the measures of the last day, the oldest first; every so many if there are more."""
+    rows = ow.store.read("sample_list", name=name, seconds=SAMPLES_SECONDS, limit=SAMPLES_READ_MAX)
+    names = ("taken_at", "position", "processed_count", "lag_messages", "lag_seconds")
+    step = -(-len(rows) // SAMPLES_MAX) or 1
+    # Counted from the newest, which is there in any case.
+    return [dict(zip(names, row, strict=True)) for row in reversed(rows[::step])]

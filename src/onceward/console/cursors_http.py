@@ -1,0 +1,184 @@
+"""Cursors over HTTP: how far behind each is, who has it, and what people do to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from onceward.console.acting import Acting, Action
+from onceward.console.answers import (
+    ACTION_ANSWERS,
+    PAGE_ITEMS,
+    ActionKey,
+    After,
+    Limit,
+    MaybeKey,
+    answers,
+    clamped,
+    json_answer,
+    moment,
+    page_answer,
+)
+from onceward.console.cursor_acts import Moving, moved, paused, planned
+from onceward.console.cursor_pages import read_page, wanted_of
+from onceward.console.cursor_views import detail_of, items_of
+from onceward.console.house import House
+from onceward.cursors.models import (
+    NAME_CHARACTERS_MAX,
+    POSITION_CHARACTERS_MAX,
+    REASON_CHARACTERS_MAX,
+    check_name,
+    check_text,
+)
+
+PAGE_CURSORS_MAX: Final = 10_000
+_SEEN_CHARACTERS_MAX: Final = 100
+
+Name = Annotated[
+    str, Query(min_length=1, max_length=NAME_CHARACTERS_MAX, description="A cursor's name.")
+]
+Words = Annotated[
+    str | None,
+    Query(
+        max_length=NAME_CHARACTERS_MAX,
+        description="A part of the name, a pattern such as `lead_*`, or `state:paused`.",
+    ),
+]
+StateFilter = Annotated[
+    Literal["held", "free", "expired", "paused"] | None, Query(description="Only those.")
+]
+Order = Annotated[
+    Literal["name", "lag"], Query(description="`lag`: whose oldest message waits longest first.")
+]
+
+
+class _Body(BaseModel):
+    """What every action upon a cursor says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=NAME_CHARACTERS_MAX)
+    #: Why; it is kept in the history.
+    reason: str = Field(default="", max_length=REASON_CHARACTERS_MAX)
+    #: `version` of the cursor as it was looked at; without it nobody compares.
+    seen: str | None = Field(default=None, max_length=_SEEN_CHARACTERS_MAX)
+
+    def check(self) -> None:
+        """Refuse what no store can hold."""
+        check_name(self.name)
+        check_text("reason", self.reason, characters_max=REASON_CHARACTERS_MAX, may_be_empty=True)
+
+
+class Pausing(_Body):
+    """Let nobody begin new work on a cursor, or let them again."""
+
+
+class Seeking(_Body):
+    """Move a cursor by hand."""
+
+    #: Work goes on behind it; null is the start.
+    position: str | None = Field(max_length=POSITION_CHARACTERS_MAX)
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Refuse what no store can hold."""
+        super().check()
+        most = POSITION_CHARACTERS_MAX
+        check_text("position", self.position or "", characters_max=most, may_be_empty=True)
+
+
+class Undoing(_Body):
+    """Move a cursor to where it was before its last seek."""
+
+    dry_run: bool = False
+
+
+def cursors_router(house: House, acting: Acting) -> APIRouter:
+    """Return the routes of cursors."""
+    router = APIRouter()
+    _add_looking(router, house)
+    _add_pausing(router, house, acting)
+    _add_moving(router, house, acting)
+    return router
+
+
+def _add_looking(router: APIRouter, house: House) -> None:
+    @router.get("/api/cursors", responses=answers())
+    def list_cursors(
+        limit: Limit = PAGE_ITEMS,
+        after: After = None,
+        q: Words = None,
+        state: StateFilter = None,
+        sort: Order = "name",
+    ) -> Response:
+        """List cursors: where they are, who has them, how far behind they are, what is in the way.
+
+        A page looks at a bounded number of cursors: with `next` and few items or none, ask again.
+        Lists of more than 500 have no `spark` and no `shape`; `parked` and `dead` are counted up
+        to 1,000, in such lists up to 100.
+        """
+        ow, wanted = house.ow(), wanted_of(q, state)
+        with ow.store.snapshot():
+            found, following = read_page(
+                ow.store, wanted, sort=sort, after=after, limit=clamped(limit, PAGE_CURSORS_MAX)
+            )
+            items = items_of(ow, found)
+        return page_answer(items, following)
+
+    @router.get("/api/cursors/show", responses=answers(404))
+    def show_cursor(name: Name) -> Response:
+        """Show everything about one cursor: its past, its leases, who was refused, its measures."""
+        return json_answer({**detail_of(house, check_name(name)), "as_of": moment()})
+
+
+def _add_pausing(router: APIRouter, house: House, acting: Acting) -> None:
+    def act(body: Pausing, key: str, *, is_pause: bool) -> Response:
+        body.check()
+        action = Action(
+            name="cursor.pause" if is_pause else "cursor.resume",
+            target=body.name,
+            key=key,
+            body=body.model_dump(),
+        )
+        work = paused(house, body.name, body.reason, body.seen, is_pause=is_pause)
+        return acting.do(action, work)
+
+    @router.post("/api/cursors/pause", responses=ACTION_ANSWERS)
+    def pause_cursor(body: Pausing, key: ActionKey) -> Response:
+        """Let nobody begin new work on a cursor; a batch that runs may finish."""
+        return act(body, key, is_pause=True)
+
+    @router.post("/api/cursors/resume", responses=ACTION_ANSWERS)
+    def resume_cursor(body: Pausing, key: ActionKey) -> Response:
+        """Let work on a paused cursor go on."""
+        return act(body, key, is_pause=False)
+
+
+def _add_moving(router: APIRouter, house: House, acting: Acting) -> None:
+    def act(body: Seeking | Undoing, moving: Moving, key: str | None) -> Response:
+        body.check()
+        if body.dry_run:
+            return acting.think(lambda: planned(house, moving))
+        asked = body.model_dump(exclude={"dry_run"})
+        action = Action(name=f"cursor.{moving.kind}", target=body.name, key=key, body=asked)
+        return acting.do(action, moved(house, moving))
+
+    @router.post("/api/cursors/seek", responses=ACTION_ANSWERS)
+    def seek_cursor(body: Seeking, key: MaybeKey = None) -> Response:
+        """Move a cursor by hand; whoever holds it is stopped. A dry run says what it would do."""
+        moving = Moving(
+            kind="seek",
+            name=body.name,
+            position=body.position,
+            reason=body.reason,
+            seen=body.seen,
+        )
+        return act(body, moving, key)
+
+    @router.post("/api/cursors/undo", responses=ACTION_ANSWERS)
+    def undo_seek(body: Undoing, key: MaybeKey = None) -> Response:
+        """Move a cursor to where it was before its last seek; a dry run says what it would do."""
+        moving = Moving(kind="undo", name=body.name, reason=body.reason, seen=body.seen)
+        return act(body, moving, key)

@@ -1,0 +1,105 @@
+"""Events over HTTP: one numbered stream of what changed, which a page resumes, or a poll."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+import anyio.to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from onceward.console.answers import answers, json_answer, moment
+from onceward.console.pulse import Event, Pulse
+from onceward.keys.encoding import encoded
+
+#: A page that hears nothing for three of these shows that it may be behind.
+BEAT_SECONDS: Final = 2.0
+#: How long a browser waits before it connects again.
+RETRY_MILLISECONDS: Final = 1_000
+#: Streams at the same time; one more is refused, and its page polls.
+STREAMS_MAX: Final = 200
+_NUMBER_MAX: Final = 2**53 - 1
+
+Since = Annotated[
+    int | None, Query(ge=0, le=_NUMBER_MAX, description="The number of the last event seen.")
+]
+LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
+
+
+def events_router(pulse: Pulse) -> APIRouter:
+    """Return the stream."""
+    router = APIRouter()
+    streams = _Streams(pulse)
+
+    @router.get("/api/console/events", responses=answers(), response_class=Response)
+    async def events(
+        request: Request,
+        since: Since = None,
+        last_seen: LastSeen = None,
+        poll: Annotated[bool, Query(description="Answer at once, in JSON.")] = False,  # noqa: FBT002 - its name in the query
+    ) -> Response:
+        """Tell which areas have changed behind a number, from now on or at once."""
+        number = int(last_seen) if last_seen and last_seen.isdigit() else since
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        if poll or streams.is_full:
+            return await anyio.to_thread.run_sync(_polled, pulse, number)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(
+            streams.flow(number), media_type="text/event-stream", headers=headers
+        )
+
+    return router
+
+
+class _Streams:
+    """The streams that are open."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._open = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._open >= STREAMS_MAX
+
+    async def flow(self, number: int | None) -> AsyncIterator[bytes]:
+        """Tell of changes as they are seen, and between them that somebody is there."""
+        self._open += 1
+        try:
+            with self._pulse.listening() as listener:
+                yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
+                while not self._pulse.closed:
+                    news = self._pulse.since(number)
+                    for event in news.events:
+                        yield _told("changed", event.number, _body(event))
+                    if not news.events:
+                        kind = "reset" if news.is_reset else "beat"
+                        yield _told(kind, news.number, {"n": news.number, "as_of": moment()})
+                    number = news.number
+                    await listener.wait(BEAT_SECONDS)
+        finally:
+            self._open -= 1
+
+
+def _polled(pulse: Pulse, number: int | None) -> Response:
+    """Look now, since nobody may be looking, and answer."""
+    pulse.look()
+    news = pulse.since(number)
+    return json_answer(
+        {
+            "events": [_body(each) for each in news.events],
+            "is_reset": news.is_reset,
+            "next": news.number,
+            "as_of": moment(),
+        }
+    )
+
+
+def _body(event: Event) -> dict[str, object]:
+    return {"n": event.number, "areas": event.areas, "as_of": event.as_of}
+
+
+def _told(kind: str, number: int, body: dict[str, object]) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), encoded(body))

@@ -1,0 +1,124 @@
+"""Key inspection: what a command or a value is in canonical form, its key, and why two differ.
+
+Every refusal names the field, also inside the other command. Knows neither HTTP nor stores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from onceward.errors import InvalidArgument, InvalidJson, NotCanonical
+from onceward.keys import Command, canonical_json, explain, lint, loads
+
+#: More findings, or longer texts of a difference, help nobody.
+FINDINGS_MAX: Final = 200
+SIDE_CHARACTERS_MAX: Final = 2_000
+_OTHER: Final = "other"
+_PARTS: Final = ("inputs", "expected_outputs")
+
+
+def inspect_command(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the key of a command, its canonical parts, what is suspicious, and the difference."""
+    command = _command(fields, "")
+    written = {name: _canonical(getattr(command, name), name) for name in _PARTS}
+    given = fields.get(_OTHER)
+    other = None if given is None else _command(given, f"{_OTHER}.")
+    return {
+        "kind": "command",
+        "key": command.key,
+        "canonical": written,
+        "sha256": None,
+        "lint": _lint({name: getattr(command, name) for name in _PARTS}),
+        "other_key": None if other is None else other.key,
+        "explain": None if other is None else _explained(command, other),
+    }
+
+
+def inspect_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the canonical form of a value, its digest, and what is suspicious in it."""
+    value = _value(fields, "value", "")
+    written = _canonical(value, "value")
+    return {
+        "kind": "json",
+        "key": None,
+        "canonical": {"value": written},
+        "sha256": hashlib.sha256(written.encode()).hexdigest(),
+        "lint": _lint({"value": value}),
+        "other_key": None,
+        "explain": None,
+    }
+
+
+def _command(fields: Mapping[str, Any], where: str) -> Command:
+    """Return the command that was sent; its parts may come as values or as text."""
+    content = {name: fields[name] for name in ("action", "task_id", "snapshot_id")}
+    for name in _PARTS:
+        is_given = fields.get(f"{name}_text") is not None or fields.get(name) is not None
+        if is_given or name == "inputs":
+            content[name] = _value(fields, name, where)
+    try:
+        command = Command.from_mapping(content)
+        for name in _PARTS:
+            canonical_json(getattr(command, name), root=name)
+    except InvalidArgument as exc:
+        place = exc.path if isinstance(exc, NotCanonical) else str(exc.context.get("field", ""))
+        message = f"{where}{exc.message}"
+        raise InvalidArgument(message, fix=exc.fix, field=f"{where}{place}") from exc
+    return command
+
+
+def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
+    """Return a value that came as such, or as the text that somebody pasted."""
+    text = fields.get(f"{name}_text")
+    if text is None:
+        if name in fields and (fields[name] is not None or name == "value"):
+            value: object = fields[name]
+            return value
+        message = f"{where}{name}: is missing"
+        fix = f"send {name}, or {name}_text with the JSON as text"
+        raise InvalidArgument(message, fix=fix, field=f"{where}{name}")
+    if name in fields and fields[name] is not None:
+        message = f"{where}{name}: came twice, as a value and as text"
+        raise InvalidArgument(message, fix="send one of them", field=f"{where}{name}")
+    try:
+        return loads(str(text))
+    except InvalidJson as exc:
+        message, place = f"{where}{name}_text: {exc.message}", f"{where}{name}_text"
+        raise InvalidJson(message, fix=exc.fix, field=place) from exc
+
+
+def _canonical(value: object, name: str) -> str:
+    try:
+        return canonical_json(value, root=name).decode()
+    except NotCanonical as exc:
+        raise InvalidArgument(exc.message, fix=exc.fix, field=exc.path) from exc
+
+
+def _lint(parts: Mapping[str, object]) -> list[dict[str, str]]:
+    found = [finding for name, part in parts.items() for finding in lint(part, root=name)]
+    return [{"path": each.path, "why": each.reason} for each in found[:FINDINGS_MAX]]
+
+
+def _explained(command: Command, other: Command) -> dict[str, Any]:
+    found = explain(command, other)
+    return {
+        "same": found.same,
+        "differences": [
+            {
+                "part": each.component,
+                "path": each.path,
+                "a": _side(each.left),
+                "b": _side(each.right),
+            }
+            for each in found.differences
+        ],
+        "is_cut": found.truncated,
+    }
+
+
+def _side(text: str | None) -> str | None:
+    if text is None or len(text) <= SIDE_CHARACTERS_MAX:
+        return text
+    return f"{text[:SIDE_CHARACTERS_MAX]}…"

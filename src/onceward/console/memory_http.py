@@ -1,0 +1,173 @@
+"""Memory over HTTP: search, one entity, what is around it, where it is from, and bringing back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from onceward.console.acting import Acting, Action
+from onceward.console.answers import (
+    ACTION_ANSWERS,
+    PAGE_ITEMS,
+    After,
+    Limit,
+    MaybeKey,
+    answers,
+    clamped,
+    json_answer,
+    moment,
+    number_after,
+    page_answer,
+)
+from onceward.console.house import House
+from onceward.console.memory_views import (
+    plain_card,
+    plain_entity,
+    plain_explanation,
+    plain_neighbourhood,
+)
+from onceward.errors import InvalidArgument, NotFound
+from onceward.memory.explaining import explain as explain_entity
+from onceward.memory.graph import Graph
+from onceward.memory.looking import NODES_MAX, Looker
+from onceward.memory.models import NAME_BYTES_MAX, TYPE_BYTES_MAX, ChangeId, Origin, Removed
+from onceward.memory.shapes import removed
+from onceward.memory.words import QUERY_CHARACTERS_MAX
+from onceward.secrets import Redactor
+from onceward.stores import Transaction
+
+NODES_DEFAULT: Final = 150
+HOPS_MAX: Final = 2
+#: Beyond every number that a store gives.
+_NUMBER_MAX: Final = 2**62
+
+Name = Annotated[str, Query(max_length=NAME_BYTES_MAX, description="The name of an entity.")]
+Words = Annotated[
+    str,
+    Query(
+        max_length=QUERY_CHARACTERS_MAX,
+        description="Words, phrases in quotes, `type:Error`, `key:err#…`; nothing is the newest.",
+    ),
+]
+Type = Annotated[
+    str, Query(alias="type", max_length=TYPE_BYTES_MAX, description="Only entities of this type.")
+]
+Hops = Annotated[int, Query(ge=1, le=HOPS_MAX, description="How many relations away.")]
+Nodes = Annotated[int, Query(ge=1, le=NODES_MAX, description="At most so many entities.")]
+ObservationNumber = Annotated[
+    int | None, Query(ge=1, le=_NUMBER_MAX, description="Only this observation.")
+]
+
+
+class RestoreBody(BaseModel):
+    """What to bring back: an entity by its name, or what one change deleted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str | None = Field(default=None, max_length=NAME_BYTES_MAX)
+    change: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
+    reason: str = Field(default="", max_length=1_000)
+    dry_run: bool = False
+
+
+def memory_router(house: House, acting: Acting) -> APIRouter:
+    """Return the routes of the memory."""
+    router = APIRouter()
+    redactor = Redactor.from_environment(os.environ)
+
+    def graph() -> Graph:
+        return Graph(house.ow().store, redactor=redactor)
+
+    _add_looking(router, graph)
+    _add_restoring(router, house, acting, graph)
+    return router
+
+
+def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
+    @router.get("/api/memory/search", responses=answers())
+    def search(
+        q: Words = "", kind: Type = "", limit: Limit = PAGE_ITEMS, after: After = None
+    ) -> Response:
+        """Search names and observations, the best first; without words the newest entities."""
+        looker, wanted = Looker(graph()), clamped(limit)
+        plain = kind.replace('"', " ").strip()
+        query = f'{q} type:"{plain}"' if plain else q
+        if query.strip():
+            cards, following = looker.find(query, wanted, after or None)
+        else:
+            cards, last = looker.newest(number_after(after, _NUMBER_MAX), wanted)
+            following = None if last is None else str(last)
+        return page_answer(map(plain_card, cards), following)
+
+    @router.get("/api/memory/entity", responses=answers(404))
+    def entity(name: Name) -> Response:
+        """Show an entity: its facts and who said them, relations, history; also a deleted one."""
+        return json_answer({**plain_entity(Looker(graph()).whole(name)), "as_of": moment()})
+
+    @router.get("/api/memory/neighbourhood", responses=answers(404))
+    def neighbourhood(name: Name, hops: Hops = 1, limit: Nodes = NODES_DEFAULT) -> Response:
+        """Return what is around an entity, the nearest first; never the whole graph."""
+        found = Looker(graph()).neighbourhood(name, hops=hops, nodes_max=limit)
+        return json_answer({**plain_neighbourhood(found), "as_of": moment()})
+
+    @router.get("/api/memory/explain", responses=answers(404))
+    def explain(name: Name, observation: ObservationNumber = None) -> Response:
+        """Say where an entity came from: who wrote each fact, in which run, and when."""
+        memory, one = graph(), None
+        if observation is not None:
+            one = Looker(memory).observation(name, observation)
+            if one is None:
+                message = f"this entity has no observation {observation}"
+                raise NotFound(message, fix="take the number from the entity", field="observation")
+        told = plain_explanation(explain_entity(memory, name), one)
+        return json_answer({**told, "as_of": moment()})
+
+
+def _add_restoring(
+    router: APIRouter, house: House, acting: Acting, graph: Callable[[], Graph]
+) -> None:
+    @router.post("/api/memory/restore", responses=ACTION_ANSWERS)
+    def restore(body: RestoreBody, key: MaybeKey = None) -> Response:
+        """Bring back what was deleted; with `dry_run` only say how much that would be."""
+        if (body.name is None) == (body.change is None):
+            message = "name: say which entity, or which change, and not both"
+            raise InvalidArgument(message, fix="send one of them", field="name")
+        if body.dry_run:
+            return acting.think(lambda: _would_restore(graph(), body))
+
+        def work(_: Transaction) -> dict[str, Any]:
+            change = None if body.change is None else ChangeId(body.change)
+            origin = Origin(source=f"{house.actor}, in the console")
+            memory = graph()
+            touched = memory.restore(name=body.name, change=change, origin=origin)
+            return _told(memory, body, touched)
+
+        action = Action(
+            name="memory.restore",
+            target=body.name or f"change {body.change}",
+            key=key,
+            body=body.model_dump(),
+        )
+        return acting.do(action, work)
+
+
+def _would_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
+    touched = Looker(graph).restorable(name=body.name, change=body.change)
+    return _told(graph, body, touched)
+
+
+def _told(graph: Graph, body: RestoreBody, touched: Removed) -> dict[str, Any]:
+    """Return what a restoration brings; of an entity that is there, what else it lacks."""
+    told = removed(touched, "restored")
+    is_something = any((touched.entities, touched.observations, touched.relations))
+    left = [] if is_something or body.name is None else Looker(graph).left(body.name)
+    if body.dry_run:
+        told["message"] = told["message"].replace("restored: ", "would restore ")
+    if left:
+        numbers = " or ".join(map(str, left))
+        told["message"] = f"it is there; for what it had before, restore change {numbers}"
+    return {**told, "changes": left}

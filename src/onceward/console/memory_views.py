@@ -1,0 +1,98 @@
+"""Memory views: entities, their neighbourhood and their history as the API tells of them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from onceward.memory.explaining import Explanation
+from onceward.memory.looking import CONTENT_CHARACTERS_MAX, Card, Neighbourhood, Whole
+from onceward.memory.models import Change, Observation, Relation
+from onceward.memory.sentences import LONG_CHARACTERS, fact
+
+#: How much of what a change was about is told.
+TEXT_CHARACTERS_MAX: Final = 500
+
+
+def plain_card(card: Card) -> dict[str, Any]:
+    """Return an entity as a list has it."""
+    told = asdict(card)
+    del told["id"]  # Names are what people and agents know.
+    return told
+
+
+def plain_entity(whole: Whole) -> dict[str, Any]:
+    """Return an entity alone."""
+    entity = whole.entity
+    return {
+        "name": entity.name,
+        "entity_type": entity.entity_type,
+        "source": entity.source,
+        "run": entity.run,
+        "created_at": entity.created_at,
+        "observations": [plain_observation(each) for each in entity.observations],
+        "relations": [plain_relation(each) for each in whole.relations],
+        "history": [_change(each) for each in whole.history],
+        "is_deleted": whole.is_deleted,
+        "is_cut": whole.is_cut,
+    }
+
+
+def plain_observation(one: Observation) -> dict[str, Any]:
+    """Return an observation: what was said, and in words what that means."""
+    return {
+        "id": one.id,
+        "content": one.content,
+        "is_cut": len(one.content) == CONTENT_CHARACTERS_MAX,
+        "headline": fact(one.content, LONG_CHARACTERS),
+        "kind": one.kind,
+        "ts": one.ts,
+        "source": one.source,
+        "run": one.run,
+        "created_at": one.created_at,
+    }
+
+
+def plain_relation(one: Relation) -> dict[str, Any]:
+    """Return a relation."""
+    return {
+        "from": one.from_name,
+        "to": one.to_name,
+        "relation_type": one.relation_type,
+        "source": one.source,
+        "run": one.run,
+        "created_at": one.created_at,
+    }
+
+
+def plain_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
+    """Return what is around an entity."""
+    return {
+        "nodes": [asdict(each) for each in found.nodes],
+        "edges": [
+            {"from": each.from_name, "to": each.to_name, "relation_type": each.relation_type}
+            for each in found.edges
+        ],
+        "is_cut": found.is_cut,
+    }
+
+
+def plain_explanation(told: Explanation, observation: Observation | None) -> dict[str, Any]:
+    """Return where an entity came from, with all facts or with the one that was asked for."""
+    found = asdict(told)
+    for name in ("relations", "chain"):
+        for each in found[name]:
+            each["from"], each["to"] = each.pop("from_name"), each.pop("to_name")
+    if observation is not None:
+        fields = plain_observation(observation)
+        fields["observed_at"], fields["stored_at"] = fields.pop("ts"), fields.pop("created_at")
+        found["facts"] = [fields]
+    return found
+
+
+def _change(change: Change) -> dict[str, Any]:
+    text = change.text
+    is_long = len(text) > TEXT_CHARACTERS_MAX
+    told = {**asdict(change), "action": str(change.action)}
+    told["text"] = f"{text[: TEXT_CHARACTERS_MAX - 1]}…" if is_long else text
+    return told

@@ -1,0 +1,198 @@
+"""Outcome views: keys as the console shows them, and the story of one: who did what, and when.
+
+Tells only what the store knows: of earlier claims it keeps the number, not the names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from onceward.outcomes.models import EffectRecord, Failure, Listed, OutcomeState, Record
+from onceward.outcomes.outcomes import NAMED_MAX, Outcomes
+from onceward.outcomes.views import plain
+from onceward.stores.paging import NEWEST, Page
+
+#: A longer result is not sent to a page; its size is.
+RESULT_BYTES_MAX: Final = 256 * 1024
+Item = dict[str, Any]
+_SETTLED: Final = {
+    OutcomeState.DONE: "the result is recorded; every later caller gets it",
+    OutcomeState.FAILED: "failed for good; every later caller gets the same failure",
+    OutcomeState.AMBIGUOUS: "not even its holder knows whether it happened",
+    OutcomeState.FREE: "failed in a way that frees the key; the next caller runs it",
+}
+
+
+def version_of(record: Record) -> str:
+    """Return what names a state of a key: an action that saw another is refused."""
+    return f"{record.state}.{record.fence}"
+
+
+def item_of(record: Record, *, has_result: bool) -> Item:
+    """Return a key as lists show it."""
+    failure = record.failure
+    return {
+        "scope": record.scope,
+        "key": record.key,
+        "state": record.state.value,
+        "fence": record.fence,
+        "owner": record.owner,
+        "fingerprint": record.fingerprint,
+        "on_crash": record.on_crash,
+        "claimed_at": record.claimed_at,
+        "updated_at": record.updated_at,
+        "until": record.until,
+        "has_result": has_result,
+        "failure": None if failure is None else {"type": failure.type, "message": failure.message},
+        "note": _note(record),
+        "version": version_of(record),
+    }
+
+
+def detail_of(record: Record, steps: list[EffectRecord]) -> Item:
+    """Return everything known of a key, its steps and its story."""
+    size = len(record.result or b"")
+    is_cut = size > RESULT_BYTES_MAX
+    parsed = None if record.result is None or is_cut else orjson.loads(record.result)
+    return {
+        **item_of(record, has_result=record.result is not None),
+        "result": parsed,
+        "result_size": size,
+        "result_is_cut": is_cut,
+        "failure": None if record.failure is None else _failure(record.failure),
+        "effects": [plain(step) for step in steps],
+        "attempts": story_of(record, steps),
+    }
+
+
+def page_of(  # noqa: PLR0913 - which ones, all of it named
+    outcomes: Outcomes,
+    *,
+    state: OutcomeState | None,
+    scope: str | None,
+    words: str | None,
+    before: int,
+    limit: int,
+) -> Page[Listed]:
+    """Return a page, the newest first; before all, those whose key is exactly what is looked for.
+
+    Those are found by the index, however old they are; later pages leave them out.
+    """
+    if words is None:
+        return outcomes.page(state=state, scope=scope, before=before, limit=limit)
+    named = outcomes.named(words, scope)
+    first: list[Listed] = []
+    if before == NEWEST:
+        for number in sorted(named, reverse=True):
+            (each,) = outcomes.page(before=number + 1, limit=1).items or (None,)
+            if each is not None and each.number == number and state in (None, each.record.state):
+                first.append(each)
+    # What comes first comes on top: at most a few, and a page without any room would never end.
+    assert len(first) <= NAMED_MAX, first
+    rest = outcomes.page(state=state, scope=scope, words=words, before=before, limit=limit)
+    others = (each for each in rest.items if each.number not in named)
+    return Page(items=(*first, *others), next=rest.next)
+
+
+# --- the story ------------------------------------------------------------------------------------
+
+
+def story_of(record: Record, steps: list[EffectRecord]) -> list[Item]:
+    """Return what happened to a key, in order, as far as it is known."""
+    told: list[Item] = []
+    note = _note(record)
+    is_latest = note is not None and _is_latest(record, note["verdict"])
+    if note is not None and not is_latest:
+        told.append(_line(None, "decided", f"before this claim: {_decision(note)}"))
+    elif record.fence > (2 if is_latest else 1):
+        again = f"claimed, decided or forgotten {record.fence} times in all; this is the last"
+        told.append(_line(None, "earlier", again))
+    told.append(_claim(record))
+    for step in steps:
+        told += _step(step)
+    told += _end(record, is_decided=is_latest)
+    if note is not None and is_latest:
+        told.append(_line(record.updated_at, "decided", _decision(note)))
+    if record.state is OutcomeState.EXPIRED:
+        over = "its life is over; the key is refused until the tombstone goes"
+        told.append(_line(record.until, "expired", over))
+    return told
+
+
+def _claim(record: Record) -> Item:
+    who = f"{record.owner}, fence {record.fence}"
+    if _is_one_commit(record):
+        return _line(record.claimed_at, "claimed", f"by {who}, in one commit with its effects")
+    return _line(record.claimed_at, "claimed", f"by {who}")
+
+
+def _is_one_commit(record: Record) -> bool:
+    is_whole = record.claimed_at == record.updated_at and record.on_crash == "rerun"
+    return is_whole and record.state in (OutcomeState.DONE, OutcomeState.FAILED)
+
+
+def _step(step: EffectRecord) -> list[Item]:
+    words = {
+        "intended": "about to happen, and not a word since",
+        "done": "done",
+        "failed": f"failed: {_said(step.failure)}",
+        "ambiguous": "it does not know whether it happened",
+        "free": "did not happen; a rerun runs it",
+    }
+    lines = [_line(step.updated_at, f"step {step.state}", f"{step.name}: {words[step.state]}")]
+    note = _note(step)
+    if note is not None:
+        lines.append(_line(step.updated_at, "decided", f"{step.name}: {_decision(note)}"))
+    return lines
+
+
+def _end(record: Record, *, is_decided: bool) -> list[Item]:
+    """Return how it came out, when that was its holder's word."""
+    state = record.state
+    if state is OutcomeState.RUNNING:
+        return [_line(None, "running", f"at work; its lease ends at {record.until}")]
+    if is_decided or state is OutcomeState.EXPIRED:
+        return []
+    if state is OutcomeState.ABANDONED or (
+        state is OutcomeState.AMBIGUOUS and record.failure is None
+    ):
+        then = (
+            "the next caller runs it" if state is OutcomeState.ABANDONED else "it may have happened"
+        )
+        return [_line(record.until, "silent", f"its lease ran out without a word: {then}")]
+    words = _SETTLED[state]
+    if record.failure is not None:
+        words = f"{words}: {_said(record.failure)}"
+    return [_line(record.updated_at, str(state), words)]
+
+
+def _is_latest(record: Record, verdict: str) -> bool:
+    """Say whether the note is about the state of now; a later claim keeps the note of before."""
+    if verdict == "done":
+        return record.state in (OutcomeState.DONE, OutcomeState.EXPIRED)
+    return record.state is OutcomeState.FREE and record.failure is None
+
+
+def _decision(note: dict[str, str]) -> str:
+    return f"{note['actor']} decided: {note['verdict']} ({note['reason']})"
+
+
+def _note(known: Record | EffectRecord) -> dict[str, str] | None:
+    if known.note is None:
+        return None
+    note: dict[str, str] = orjson.loads(known.note)
+    return note
+
+
+def _failure(failure: Failure) -> Item:
+    return {"type": failure.type, "message": failure.message, "data": failure.data}
+
+
+def _said(failure: Failure | None) -> str:
+    return "" if failure is None else f"{failure.type}: {failure.message}"
+
+
+def _line(at: str | None, what: str, detail: str) -> Item:
+    return {"at": at, "what": what, "detail": detail}

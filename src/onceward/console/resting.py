@@ -1,0 +1,68 @@
+"""Resting: a thread that does something now and then, and rests so much longer than it took.
+
+For what is worth knowing but not worth slowing anybody down. What goes wrong once is told, and does
+not end it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from onceward.seams import Clock, SystemClock
+
+#: So many times as long as it took it rests: a twentieth of the time is spent.
+REST_PER_ROUND: Final = 19.0
+#: How long the end of a server waits for a round that is under way.
+STOP_SECONDS_MAX: Final = 0.5
+_log: Final = logging.getLogger("onceward.console")
+
+
+def rest_after(took: float, least: float) -> float:
+    """Return how long to rest after a round."""
+    return max(least, REST_PER_ROUND * took)
+
+
+class Resting:
+    """The thread; keeps no process from ending."""
+
+    def __init__(
+        self,
+        name: str,
+        go: Callable[[], object],
+        *,
+        least_seconds: float,
+        clock: Clock | None = None,
+    ) -> None:
+        """Do nothing yet."""
+        self._name, self._go, self._least = name, go, least_seconds
+        self._clock = clock or SystemClock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin with the first round."""
+        if self._thread is None:
+            name = f"onceward-{self._name}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more; may be called twice, and from any thread."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(STOP_SECONDS_MAX)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = self._clock.monotonic()
+            try:
+                self._go()
+            except Exception:  # noqa: BLE001 - what is known stays, and says how old it is
+                if self._stop.is_set():
+                    return  # The store was closed under its feet.
+                _log.exception("a round of %s failed", self._name)
+            took = self._clock.monotonic() - began
+            self._stop.wait(rest_after(took, self._least))

@@ -1,0 +1,133 @@
+"""Run files: what a run left on disk: its ledger page by page, and the artifacts it answers for.
+
+Text of agents is data: it leaves as text, cut where it is long, and only from files that a receipt
+of the run names. Every file is reached below the workspace, through no link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from onceward.agents.artifacts import check_path
+from onceward.console.run_lives import RunStory
+from onceward.errors import FileMissing, InvalidCursor, NotFound, OncewardError
+from onceward.journal.cursor import parse_cursor
+from onceward.orchestrator.ledger import Line, lines_of
+from onceward.orchestrator.replay import RECEIVED, Asked
+from onceward.rooted import RootedDirectory, RootedFile
+
+#: What one page of a ledger reads, at the most; a longer line is a page of its own.
+PAGE_BYTES_MAX: Final = 1024 * 1024
+#: How much of a damaged line is shown.
+DAMAGED_CHARACTERS_MAX: Final = 2_000
+#: How much of an artifact is shown, and up to which size it is compared with what was recorded.
+TEXT_BYTES_MAX: Final = 256 * 1024
+CHECKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JournalPage:
+    """Records of a ledger, in the order in which they were written."""
+
+    items: list[dict[str, Any]]
+    #: Where the next page begins; None at the end.
+    following: str | None
+
+
+def journal_page(file: RootedFile, after: str | None, limit: int) -> JournalPage:
+    """Return the records behind a place, which is a number of bytes; reads no more than a page."""
+    start = _start(file, after)
+    items: list[dict[str, Any]] = []
+    for line in lines_of(file, start, file.stat.size):
+        if len(items) == limit or line.offset - start >= PAGE_BYTES_MAX:
+            return JournalPage(items=items, following=str(line.offset))
+        if line.record is not None or line.problem is not None:
+            items.append(_plain(line))
+    return JournalPage(items=items, following=None)
+
+
+def _start(file: RootedFile, after: str | None) -> int:
+    start = parse_cursor(after or "0")
+    if start > file.stat.size or (start and file.read(start - 1, 1) != b"\n"):
+        message = f"after: no record of this ledger begins at byte {start}"
+        raise InvalidCursor(message, fix="begin without it", field="after")
+    return start
+
+
+def _plain(line: Line) -> dict[str, Any]:
+    record = line.record
+    if record is None:
+        text = line.raw[: 4 * DAMAGED_CHARACTERS_MAX].decode(errors="replace")
+        said: dict[str, Any] = {"seq": None, "at": None, "kind": "damaged"}
+        said["line"] = text[:DAMAGED_CHARACTERS_MAX]
+    else:
+        said = {name: record.get(name) for name in ("seq", "at", "kind")}
+        said["line"] = record
+    damage = {"is_damaged": record is None, "problem": line.problem}
+    return {**said, **damage, "offset": line.offset, "bytes": len(line.raw)}
+
+
+# --- artifacts -----------------------------------------------------------------------------------
+
+
+def artifact_of(story: RunStory, root: Path, step: int, path: str) -> dict[str, Any]:
+    """Return a file that a receipt names: as it was recorded, and as it is now."""
+    recorded = _recorded(story, step, path)
+    told = {"path": path, "step": step, "recorded": recorded, "text": None}
+    gone = {"sha256": None, "size": None, "is_as_recorded": False}
+    try:
+        check_path(path)
+        with RootedDirectory.open(root) as directory, directory.open_file(path) as file:
+            found = _look(file)
+    except FileMissing:
+        return {**told, **gone, "reason": "it does not exist any more"}
+    except OncewardError as exc:
+        return {**told, **gone, "reason": exc.message}
+    is_same = (found["sha256"], found["size"]) == (recorded["sha256"], recorded["size"])
+    return {**told, **found, "is_as_recorded": is_same}
+
+
+def _recorded(story: RunStory, step: int, path: str) -> dict[str, Any]:
+    asked = story.state.asked
+    named = _named(asked[step - 1]) if 0 < step <= len(asked) else []
+    for each in named:
+        if isinstance(each, dict) and each.get("path") == path:
+            return {"sha256": each.get("sha256"), "size": each.get("size")}
+    message = f"no receipt of step {step} names this file"
+    raise NotFound(message, fix="choose one of the artifacts of the run", field="path")
+
+
+def _named(asked: Asked) -> list[Any]:
+    named = (asked.event or {}).get("artifacts") if asked.state == RECEIVED else None
+    return named if isinstance(named, list) else []
+
+
+def _look(file: RootedFile) -> dict[str, Any]:
+    """Return what a file is now, and its text if it has any that can be shown."""
+    size = file.stat.size
+    if size > CHECKED_BYTES_MAX:
+        large = "it is too large to be looked at here; `onceward runs verify` reads all of it"
+        return {"sha256": None, "size": size, "text": None, "reason": large}
+    hashed, start = hashlib.sha256(), file.read(0, TEXT_BYTES_MAX)
+    read = 0
+    while read <= CHECKED_BYTES_MAX and (chunk := file.read(read, _CHUNK_BYTES)):
+        hashed.update(chunk)
+        read += len(chunk)
+    text, reason = _text(start, read)
+    return {"sha256": hashed.hexdigest(), "size": read, "text": text, "reason": reason}
+
+
+def _text(start: bytes, size: int) -> tuple[str | None, str | None]:
+    if size > TEXT_BYTES_MAX:
+        return None, f"it has {size} bytes, and up to {TEXT_BYTES_MAX} are shown"
+    try:
+        text = start.decode()
+    except UnicodeDecodeError:
+        return None, "it is not text: its bytes are not UTF-8"
+    if "\0" in text:
+        return None, "it is not text: it holds NUL characters"
+    return text, None

@@ -1,0 +1,120 @@
+"""Runs over HTTP: the list, one run, its ledger, its reasons and its files. Reads, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from onceward.console.answers import (
+    PAGE_ITEMS,
+    After,
+    Limit,
+    answers,
+    clamped,
+    json_answer,
+    moment,
+    page_answer,
+)
+from onceward.console.house import House
+from onceward.console.run_files import artifact_of, journal_page
+from onceward.console.run_lives import NONSENSE
+from onceward.console.run_reading import Runs, Wanted, runs_of
+from onceward.console.run_views import plain_item, plain_stories, plain_whole
+from onceward.orchestrator.ledger import Ledger
+from onceward.orchestrator.models import Finding, Verification
+from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.verify import verify_run
+from onceward.orchestrator.workspace import Workspace
+from onceward.rooted import PATH_BYTES_MAX
+from onceward.seams import SystemClock, SystemFiles
+
+#: More commands than any run has.
+_STEP_MAX: Final = 10**9
+_TEXT_CHARACTERS_MAX: Final = 1_000
+
+WorkspaceId = Annotated[str, Query(max_length=64, description="The id of a workspace.")]
+RunId = Annotated[str, Query(max_length=100, description="The id of a run.")]
+Status = Annotated[
+    Literal["running", "crashed", "done", "failed", "stopped"] | None,
+    Query(description="Only these; `crashed` is running, and nobody is at it."),
+]
+Text = Annotated[
+    str,
+    Query(max_length=_TEXT_CHARACTERS_MAX, description="Part of an id, a task, a goal or a path."),
+]
+Step = Annotated[int, Query(ge=1, le=_STEP_MAX, description="The number of a command.")]
+FilePath = Annotated[
+    str, Query(max_length=PATH_BYTES_MAX, description="As the receipt of that command names it.")
+]
+
+
+def runs_router(house: House) -> APIRouter:
+    """Return the routes of runs."""
+    router = APIRouter()
+    runs = runs_of(house.workspaces)
+    _add_looking(router, runs)
+    _add_files(router, runs)
+    return router
+
+
+def _add_looking(router: APIRouter, runs: Runs) -> None:
+    @router.get("/api/orchestrator/runs", responses=answers())
+    def list_runs(
+        limit: Limit = PAGE_ITEMS, after: After = None, status: Status = None, q: Text = ""
+    ) -> Response:
+        """List the runs of all workspaces, the latest first; an empty page may have a next one."""
+        wanted = Wanted(status=status, text=q.strip())
+        page = runs.page(wanted, limit=clamped(limit), after=after or None)
+        return page_answer(map(plain_item, page.items), page.following)
+
+    @router.get("/api/orchestrator/run", responses=answers(404))
+    def show(workspace: WorkspaceId, run: RunId) -> Response:
+        """Show a run: its commands, its lives, where it crashed, and what was not done again."""
+        with runs.story(workspace, run) as (place, story):
+            return json_answer({**plain_whole(place, story), "as_of": moment()})
+
+    @router.get("/api/orchestrator/explain", responses=answers(404))
+    def explain(workspace: WorkspaceId, run: RunId) -> Response:
+        """Say for every command why it was sent, replayed or skipped, and what its key is of."""
+        with runs.story(workspace, run) as (_, story):
+            stories = plain_stories(story)
+        return json_answer({"commands": stories, "as_of": moment()})
+
+
+def _add_files(router: APIRouter, runs: Runs) -> None:
+    @router.get("/api/orchestrator/journal", responses=answers(404))
+    def journal(
+        workspace: WorkspaceId, run: RunId, limit: Limit = PAGE_ITEMS, after: After = None
+    ) -> Response:
+        """Return the records of a run's ledger in their order, and which lines are damaged."""
+        with runs.ledger(workspace, run) as (_, file):
+            page = journal_page(file, after, clamped(limit))
+        return page_answer(page.items, page.following)
+
+    @router.get("/api/orchestrator/artifact", responses=answers(404))
+    def artifact(workspace: WorkspaceId, run: RunId, step: Step, path: FilePath) -> Response:
+        """Return a file that a receipt of the run names, and whether it is as it was recorded."""
+        with runs.story(workspace, run) as (place, story):
+            found = artifact_of(story, place.root, step, path)
+        return json_answer({**found, "as_of": moment()})
+
+    @router.get("/api/orchestrator/verify", responses=answers(404))
+    def verify(workspace: WorkspaceId, run: RunId) -> Response:
+        """Compare all files of a run with what it recorded; takes as long as reading them."""
+        with runs.ledger(workspace, run) as (root, _):
+            place, files, clock = Workspace(root=root), SystemFiles(), SystemClock()
+            ledger = Ledger(place.ledger(run), files=files, clock=clock)
+            tree = Tree(place, files=files, clock=clock)
+            try:
+                found = verify_run(run, place, ledger, tree, files)
+            except NONSENSE:
+                found = _senseless(run)
+        return json_answer({**asdict(found), "ok": found.ok, "as_of": moment()})
+
+
+def _senseless(run: str) -> Verification:
+    problem = "it holds a record that makes no sense, though its checksum fits"
+    finding = Finding(path=f"events/{run}.ndjson", problem=problem)
+    return Verification(run_id=run, records=0, receipts=0, artifacts=0, findings=(finding,))

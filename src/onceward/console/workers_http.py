@@ -1,0 +1,34 @@
+"""Workers over HTTP: who holds what, who fell silent, and who held what until when."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+
+from onceward.console.answers import answers, json_answer, moment
+from onceward.console.house import House
+from onceward.console.lanes import workers_and_lanes
+
+MINUTES: Final = 10.0
+MINUTES_MAX: Final = 24 * 60.0
+
+Minutes = Annotated[
+    float,
+    Query(gt=0, le=MINUTES_MAX, allow_inf_nan=False, description="How far back lanes go."),
+]
+
+
+def workers_router(house: House) -> APIRouter:
+    """Return the routes of workers."""
+    router = APIRouter()
+
+    @router.get("/api/console/workers", responses=answers())
+    def list_workers(minutes: Minutes = MINUTES) -> Response:
+        """List the workers with their leases, and one lane of leases for each.
+
+        Whoever holds a lease or did so lately is listed, registered or not.
+        """
+        return json_answer({**workers_and_lanes(house.ow(), minutes), "as_of": moment()})
+
+    return router

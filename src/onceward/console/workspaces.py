@@ -1,0 +1,46 @@
+"""Workspaces: the directories whose runs a console shows: those it was told, and those it knows of.
+
+A directory that is gone is passed over, and comes back when it is there again. Knows no run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from onceward.errors import NotFound
+from onceward.orchestrator.registry import Registry, is_there, workspace_id
+
+#: How much of an id that somebody sent is repeated to them.
+_SHOWN_CHARACTERS: Final = 40
+
+
+class Workspaces:
+    """The workspaces of one console."""
+
+    def __init__(self, named: Sequence[Path] = (), *, home: Path | None = None) -> None:
+        """Show these, and those in which a run was started on this machine."""
+        self._named = tuple(Path(os.path.realpath(each)) for each in named)
+        self._registry = Registry(home=home)
+
+    def list(self) -> tuple[Path, ...]:
+        """Return those that are there: first those that were named, then the others by path."""
+        there = [each for each in self._named if is_there(each)]
+        return tuple(dict.fromkeys([*there, *self._registry.workspaces()]))
+
+    def find(self, id_: str) -> Path:
+        """Return the one of this id; NotFound if there is none."""
+        for each in self.list():
+            if workspace_id(each) == id_:
+                return each
+        message = f"there is no workspace {id_[:_SHOWN_CHARACTERS]!r} here"
+        fix = "name it when the server is started: `onceward up --workspace DIR`"
+        raise NotFound(message, fix=fix, field="workspace")
+
+
+def plain_workspace(path: Path) -> dict[str, str]:
+    """Return a workspace as JSON has it; bytes that are no text are shown as such."""
+    shown = os.fsencode(path).decode(errors="backslashreplace")
+    return {"id": workspace_id(path), "path": shown}

@@ -1,0 +1,148 @@
+"""What people do through the console: once for each key, recorded, refused where it must be."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from onceward.console.acting import Acting, Action, check_seen
+from onceward.console.audit import page
+from onceward.console.house import House
+from onceward.errors import Conflict, CursorMissing, InvalidArgument, KeyReused, RequestRefused
+from onceward.handle import Onceward
+from onceward.stores import Transaction
+
+
+def acting_of(ow: Onceward, *, is_read_only: bool = False) -> Acting:
+    house = House(
+        ow=lambda: ow,
+        store_url=ow.store.url,
+        version="0",
+        actor="ann",
+        is_read_only=is_read_only,
+    )
+    return Acting(house)
+
+
+def pause(ow: Onceward, calls: list[int]) -> Any:
+    def work(_: Transaction) -> dict[str, Any]:
+        calls.append(1)
+        return {"is_paused": ow.cursors.pause("c", "why", "ann").is_paused}
+
+    return work
+
+
+def action(key: str | None = "k", body: dict[str, Any] | None = None, **more: Any) -> Action:
+    return Action(name="cursor.pause", target="c", key=key, body=body or {"name": "c"}, **more)
+
+
+def entries(ow: Onceward) -> list[tuple[str, str]]:
+    return [(each.action, each.outcome) for each in page(ow.store, before=2**62, limit=100)]
+
+
+@pytest.fixture
+def cursor(ow: Onceward) -> str:
+    ow.cursors.acquire("c", "w")
+    return "c"
+
+
+@pytest.mark.usefixtures("cursor")
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_pressing_twice_acts_once_and_answers_the_same(ow: Onceward, is_atomic: bool) -> None:
+    """The same key runs the work once; the second answer says that it is a repeat."""
+    calls: list[int] = []
+    acting = acting_of(ow)
+    first = acting.do(action(is_atomic=is_atomic), pause(ow, calls))
+    second = acting.do(action(is_atomic=is_atomic), pause(ow, calls))
+    assert calls == [1]
+    assert json.loads(first.body)["is_paused"] is json.loads(second.body)["is_paused"] is True
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert entries(ow) == [("cursor.pause", "done")]
+
+
+@pytest.mark.usefixtures("cursor")
+def test_many_presses_at_once_act_once(ow: Onceward) -> None:
+    """Whoever presses while the first press is under way gets its answer."""
+    calls: list[int] = []
+    acting = acting_of(ow)
+    with ThreadPoolExecutor(8) as pool:
+        pressed = [pool.submit(acting.do, action(), pause(ow, calls)) for _ in range(8)]
+        assert {each.result().status_code for each in pressed} == {200}
+    assert len(ow.cursors.history("c")) == 1
+    assert entries(ow) == [("cursor.pause", "done")]
+
+
+@pytest.mark.usefixtures("cursor")
+def test_a_key_that_was_used_for_something_else_is_refused(ow: Onceward) -> None:
+    """Another body under the same key is a mistake, and changes nothing."""
+    acting = acting_of(ow)
+    acting.do(action(), pause(ow, []))
+    with pytest.raises(KeyReused):
+        acting.do(action(body={"name": "other"}), pause(ow, []))
+    assert entries(ow) == [("cursor.pause", "refused"), ("cursor.pause", "done")]
+
+
+def test_what_fails_is_recorded_and_may_be_tried_again(ow: Onceward) -> None:
+    """A refusal does not use the key up: once the cause is gone, the same press acts."""
+    acting = acting_of(ow)
+    with pytest.raises(CursorMissing):
+        acting.do(action(), pause(ow, []))
+    ow.cursors.acquire("c", "w")
+    acting.do(action(), pause(ow, []))
+    assert entries(ow) == [("cursor.pause", "done"), ("cursor.pause", "refused")]
+
+
+@pytest.mark.usefixtures("cursor")
+def test_nothing_stays_of_an_action_that_fails_halfway(ow: Onceward) -> None:
+    """What it had done before it failed is rolled back with it."""
+
+    def half(_: Transaction) -> dict[str, Any]:
+        ow.cursors.pause("c", "why", "ann")
+        raise Conflict
+
+    with pytest.raises(Conflict):
+        acting_of(ow).do(action(), half)
+    assert not ow.cursors.show("c").is_paused
+    assert entries(ow) == [("cursor.pause", "refused")]
+
+
+@pytest.mark.usefixtures("cursor")
+def test_a_read_only_console_changes_nothing(ow: Onceward) -> None:
+    """It says so, and how to change that; thinking through is allowed."""
+    acting = acting_of(ow, is_read_only=True)
+    with pytest.raises(RequestRefused, match="read-only"):
+        acting.do(action(), pause(ow, []))
+    assert not ow.cursors.show("c").is_paused
+    assert json.loads(acting.think(lambda: {"count": 1}).body)["dry_run"] is True
+
+
+@pytest.mark.usefixtures("cursor")
+def test_an_action_needs_a_key(ow: Onceward) -> None:
+    """Without one a second press would act a second time."""
+    with pytest.raises(InvalidArgument, match="Idempotency-Key"):
+        acting_of(ow).do(action(key=None), pause(ow, []))
+
+
+def test_what_changed_since_it_was_looked_at_is_not_acted_upon() -> None:
+    """The refusal says what was seen and what is there now."""
+    check_seen("c", None, "2")
+    check_seen("c", "2", "2")
+    with pytest.raises(Conflict) as refused:
+        check_seen("c", "1", "2")
+    assert refused.value.context["seen"] == "1"
+    assert refused.value.context["now"] == "2"
+
+
+@pytest.mark.usefixtures("cursor")
+def test_a_huge_or_hostile_body_is_kept_in_part(ow: Onceward) -> None:
+    """The record holds the beginning of it, and both engines can store it."""
+    body = {"name": "c", "reason": "x" * 100_000 + "\x00"}
+    acting_of(ow).do(action(body=body), pause(ow, []))
+    (entry,) = page(ow.store, before=2**62, limit=1)
+    assert entry.details["bytes"] > 100_000
+    body = {"name": "c", "reason": "\x00 \N{SNOWMAN}"}
+    acting_of(ow).do(action(key="k2", body=body), pause(ow, []))
+    (entry,) = page(ow.store, before=2**62, limit=1)
+    assert entry.details["reason"] == "\N{REPLACEMENT CHARACTER} \N{SNOWMAN}"

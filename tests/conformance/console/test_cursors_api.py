@@ -1,0 +1,537 @@
+"""Cursors over HTTP, on both engines: lists, one cursor, pauses, seeks with dry run and undo."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+import pytest
+from tests.conformance.test_cursors import stolen
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.test_measures import Behind, Bench, bench
+from tests.unit.console.asking import Asking, error_of
+
+from onceward.console import cursor_pages
+from onceward.console.acting import Acting
+from onceward.console.audit import page
+from onceward.console.cursors_http import cursors_router
+from onceward.console.house import House
+from onceward.errors import LeaseLost
+from onceward.handle import Onceward
+from onceward.testing.moving_time import MovingTime
+from onceward.workers import App, Lag
+
+__all__ = ["bench"]
+
+
+def asking_of(ow: Onceward, *apps: App, is_read_only: bool = False) -> Asking:
+    house = House(
+        ow=lambda: ow,
+        store_url=ow.store.url,
+        version="0",
+        actor="ann",
+        apps=apps,
+        is_read_only=is_read_only,
+    )
+    return Asking(cursors_router(house, Acting(house)))
+
+
+@pytest.fixture
+def asking(ow: Onceward) -> Asking:
+    return asking_of(ow)
+
+
+def made(ow: Onceward, *names: str, position: str | None = None) -> None:
+    """Free cursors, which stand somewhere."""
+    for name in names:
+        lease = ow.cursors.acquire(name, "w")
+        assert lease is not None
+        if position is not None:
+            lease.checkpoint(position)
+        lease.release()
+
+
+def names(asking: Asking, **query: Any) -> list[str]:
+    return [each["name"] for each in asking.body("/api/cursors", **query)["items"]]
+
+
+def paged(asking: Asking, **query: Any) -> list[list[str]]:
+    """Every page of a list, until there is no next one."""
+    found, after = [], None
+    while True:
+        answer = asking.body("/api/cursors", **query, **({"after": after} if after else {}))
+        found.append([each["name"] for each in answer["items"]])
+        after = answer["next"]
+        if after is None:
+            return found
+
+
+def shown(asking: Asking, name: str = "c") -> Any:
+    return asking.body("/api/cursors/show", name=name)
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+def test_a_list_says_who_has_each_cursor(ow: Onceward, asking: Asking, ow_time: MovingTime) -> None:
+    """Held, free, expired or paused; ours, which begin with ~, are not there."""
+    assert ow.cursors.acquire("expired", "w", 1) is not None
+    ow_time.advance(seconds=5)
+    assert ow.cursors.acquire("held", "w") is not None
+    assert ow.cursors.acquire("~ours", "w") is not None
+    made(ow, "free", "paused")
+    ow.cursors.pause("paused", "why", "me")
+    found = asking.body("/api/cursors")["items"]
+    assert [(each["name"], each["state"]) for each in found] == [
+        ("expired", "expired"),
+        ("free", "free"),
+        ("held", "held"),
+        ("paused", "paused"),
+    ]
+    assert [each["version"].partition(".")[2] for each in found] == [
+        *("running", "running", "running"),
+        "paused",
+    ]
+    assert all(each["rules_version"] == 1 and each["measure"] is None for each in found)
+    assert names(asking, q="~") == ["~ours"]
+
+
+def test_a_list_is_read_a_page_at_a_time(ow: Onceward, asking: Asking) -> None:
+    """Every cursor once, whatever its name; each page knows where the next begins."""
+    every = ["a", "a b", "a/b", "a:b", "n:", "w:1.5:x", "ä", "日本"]
+    made(ow, *every)
+    pages = paged(asking, limit=3)
+    assert [len(each) for each in pages] == [3, 3, 2]
+    assert sorted(chain(*pages)) == sorted(every)
+
+
+SEARCHES: list[tuple[dict[str, str], list[str]]] = [
+    ({"q": "lead"}, ["Lead_c", "lead_a", "lead_b", "mis_lead"]),
+    ({"q": "lead_*"}, ["Lead_c", "lead_a", "lead_b"]),
+    ({"q": "lead_?", "state": "paused"}, ["lead_b"]),
+    ({"q": "state:paused"}, ["lead_b"]),
+    ({"q": "state:paused mis"}, []),
+    ({"q": "mis state:free"}, ["mis_lead"]),
+    ({"q": "100%"}, ["100%"]),
+    ({"q": "%"}, ["100%"]),
+    ({"q": "state:nonsense"}, []),
+]
+
+
+def test_a_list_is_searched_by_name_and_state(ow: Onceward, asking: Asking) -> None:
+    """A part of the name or a pattern, in any case; what means something to SQL means itself."""
+    made(ow, "lead_a", "lead_b", "Lead_c", "mis_lead", "100%", "1000")
+    ow.cursors.pause("lead_b")
+    for query, expected in SEARCHES:
+        assert sorted(names(asking, **query)) == sorted(expected), query
+        assert sorted(names(asking, **query, sort="lag")) == sorted(expected), query
+
+
+def test_a_search_looks_at_so_many_and_no_more(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found late comes with a later page; a page may be empty and still have a next."""
+    monkeypatch.setattr(cursor_pages, "SCAN_ROWS_MAX", 5)
+    made(ow, *(f"c{number:02}" for number in range(12)), "z")
+    pages = paged(asking, q="z", limit=2)
+    assert list(chain(*pages)) == ["z"]
+    assert len(pages) == 3
+
+
+def test_a_question_that_makes_no_sense_is_refused(asking: Asking) -> None:
+    """It is the asker's fault, and the answer names the place; a place must be one of ours."""
+    for query in ({"limit": 0}, {"sort": "size"}, {"state": "odd"}, {"q": "\x00"}):
+        assert error_of(asking.get("/api/cursors", **query))[:2] == (400, "INVALID_ARGUMENT")
+    for after in ("x", "w:nan:c", "n", "w:1e5:c"):
+        response = asking.get("/api/cursors", after=after, sort="name")
+        assert error_of(response) == (400, "INVALID_CURSOR", "after")
+    response = asking.get("/api/cursors", after="w:1:\x00", sort="lag")
+    assert error_of(response) == (400, "INVALID_ARGUMENT", "after")
+
+
+def test_whose_messages_wait_longest_comes_first(ow: Onceward, bench: Bench) -> None:
+    """By time, not by count; a cursor that nobody measures any more is not forgotten."""
+    lags = {"short": 10, "long": 1000, "longer": 2000}
+    for name in ("done", "unknown", *lags):
+        bench.cursor(name, "1")
+        if name in lags:
+            oldest = bench.now() - timedelta(seconds=lags[name])
+            many = 9 if name == "short" else 1
+            answer = Lag(messages=many, oldest_at=oldest)
+            bench.measuring.add(name, Behind(answer), is_partition=False)
+    bench.measuring.add("done", Behind(Lag(messages=0)), is_partition=False)
+    bench.measured()
+    asking = asking_of(ow)
+    assert names(asking, sort="lag") == ["longer", "long", "short", "done", "unknown"]
+    assert paged(asking, sort="lag", limit=2) == [
+        ["longer", "long"],
+        ["short", "done"],
+        ["unknown"],
+    ]
+    assert paged(asking, sort="lag", limit=3)[0] == ["longer", "long", "short"]
+    assert names(asking, sort="lag", q="long") == ["longer", "long"]
+    measure = asking.body("/api/cursors", sort="lag")["items"][0]["measure"]
+    assert measure["lag_seconds"] == pytest.approx(2012, abs=5)
+
+
+def test_a_list_draws_how_far_behind_each_was(ow: Onceward, bench: Bench) -> None:
+    """A small line of what was left, the oldest first, and its shape in a word."""
+    source = Behind(Lag(messages=0))
+    bench.cursor(position="1")
+    bench.measuring.add("c", source, is_partition=False)
+    for left in (0, 10, 20, 30, 40, 50):
+        source.answer = Lag(messages=left)
+        bench.cursor(position=str(left))
+        bench.measured()
+    (found,) = asking_of(ow).body("/api/cursors")["items"]
+    assert found["spark"] == [0, 10, 20, 30, 40, 50]
+    assert found["shape"] == "climb"
+
+
+def test_a_long_list_counts_and_draws_less(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand cursors come in one page, without lines."""
+    monkeypatch.setattr("onceward.console.cursor_views.SPARK_CURSORS_MAX", 2)
+    made(ow, "a", "b", "c")
+    found = asking.body("/api/cursors", limit=20_000)["items"]
+    assert [(each["name"], each["spark"], each["shape"]) for each in found] == [
+        ("a", [], "unknown"),
+        ("b", [], "unknown"),
+        ("c", [], "unknown"),
+    ]
+
+
+# --- why it does not go on -----------------------------------------------------------------------
+
+
+def because(asking: Asking) -> str | None:
+    (found,) = asking.body("/api/cursors")["items"]
+    why: str | None = found["blocked_because"]
+    return why
+
+
+def test_a_cursor_that_works_waits_for_nothing(ow: Onceward, asking: Asking) -> None:
+    """There is no sentence where nothing is in the way."""
+    assert ow.cursors.acquire("c", "w") is not None
+    assert because(asking) is None
+
+
+def test_a_pause_says_whose_it_is(ow: Onceward, asking: Asking) -> None:
+    """Who paused it and why, the last time."""
+    made(ow, "c")
+    ow.cursors.pause("c", "first", "ann")
+    ow.cursors.resume("c", "", "ann")
+    ow.cursors.pause("c", "billing is down", "bob")
+    assert because(asking) == 'paused by bob ("billing is down")'
+    ow.cursors.resume("c", "", "ann")
+    ow.cursors.pause("c", "", "bob")
+    assert because(asking) == "paused by bob"
+
+
+def test_a_lease_that_ran_out_says_whose_it_was(
+    ow: Onceward, asking: Asking, ow_time: MovingTime
+) -> None:
+    """Nobody took over, and it is told for how long."""
+    assert ow.cursors.acquire("c", "w1") is not None
+    ow_time.advance(seconds=100)
+    assert because(asking) == "the lease of w1 ran out 40 s ago, and nobody took over"
+
+
+def test_a_message_that_fails_is_named(ow: Onceward, asking: Asking) -> None:
+    """Which attempt failed, when the next is due, and what it said."""
+    made(ow, "c", position="1")
+    with ow.transaction() as tx:
+        failed = {"sequence": 1, "attempt": 1, "delay": 60.0, "kept": 5}
+        tx.query("attempt_write", cursor="c", position="2", error="no such customer", **failed)
+    why = because(asking)
+    assert why is not None
+    assert why.startswith("a failing message holds it: attempt 1 failed, the next one is due at 20")
+    (attempt,) = shown(asking)["attempts"]
+    assert (attempt["position"], attempt["attempt"]) == ("2", 1)
+    assert "no such customer" in attempt["error"]
+    assert attempt["due_at"] > attempt["first_failed_at"]
+
+
+def test_a_source_that_is_held_back_says_by_whom(ow: Onceward, bench: Bench) -> None:
+    """Something outside keeps it from giving more."""
+    bench.cursor(position="1")
+    answer = Lag(messages=3, held_back_by="transaction 99")
+    bench.measuring.add("c", Behind(answer), is_partition=False)
+    bench.measured()
+    assert because(asking_of(ow)) == "its source is held back by transaction 99"
+
+
+def test_messages_that_nobody_looks_at_are_told(
+    ow: Onceward, bench: Bench, ow_time: MovingTime
+) -> None:
+    """A free cursor whose worker is gone: no lease ran out, but something waits."""
+    bench.cursor(position="1")
+    oldest = bench.now() - timedelta(seconds=5)
+    bench.measuring.add("c", Behind(Lag(messages=3, oldest_at=oldest)), is_partition=False)
+    bench.measured()
+    lease = ow.cursors.acquire("c", "w")
+    assert lease is not None
+    lease.release()
+    asking = asking_of(ow)
+    assert because(asking) is None
+    ow_time.advance(seconds=600)
+    assert because(asking) == "no worker has looked for 10 min, and messages wait"
+
+
+# --- one cursor ----------------------------------------------------------------------------------
+
+
+def test_one_cursor_is_shown_with_its_past(ow: Onceward, bench: Bench, ow_time: MovingTime) -> None:
+    """Its history, its grants, who was refused, and where it was, each with its own order."""
+    late, holder = stolen(ow, ow_time)
+    with pytest.raises(LeaseLost):
+        late.checkpoint("1")
+    holder.checkpoint("7")
+    bench.measuring.add("c", Behind(Lag(messages=2)), is_partition=False)
+    for _ in range(3):
+        bench.measured()
+    ow.cursors.refusals.settle(10.0)
+    found = shown(asking_of(ow))
+    assert [(each["kind"], each["epoch"]) for each in found["history"]] == [("steal", 2)]
+    assert [(each["epoch"], each["worker"], each["ending"]) for each in found["grants"]] == [
+        (2, "w2", None),
+        (1, "w1", "stolen"),
+    ]
+    (refusal,) = found["refusals"]
+    assert (refusal["what"], refusal["epoch"], refusal["current_owner"]) == ("checkpoint", 1, "w2")
+    taken = [each["taken_at"] for each in found["samples"]]
+    assert taken == sorted(taken)
+    assert [each["position"] for each in found["samples"]] == ["7", "7", "7"]
+    assert (found["attempts"], found["can_count"], found["undoable"]) == ([], False, None)
+    assert (found["parked"], found["dead"], found["position"]) == (0, 0, "7")
+
+
+def test_many_samples_are_thinned(
+    ow: Onceward, asking: Asking, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of measures fits into an answer; the newest is there, whatever is left out."""
+    monkeypatch.setattr("onceward.console.cursor_views.SAMPLES_MAX", 4)
+    bench.measuring.add("c", Behind(Lag(messages=2)), is_partition=False)
+    for number in range(10):
+        bench.cursor(position=str(number))
+        bench.measured()
+    found = shown(asking)["samples"]
+    assert [each["position"] for each in found] == ["0", "3", "6", "9"]
+    assert len(ow.store.read("sample_list", name="c", seconds=1e6, limit=100)) == 10
+
+
+def test_a_name_may_hold_anything(ow: Onceward, asking: Asking) -> None:
+    """Names are asked for in the query, where no character means anything."""
+    for name in ("a/b c?d=e&f", "100%", "ü 日本", "~ours"):
+        made(ow, name)
+        assert shown(asking, name)["name"] == name
+        assert asking.done("/api/cursors/pause", name=name)["cursor"]["state"] == "paused"
+
+
+def test_a_cursor_that_is_not_there_is_not_found(asking: Asking) -> None:
+    """Whatever is asked of it."""
+    asked = [
+        asking.get("/api/cursors/show", name="no"),
+        asking.act("/api/cursors/pause", name="no"),
+        asking.act("/api/cursors/seek", name="no", position="1", reason="r"),
+        asking.act("/api/cursors/seek", None, name="no", position="1", dry_run=True),
+        asking.act("/api/cursors/undo", name="no"),
+    ]
+    assert {error_of(each)[:2] for each in asked} == {(404, "NOT_FOUND")}
+
+
+# --- pauses --------------------------------------------------------------------------------------
+
+
+def test_a_pause_is_kept_in_the_history_and_the_audit(ow: Onceward, asking: Asking) -> None:
+    """Who did it and why; the answer is the cursor as it is now."""
+    made(ow, "c")
+    seen = shown(asking)["version"]
+    answer = asking.done("/api/cursors/pause", name="c", reason="billing is down", seen=seen)
+    assert answer["cursor"]["state"] == "paused"
+    assert answer["cursor"]["blocked_because"] == 'paused by ann ("billing is down")'
+    assert answer["receipt"]["action"] == "cursor.pause"
+    (entry,) = ow.cursors.history("c")
+    assert (entry.kind, entry.actor, entry.reason) == ("pause", "ann", "billing is down")
+    (audited,) = page(ow.store, before=2**62, limit=10)
+    assert (audited.action, audited.target, audited.outcome) == ("cursor.pause", "c", "done")
+    answer = asking.done("/api/cursors/resume", name="c", seen=answer["cursor"]["version"])
+    assert answer["cursor"]["state"] == "free"
+
+
+def test_who_saw_something_else_is_refused(ow: Onceward, asking: Asking) -> None:
+    """Somebody was quicker: nothing is changed, and both versions are told."""
+    made(ow, "c")
+    seen = shown(asking)["version"]
+    ow.cursors.pause("c", "", "bob")
+    for path, body in (
+        ("pause", {}),
+        ("resume", {}),
+        ("seek", {"position": "1", "reason": "r"}),
+        ("undo", {}),
+    ):
+        response = asking.act(f"/api/cursors/{path}", name="c", seen=seen, **body)
+        assert error_of(response)[:2] == (409, "CONFLICT")
+        context = response.json()["error"]["context"]
+        assert (context["seen"], context["now"]) == (seen, shown(asking)["version"])
+    assert len(ow.cursors.history("c")) == 1
+
+
+def test_two_people_who_press_at_once_are_told_apart(ow: Onceward, asking: Asking) -> None:
+    """Both saw the same; one is done, the other hears that it changed."""
+    made(ow, "c", position="3")
+    seen = shown(asking)["version"]
+
+    def press(body: dict[str, Any]) -> int:
+        path = "/api/cursors/seek" if "position" in body else "/api/cursors/pause"
+        return asking.act(path, name="c", reason="r", seen=seen, **body).status_code
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = list(pool.map(press, [{"position": "1"}, {}, {"position": "2"}, {}]))
+    assert sorted(statuses) == [200, 409, 409, 409]
+    assert len(ow.cursors.history("c")) == 1
+
+
+@pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+def test_a_pause_waits_for_no_handler(ow: Onceward, asking: Asking) -> None:
+    """A guarded transaction is open; it may finish, and so may the pause."""
+    lease = ow.cursors.acquire("c", "w")
+    assert lease is not None
+    with ow.transaction() as tx:
+        lease.guard(tx)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(asking.done, "/api/cursors/pause", name="c").result(10)
+        assert answer["cursor"]["state"] == "paused"
+        lease.checkpoint("1", tx)
+    assert ow.cursors.show("c").position == "1"
+
+
+def test_a_body_that_makes_no_sense_is_refused(asking: Asking) -> None:
+    """Nothing of it reaches the store."""
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"name": ""},
+        {"name": "c" * 201},
+        {"name": "c\x00"},
+        {"name": "c", "reason": "r" * 2_001},
+        {"name": "c", "else": 1},
+    ]
+    for body in bodies:
+        response = asking.act("/api/cursors/pause", **body)
+        assert error_of(response)[:2] == (400, "INVALID_ARGUMENT"), body
+
+
+# --- moves ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counting(ow: Onceward) -> Asking:
+    """A console that knows the app, with a cursor at 7 of 10."""
+    app = App(ow)
+    app.consumer("c", source=ListSource(*({"n": n} for n in range(1, 11))))(lambda _: None)
+    made(ow, "c", position="7")
+    return asking_of(ow, app)
+
+
+def test_a_seek_is_thought_through_first(ow: Onceward, counting: Asking) -> None:
+    """How many are repeated and some of them, how many are skipped; nothing is changed."""
+    before = shown(counting)
+    assert before["can_count"]
+    back = counting.done("/api/cursors/seek", None, name="c", position="4", dry_run=True)
+    assert (back["dry_run"], back["receipt"]) == (True, None)
+    move = back["move"]
+    assert (move["from_position"], move["to_position"]) == ("7", "4")
+    assert (move["repeated"], move["skipped"], move["epoch"]) == (3, 0, None)
+    assert back["sample"] == ['{"n":5}', '{"n":6}', '{"n":7}']
+    on = counting.done("/api/cursors/seek", None, name="c", position="9", dry_run=True)
+    assert (on["move"]["repeated"], on["move"]["skipped"], on["sample"]) == (0, 2, [])
+    start = counting.done("/api/cursors/seek", None, name="c", position=None, dry_run=True)
+    assert (start["move"]["to_position"], start["move"]["repeated"]) == (None, 7)
+    assert start["sample"] == [f'{{"n":{n}}}' for n in range(1, 6)]
+    assert shown(counting)["version"] == before["version"]
+    assert page(ow.store, before=2**62, limit=10) == []
+
+
+def test_a_seek_is_done_and_undone(ow: Onceward, counting: Asking) -> None:
+    """Whoever held it is stopped; the way back is offered until it is taken."""
+    holder = ow.cursors.acquire("c", "w1")
+    assert holder is not None
+    seen = shown(counting)["version"]
+    answer = counting.done("/api/cursors/seek", name="c", position="4", reason="r", seen=seen)
+    move = answer["move"]
+    assert (move["to_position"], move["repeated"], move["interrupts"]) == ("4", 3, "w1")
+    assert (answer["dry_run"], move["epoch"]) == (False, holder.epoch + 1)
+    found = shown(counting)
+    assert (found["position"], found["grants"][0]["ending"]) == ("4", "moved")
+    undoable = found["undoable"]
+    assert (undoable["from_position"], undoable["to_position"]) == ("7", "4")
+    plan = counting.done("/api/cursors/undo", None, name="c", dry_run=True)
+    assert (plan["move"]["to_position"], plan["move"]["skipped"]) == ("7", 3)
+    answer = counting.done("/api/cursors/undo", name="c", reason="", seen=found["version"])
+    assert answer["move"]["to_position"] == "7"
+    found = shown(counting)
+    assert (found["position"], found["undoable"]) == ("7", None)
+    assert [each["kind"] for each in found["history"]] == ["undo", "seek"]
+    response = counting.act("/api/cursors/undo", name="c")
+    assert error_of(response)[:2] == (409, "CONFLICT")
+
+
+def test_pressing_twice_moves_once(ow: Onceward, counting: Asking) -> None:
+    """The second press gets the first answer, though the cursor has changed since."""
+    seen, body = shown(counting)["version"], {"name": "c", "position": "4", "reason": "r"}
+    first = counting.act("/api/cursors/seek", "k1", **body, seen=seen)
+    second = counting.act("/api/cursors/seek", "k1", **body, seen=seen)
+    assert first.status_code == second.status_code == 200
+    assert second.headers["idempotent-replayed"] == "true"
+    assert first.json()["move"] == second.json()["move"]
+    assert len(ow.cursors.history("c")) == 1
+    other = counting.act("/api/cursors/seek", "k1", **{**body, "position": "5"}, seen=seen)
+    assert error_of(other)[:2] == (422, "KEY_REUSED")
+
+
+def test_a_seek_needs_a_reason_and_a_key(ow: Onceward, counting: Asking) -> None:
+    """It is kept in the history, so a blank is none; without a key nothing is done."""
+    blank = counting.act("/api/cursors/seek", name="c", position="4", reason=" ")
+    assert error_of(blank) == (400, "INVALID_ARGUMENT", "reason")
+    keyless = counting.act("/api/cursors/seek", None, name="c", position="4", reason="r")
+    assert error_of(keyless)[0] == 400
+    missing = counting.act("/api/cursors/seek", name="c", reason="r")
+    assert error_of(missing) == (400, "INVALID_ARGUMENT", "position")
+    assert ow.cursors.show("c").position == "7"
+
+
+def test_a_console_that_only_shows_still_thinks(ow: Onceward) -> None:
+    """A dry run changes nothing, so it is answered; the rest is refused."""
+    made(ow, "c", position="7")
+    asking = asking_of(ow, is_read_only=True)
+    plan = asking.done("/api/cursors/seek", None, name="c", position="4", dry_run=True)
+    assert (plan["move"]["repeated"], plan["sample"]) == (None, [])
+    for path in ("pause", "resume", "undo"):
+        response = asking.act(f"/api/cursors/{path}", name="c")
+        assert error_of(response)[:2] == (403, "FORBIDDEN")
+    assert ow.cursors.history("c") == ()
+
+
+class Broken(ListSource):
+    """A source of somebody's that cannot be asked."""
+
+    def read(self, after: str | None, limit: int) -> Any:
+        raise RuntimeError(after, limit)
+
+    def count(self, after: str | None, up_to: str | None) -> int:
+        raise RuntimeError(after, up_to)
+
+
+def test_a_source_that_cannot_count_is_an_error_with_advice(ow: Onceward) -> None:
+    """The console does not break with it, and moves nothing uncounted behind somebody's back."""
+    app = App(ow)
+    app.consumer("c", source=Broken(1))(lambda _: None)
+    made(ow, "c", position="7")
+    asking = asking_of(ow, app)
+    for body in ({"dry_run": True}, {}):
+        response = asking.act("/api/cursors/seek", name="c", position="4", reason="r", **body)
+        assert error_of(response)[:2] == (503, "UNAVAILABLE")
+    assert ow.cursors.show("c").position == "7"

@@ -1,0 +1,272 @@
+"""Dead letters over HTTP, on both engines: lists, one letter, redrive after a preview, drop."""
+
+import base64
+from typing import Any
+
+import pytest
+from tests.unit.console.asking import Asking, error_of
+
+from onceward.console import dead_views
+from onceward.console.acting import Acting
+from onceward.console.audit import page
+from onceward.console.dead_http import dead_router
+from onceward.console.house import House
+from onceward.handle import Onceward
+from onceward.retries import Failure, Message
+
+RAW = '{"name": "Ann \N{SNOWMAN}"}'.encode()
+
+
+def asking_of(ow: Onceward, *, is_read_only: bool = False) -> Asking:
+    house = House(
+        ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann", is_read_only=is_read_only
+    )
+    return Asking(dead_router(house, Acting(house)))
+
+
+@pytest.fixture
+def asking(ow: Onceward) -> Asking:
+    return asking_of(ow)
+
+
+def bury(  # noqa: PLR0913 - what a letter is made of, all of it named
+    ow: Onceward,
+    position: str,
+    *,
+    cursor: str = "leads",
+    key: str | None = "k",
+    raw: bytes = RAW,
+    error: str = "no such customer",
+) -> int:
+    failure = Failure(type="ValueError", message=error, trace="line 1\nline 2")
+    with ow.transaction() as tx:
+        made = Message(cursor=cursor, position=position, raw=raw, key=key)
+        return ow.dead.add(tx, made, failure, order="key")
+
+
+def park(ow: Onceward, position: str, *, key: str = "k") -> None:
+    with ow.transaction() as tx:
+        made = Message(cursor="leads", position=position, raw=b"{}", key=key)
+        ow.retries.parked.park(tx, made)
+
+
+def ids(asking: Asking, **query: Any) -> list[int]:
+    return [each["id"] for each in asking.body("/api/dead", **query)["items"]]
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def test_a_list_shows_what_waits_for_a_person(ow: Onceward, asking: Asking) -> None:
+    """The dead ones, newest first, as the command line shows them, with a version each."""
+    first, second = bury(ow, "1"), bury(ow, "2", cursor="other", key=None)
+    ow.dead.drop(bury(ow, "3"), reason="spam", actor="ann")
+    found = asking.body("/api/dead")
+    assert found["next"] is None
+    assert [(each["id"], each["version"]) for each in found["items"]] == [
+        (second, "dead.0"),
+        (first, "dead.0"),
+    ]
+    letter = found["items"][1]
+    assert (letter["cursor"], letter["key"], letter["error_type"]) == ("leads", "k", "ValueError")
+    assert letter["raw_size"] == len(RAW)
+    assert "raw_base64" not in letter
+
+
+def test_filters_and_pages(ow: Onceward, asking: Asking) -> None:
+    """By state, by cursor, by a part of anything people know; page by page, each letter once."""
+    letters = [bury(ow, f"p{number}", cursor=f"c{number % 2}") for number in range(6)]
+    ow.dead.drop(letters[0], reason="spam", actor="ann")
+    odd = bury(ow, "strange", error="Teapot")
+    assert ids(asking, state="dropped") == letters[:1]
+    assert ids(asking, state="all") == [odd, *reversed(letters)]
+    assert ids(asking, cursor="c1") == [letters[5], letters[3], letters[1]]
+    assert ids(asking, cursor="c0", state="all") == [letters[4], letters[2], letters[0]]
+    for words in ("teapot", "STRANGE", "leads"):
+        assert ids(asking, q=words) == [odd]
+    assert ids(asking, q="nothing") == []
+    seen: list[int] = []
+    after = ""
+    while after is not None:
+        found = asking.body("/api/dead", limit=2, after=after)
+        seen += [each["id"] for each in found["items"]]
+        after = found["next"]
+    assert seen == [odd, *reversed(letters[1:])]
+
+
+def test_one_letter_with_all_that_was_kept(ow: Onceward, asking: Asking) -> None:
+    """Its text if it is text, its bytes anyway, every attempt, and the line it came from."""
+    letter = bury(ow, "1")
+    park(ow, "2")
+    found = asking.body("/api/dead/show", id=letter)
+    assert (found["raw_text"], found["raw_is_cut"]) == (RAW.decode(), False)
+    assert base64.b64decode(found["raw_base64"]) == RAW
+    assert found["error_trace"] == "line 1\nline 2"
+    assert [each["error"] for each in found["failures"]] == ["ValueError: no such customer"]
+    assert found["line"] == {"cursor": "leads", "key": "k", "letters": 1, "waiting": 1}
+    binary = asking.body("/api/dead/show", id=bury(ow, "3", raw=b"\xff\x00"))
+    assert (binary["raw_text"], base64.b64decode(binary["raw_base64"])) == (None, b"\xff\x00")
+
+
+def test_a_huge_message_is_cut_between_characters(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page gets the beginning, and is told that there is more."""
+    monkeypatch.setattr(dead_views, "RAW_BYTES_MAX", 4)
+    found = asking.body("/api/dead/show", id=bury(ow, "1", raw="ab\N{SNOWMAN}".encode()))
+    assert (found["raw_text"], found["raw_is_cut"], found["raw_size"]) == ("ab", True, 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "expected"),
+    [
+        ("/api/dead", {"limit": 0}, (400, "INVALID_ARGUMENT", "limit")),
+        ("/api/dead", {"after": "-1"}, (400, "INVALID_CURSOR", "after")),
+        ("/api/dead", {"state": "lost"}, (400, "INVALID_ARGUMENT", "state")),
+        ("/api/dead", {"q": "\0"}, (400, "INVALID_ARGUMENT", "q")),
+        ("/api/dead/show", {"id": 0}, (400, "INVALID_ARGUMENT", "id")),
+        ("/api/dead/show", {"id": 2**70}, (400, "INVALID_ARGUMENT", "id")),
+        ("/api/dead/show", {}, (400, "INVALID_ARGUMENT", "id")),
+        ("/api/dead/show", {"id": 999}, (404, "NOT_FOUND", None)),
+    ],
+)
+def test_bad_questions_name_the_field(
+    asking: Asking, path: str, query: dict[str, Any], expected: tuple[int, str, str | None]
+) -> None:
+    """What cannot be asked for is refused, and says why."""
+    assert error_of(asking.get(path, **query)) == expected
+
+
+# --- redrive --------------------------------------------------------------------------------------
+
+
+def test_a_preview_says_what_a_redrive_will_do(ow: Onceward, asking: Asking) -> None:
+    """How many, of which cursors, behind which keys they line up, and some of them; no more."""
+    letters = [bury(ow, str(number), key="a") for number in range(6)]
+    letters += [bury(ow, "9", cursor="other", key=None)]
+    park(ow, "20", key="a")
+    gone = bury(ow, "10", key="b")
+    ow.dead.drop(gone, reason="spam", actor="ann")
+    plan = asking.done("/api/dead/redrive", None, ids=[*letters, gone], dry_run=True)
+    assert (plan["dry_run"], plan["count"], plan["ids"]) == (True, 7, letters)
+    assert plan["skipped"] == [gone]
+    assert [each["id"] for each in plan["sample"]] == letters[:5]
+    assert plan["cursors"] == [{"cursor": "leads", "count": 6}, {"cursor": "other", "count": 1}]
+    assert plan["lines"] == [
+        {"cursor": "leads", "key": "a", "count": 6, "waiting": 1},
+        {"cursor": "other", "key": None, "count": 1, "waiting": 0},
+    ]
+    assert len(ow.dead.list()) == 7
+    assert page(ow.store, before=2**62, limit=10) == []
+
+
+def test_a_redrive_puts_messages_back_once(ow: Onceward, asking: Asking) -> None:
+    """The same key answers the same, another key finds nothing left to do; all is recorded."""
+    letters = [bury(ow, str(number)) for number in range(3)]
+    seen = {str(letter): "dead.0" for letter in letters}
+    first = asking.done("/api/dead/redrive", "one", ids=letters, seen=seen)
+    assert (first["count"], first["ids"], first["dry_run"]) == (3, letters, False)
+    again = asking.act("/api/dead/redrive", "one", ids=letters, seen=seen)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json()["ids"] == letters
+    other = asking.done("/api/dead/redrive", "two", ids=letters)
+    assert (other["count"], other["skipped"]) == (0, letters)
+    assert ow.retries.parked.waiting("leads").messages == 3
+    assert ow.dead.show(letters[0]).changed_by == "ann"
+    assert [each.action for each in page(ow.store, before=2**62, limit=9)] == ["dead.redrive"] * 2
+
+
+def test_a_redrive_of_a_cursor_goes_oldest_first_and_says_when_there_is_more(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many in one call; the plan and what is done agree."""
+    monkeypatch.setattr(dead_views, "REDRIVE_MAX", 2)
+    letters = [bury(ow, str(number)) for number in range(3)]
+    bury(ow, "1", cursor="other")
+    plan = asking.done("/api/dead/redrive", None, cursor="leads", dry_run=True)
+    assert (plan["ids"], plan["is_cut"]) == (letters[:2], True)
+    assert asking.done("/api/dead/redrive", cursor="leads")["ids"] == letters[:2]
+    last = asking.done("/api/dead/redrive", cursor="leads")
+    assert (last["ids"], last["is_cut"]) == (letters[2:], False)
+    assert asking.done("/api/dead/redrive", cursor="leads")["count"] == 0
+    assert asking.done("/api/dead/redrive", cursor="nobody")["count"] == 0
+    assert len(ow.dead.list()) == 1
+
+
+def test_letters_that_changed_since_they_were_seen_are_left_alone(
+    ow: Onceward, asking: Asking
+) -> None:
+    """All or none: nothing is put back, and the answer says which one changed."""
+    letters = [bury(ow, str(number)) for number in range(2)]
+    ow.dead.redrive(letters[1], actor="bob")
+    seen = {str(letter): "dead.0" for letter in letters}
+    for is_plan in (True, False):
+        response = asking.act("/api/dead/redrive", ids=letters, seen=seen, dry_run=is_plan)
+        assert error_of(response)[:2] == (409, "CONFLICT")
+        context = response.json()["error"]["context"]
+        assert (context["seen"], context["now"]) == ("dead.0", "redriven.1")
+    assert ow.dead.show(letters[0]).state == "dead"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, (400, "INVALID_ARGUMENT", "ids")),
+        ({"ids": []}, (400, "INVALID_ARGUMENT", "ids")),
+        ({"ids": [1], "cursor": "leads"}, (400, "INVALID_ARGUMENT", "ids")),
+        ({"ids": ["x"]}, (400, "INVALID_ARGUMENT", "ids[0]")),
+        ({"ids": [0]}, (400, "INVALID_ARGUMENT", "ids[0]")),
+        ({"ids": [1] * 1001}, (400, "INVALID_ARGUMENT", "ids")),
+        ({"cursor": "a\0"}, (400, "INVALID_ARGUMENT", "cursor")),
+        ({"cursor": ""}, (400, "INVALID_ARGUMENT", "cursor")),
+        ({"ids": [999]}, (404, "NOT_FOUND", None)),
+        ({"ids": [999], "dry_run": True}, (404, "NOT_FOUND", None)),
+    ],
+)
+def test_bad_redrives_name_the_field(
+    asking: Asking, body: dict[str, Any], expected: tuple[int, str, str | None]
+) -> None:
+    """What is unclear is not done."""
+    assert error_of(asking.act("/api/dead/redrive", **body)) == expected
+
+
+# --- drop -----------------------------------------------------------------------------------------
+
+
+def test_a_drop_gives_a_letter_up_with_a_reason(ow: Onceward, asking: Asking) -> None:
+    """After a dry run, once; what is not dead any more cannot be dropped."""
+    letter = bury(ow, "1")
+    body = {"id": letter, "reason": " a test message ", "seen": "dead.0"}
+    assert asking.done("/api/dead/drop", None, **body, dry_run=True)["letter"]["state"] == "dead"
+    done = asking.done("/api/dead/drop", "one", **body)
+    assert done["letter"]["version"] == "dropped.0"
+    assert asking.done("/api/dead/drop", "one", **body)["receipt"]["is_replay"]
+    found = ow.dead.show(letter)
+    assert (found.state, found.reason, found.changed_by) == ("dropped", "a test message", "ann")
+    for seen in ("dead.0", None):
+        response = asking.act("/api/dead/drop", **{**body, "seen": seen})
+        assert error_of(response)[:2] == (409, "CONFLICT")
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"reason": ""}, "reason"), ({"reason": " "}, "reason"), ({"id": None}, "id")],
+)
+def test_a_drop_wants_a_reason(
+    ow: Onceward, asking: Asking, changed: dict[str, Any], field: str
+) -> None:
+    """Losing work is not done without saying why."""
+    letter = bury(ow, "1")
+    response = asking.act("/api/dead/drop", **{"id": letter, "reason": "x", **changed})
+    assert error_of(response) == (400, "INVALID_ARGUMENT", field)
+    assert error_of(asking.act("/api/dead/drop", id=999, reason="x"))[0] == 404
+    assert ow.dead.show(letter).state == "dead"
+
+
+def test_a_console_that_only_shows_still_plans(ow: Onceward) -> None:
+    """Nothing is put back and nothing dropped, and the preview is the same."""
+    asking, letter = asking_of(ow, is_read_only=True), bury(ow, "1")
+    assert error_of(asking.act("/api/dead/redrive", ids=[letter]))[:2] == (403, "FORBIDDEN")
+    response = asking.act("/api/dead/drop", id=letter, reason="x")
+    assert error_of(response)[:2] == (403, "FORBIDDEN")
+    assert asking.done("/api/dead/redrive", None, ids=[letter], dry_run=True)["count"] == 1

@@ -1,0 +1,129 @@
+"""What the OpenAPI document says of the console, taken at its word by a fuzzer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from onceward.console.app import build_app
+from onceward.console.audit import page
+from onceward.console.house import House
+from onceward.console.workspaces import Workspaces
+from onceward.dispatch.chats import Chats
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.gate import Gate, GateSettings
+from onceward.handle import Onceward
+from onceward.orchestrator.registry import workspace_id
+from onceward.workers.alert_models import DEFAULT_RULES
+from tests.browser.console import seeding
+from tests.system import console_openapi_hooks
+from tests.system.test_lab_openapi import CHECKS
+
+#: `make test` and `make prove`; loading, and shrinking what fails, comes on top.
+SECONDS, SECONDS_OF_PROOF = 15, 600
+TOKEN = "tok_1"
+ROOT = Path(__file__).parent.parent.parent
+
+
+def house_of(ow: Onceward, home: seeding.Home) -> House:
+    dispatcher = Dispatcher(ow, home=home.path)
+    return House(
+        ow=lambda: ow,
+        store_url=ow.store.url,
+        version="0",
+        actor="ann",
+        token=TOKEN,
+        chats=Chats(ow, dispatcher, token=TOKEN),
+        rules=DEFAULT_RULES,
+        workspaces=Workspaces([home.path / "agents" / "workspace"], home=home.path),
+    )
+
+
+def known_to(ow: Onceward, house: House) -> dict[str, Sequence[dict[str, object]]]:
+    """Return what there is, by the beginning of an address: values that fit together."""
+    (workspace,) = house.workspaces.list()
+    runs = [file.stem for file in (workspace / "events").iterdir()]
+    undone = [each for each in ow.outcomes.list(limit=100) if each.state != "done"]
+    names = ("File#src/billing.py", "Tool#pytest", "Concept#old plan")
+    letters = [each.id for each in ow.dead.list(state=None)]
+    return {
+        "/api/cursors": [{"name": each.name, "position": "1"} for each in ow.cursors.list()],
+        "/api/outcomes": [{"scope": each.scope, "key": each.key} for each in undone],
+        "/api/dead": [{"id": letter} for letter in letters],
+        "/api/memory": [{"name": name} for name in names],
+        "/api/dispatch": [
+            {"name": name, "group": name, "id": number, "since": 1}
+            for number, name in enumerate(("team", "broken", "paused"), 1)
+        ],
+        "/api/orchestrator": [
+            {"workspace": workspace_id(workspace), "run": run, "step": 1} for run in runs
+        ],
+    }
+
+
+@contextmanager
+def serving(house: House) -> Iterator[str]:
+    """Serve a console as the command does, in a thread; gives its address."""
+    app = build_app(house=house)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        gate = Gate(app, settings=GateSettings(port=port, token=TOKEN))
+        config = uvicorn.Config(gate, log_level="error", access_log=False, server_header=False)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        # Nobody here has the time to wait for news: every stream ends at once.
+        app.state.stop_waiting()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(SECONDS_OF_PROOF + 600)
+def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, prove: bool) -> None:
+    """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
+    home = seeding.Home(path=tmp_path / "home")
+    seeding.fill_cursors(home)
+    seeding.fill_runs(home)
+    seeding.fill_conversations(home)
+    with home.open() as ow:
+        seeding.fill_requests(ow)
+        seeding.fill_memory(ow)
+        house = house_of(ow, home)
+        file = tmp_path / "known.json"
+        file.write_text(json.dumps(known_to(ow, house)))
+        environment = {
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": console_openapi_hooks.__name__,
+            console_openapi_hooks.KNOWN_VARIABLE: str(file),
+            "PYTHONPATH": str(ROOT),
+        }
+        with serving(house) as url:
+            command = [
+                *(str(Path(sys.executable).parent / "st"), "run"),
+                f"{url}/api/console/openapi.json",
+                *("--header", f"X-CM-LAB-TOKEN: {TOKEN}"),
+                *("--checks", ",".join(CHECKS)),
+                *("--max-time", str(SECONDS_OF_PROOF if prove else SECONDS)),
+                "--no-color",
+            ]
+            ran = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        # It got through: what it sent was not all refused.
+        done = [each for each in page(ow.store, before=2**62, limit=500) if each.outcome == "done"]
+        assert len({each.action for each in done}) > (5 if prove else 0), ran.stdout

@@ -1,0 +1,71 @@
+"""Budgets: how much a browser fetches before the console can be used. Weighed, not believed."""
+
+import gzip
+import json
+import re
+from importlib import resources
+from typing import Any
+
+import pytest
+
+FIRST_SCRIPT_BYTES_MAX = 60_000
+STYLE_BYTES_MAX = 15_000
+SCREEN_BYTES_MAX = 60_000
+
+BUILT = resources.files("onceward.console") / "built"
+pytestmark = pytest.mark.skipif(
+    not (BUILT / "manifest.json").is_file(), reason="the pages are not built: `make web`"
+)
+
+
+def manifest() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((BUILT / "manifest.json").read_text())
+    return found
+
+
+def packed(name: str) -> int:
+    return len(gzip.compress((BUILT / "assets" / name).read_bytes(), compresslevel=9, mtime=0))
+
+
+def named_in_the_page(kind: str) -> list[str]:
+    page = (BUILT / "index.html").read_text()
+    return sorted(set(re.findall(rf'"/assets/([^"/]+\.{kind})"', page)))
+
+
+def weight_of(screen: str) -> int:
+    weights: dict[str, int] = {
+        each["what"]: each["gzipped_bytes"] for each in manifest()["weights"]
+    }
+    return next(
+        weight for what, weight in weights.items() if what.startswith(f"src/screens/{screen}")
+    )
+
+
+def test_the_first_page_and_its_first_screen_fit() -> None:
+    """Scripts of the frame and of the overview together are at most 60 kB, packed."""
+    scripts = sum(map(packed, named_in_the_page("js")))
+    assert scripts > 0
+    assert scripts + weight_of("overview") <= FIRST_SCRIPT_BYTES_MAX
+
+
+def test_all_styles_fit() -> None:
+    """There is one sheet, and it is at most 15 kB, packed."""
+    (sheet,) = named_in_the_page("css")
+    assert packed(sheet) <= STYLE_BYTES_MAX
+    assert [each.name for each in (BUILT / "assets").iterdir() if each.name.endswith(".css")] == [
+        sheet
+    ]
+
+
+def test_the_memory_page_adds_no_more_than_the_first_load() -> None:
+    """The screen with the graph brings at most 60 kB along, packed."""
+    assert weight_of("memory") <= SCREEN_BYTES_MAX
+
+
+def test_the_manifest_tells_what_the_files_weigh() -> None:
+    """Every asset is listed, with a size that is its own; nothing else lies there."""
+    listed = manifest()["gzipped_bytes"]
+    there = {each.name for each in (BUILT / "assets").iterdir()}
+    assert there == set(listed)
+    for name, told in listed.items():
+        assert abs(packed(name) - told) <= 32 + told // 50, name  # Two packers differ a little.

@@ -1,0 +1,66 @@
+"""The numbered events of the console: resumed without gaps, or told that there is one."""
+
+from onceward.console.pulse import KEPT_MAX, Pulse
+from onceward.errors import StoreUnavailable
+from onceward.seams import ManualClock
+
+
+def pulse_of(values: dict[str, object], first: int = 1) -> Pulse:
+    looks = {area: (lambda area=area: values[area]) for area in values}
+    return Pulse(looks, first=first, clock=ManualClock())
+
+
+def test_a_change_is_told_once_with_its_areas() -> None:
+    """What changed between two looks is one event; what did not is none."""
+    values: dict[str, object] = {"cursors": 1, "dead": 1}
+    pulse = pulse_of(values)
+    pulse.look()
+    assert pulse.since(0) == ((), 0, False)
+    values["dead"] = 2
+    pulse.look()
+    pulse.look()
+    (event,) = pulse.since(0).events
+    assert (event.number, event.areas) == (1, ("dead",))
+
+
+def test_who_resumes_gets_what_was_missed_and_nothing_twice() -> None:
+    """Behind its number a page gets every event, in order."""
+    pulse = pulse_of({"dead": 1})
+    for _ in range(5):
+        pulse.tell(["dead"])
+    assert [each.number for each in pulse.since(2).events] == [3, 4, 5]
+    assert pulse.since(5) == ((), 5, False)
+
+
+def test_who_was_away_for_too_long_is_told_to_ask_for_everything() -> None:
+    """Events that are not kept any more are not passed over in silence."""
+    pulse = pulse_of({"dead": 1})
+    for _ in range(KEPT_MAX + 2):
+        pulse.tell(["dead"])
+    assert pulse.since(1).is_reset
+    assert not pulse.since(2).is_reset
+
+
+def test_numbers_of_another_server_are_not_taken_for_ours() -> None:
+    """A page that comes back after a restart is told to ask for everything."""
+    pulse = pulse_of({"dead": 1}, first=1_000)
+    assert pulse.since(7).is_reset
+    assert pulse.since(5_000).is_reset
+    assert pulse.since(None) == ((), 999, False)
+
+
+def test_a_store_that_goes_away_is_news_and_no_failure() -> None:
+    """An area that cannot be looked at any more has changed, once."""
+    state = {"is_away": False}
+
+    def look() -> object:
+        if state["is_away"]:
+            raise StoreUnavailable
+        return 1
+
+    pulse = Pulse({"cursors": look}, clock=ManualClock())
+    pulse.look()
+    state["is_away"] = True
+    pulse.look()
+    pulse.look()
+    assert len(pulse.since(0).events) == 1
