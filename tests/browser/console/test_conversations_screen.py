@@ -1,0 +1,150 @@
+"""Conversations: where each stands, the chat itself, and what a person does about it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import FrameLocator, Locator, Page, expect
+
+from onceward.dispatch.models import DeliveryState
+from onceward.dispatch.operators import Operators
+from tests.browser.console.conftest import Visit
+from tests.browser.console.past import HOSTILE
+from tests.browser.console.servers import Console, until
+from tests.browser.test_accessibility import fine
+
+
+def inside(page: Page) -> FrameLocator:
+    return page.frame_locator("iframe.framed-page")
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("table", name="Conversations").get_by_role("row").filter(has_text=name)
+
+
+def processed(console: Console, group: str) -> int:
+    with console.open() as ow:
+        return Operators(ow.store).status_of(group).processed
+
+
+def states(console: Console, group: str) -> list[DeliveryState]:
+    """Return the ends of a group's deliveries, newest first."""
+    with console.open() as ow:
+        return [each.state for each in Operators(ow.store).deliveries(group)]
+
+
+def test_every_group_says_where_it_stands(page: Page, console: Console, visit: Visit) -> None:
+    """Answered, given up and paused are told apart, with what waits in each."""
+    visit(console, "/conversations", "Conversations")
+    expect(row(page, "team")).to_contain_text("quiet")
+    expect(row(page, "broken")).to_contain_text("given up")
+    expect(row(page, "paused")).to_contain_text("paused")
+    page.get_by_role("button", name="In trouble").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("searchbox").fill("nobody")
+    page.get_by_role("button", name="Clear the filter").click()
+    expect(page.locator("tbody tr")).to_have_count(3)
+
+
+def test_what_is_said_inside_moves_the_cursor_outside(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """A message in the framed chat is answered, and the group's position goes on by itself."""
+    visit(mortal, "/conversations", "Conversations")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="team")).to_be_visible()
+    before = processed(mortal, "team")
+    line = page.get_by_role("img", name=f"Processed up to {before}")
+    expect(line).to_be_visible()
+    expect(inside(page).locator("header.top")).to_be_hidden()
+    inside(page).get_by_role("textbox", name="Message").fill("are you there?")
+    inside(page).get_by_role("textbox", name="Message").press("Enter")
+    replies = inside(page).get_by_role("article").filter(has_text="are you there?")
+    expect(replies).to_have_count(2)  # what was said, and what was answered
+    expect(line).to_have_count(0)
+    expect(page.get_by_role("img", name=re.compile("nothing of this group waits"))).to_be_visible()
+    assert processed(mortal, "team") > before
+    page.get_by_role("link", name="Outbox").click()
+    outbox = page.get_by_role("table", name="Outbox of team")
+    expect(outbox.get_by_role("row").filter(has_text="are you there?")).to_contain_text("sent")
+
+
+def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: Visit) -> None:
+    """Whoever walks the console by keyboard is not torn into the frame when it has loaded."""
+    visit(console, "/conversations?group=team", "team")
+    expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
+    assert page.evaluate("document.activeElement.tagName") != "IFRAME"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1, name="Conversations")).to_be_visible()
+
+
+def test_a_replay_is_counted_before_it_is_done(page: Page, mortal: Console, visit: Visit) -> None:
+    """What the agent would hear again is told; without a reason nothing happens; then it does."""
+    visit(mortal, "/conversations?group=team&tab=deliveries", "team")
+    deliveries = page.get_by_role("table", name="Deliveries of team").locator("tbody tr")
+    expect(deliveries).to_have_count(3)
+    page.get_by_role("button", name="Replay messages of team").click()
+    dialog = page.get_by_role("dialog", name="Replay messages of team")
+    dialog.get_by_label("From message number").fill("1")
+    expect(dialog).to_contain_text("The agent hears 3 messages again")
+    expect(dialog).to_contain_text(HOSTILE)
+    button = dialog.get_by_role("button", name="Replay 3 messages")
+    expect(button).to_have_attribute("title", "Say why first")
+    button.click()
+    assert len(states(mortal, "team")) == 3
+    dialog.get_by_label("Reason").fill("the answers were lost")
+    button.dblclick()
+    expect(page.get_by_text("3 messages of team are handed out again.")).to_be_visible()
+    until(lambda: states(mortal, "team") == [DeliveryState.DONE] * 4, "not answered again")
+    assert len(mortal.audit("dispatch.replay")) == 1
+
+
+def test_pausing_is_taken_back(page: Page, mortal: Console, visit: Visit) -> None:
+    """A group rests at once, and goes on when the person changes their mind."""
+    visit(mortal, "/conversations", "Conversations")
+    page.get_by_role("button", name="Pause, team").click()
+    expect(row(page, "team")).to_contain_text("paused")
+    page.get_by_role("button", name="Undo").click()
+    expect(row(page, "team")).to_contain_text("quiet")
+
+
+def test_what_was_given_up_is_redriven(page: Page, mortal: Console, visit: Visit) -> None:
+    """The messages of a dead delivery arrive anew, once, with a reason in the audit."""
+    visit(mortal, "/conversations?group=broken&tab=deliveries", "broken")
+    page.get_by_role("button", name=re.compile("^Redrive messages")).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("1 message arrives anew")
+    dialog.get_by_label("Reason").fill("the agent is mended")
+    dialog.get_by_role("button", name="Redrive 1 message").dblclick()
+    expect(page.get_by_text("Redriven: 1 message.")).to_be_visible()
+    assert DeliveryState.REDRIVEN in states(mortal, "broken")
+    assert len(mortal.audit("dispatch.redrive")) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/conversations",
+        "/conversations?group=team",
+        "/conversations?group=broken&tab=deliveries",
+        "/conversations?group=team&tab=outbox",
+    ],
+)
+def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: str) -> None:
+    """No violation and no sideways scroll, at three widths and in both schemes."""
+    group = re.search("group=([a-z]+)", path)
+    visit(console, path, group[1] if group else "Conversations")
+    if "group=team" in path and "tab" not in path:
+        expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
+    """The same where nobody talks yet, with a command to begin with."""
+    visit(empty, "/conversations", "Conversations")
+    expect(page.get_by_role("heading", name="There is no conversation yet")).to_be_visible()
+    fine(page)

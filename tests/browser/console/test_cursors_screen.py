@@ -1,0 +1,237 @@
+"""Cursors and one of them: find it, see why it is stuck, pause it, move it, take that back."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.console.conftest import Visit
+from tests.browser.console.servers import Console
+from tests.browser.test_accessibility import fine
+from tests.browser.watching import Watch
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("table", name="Cursors").get_by_role("row").filter(has_text=name)
+
+
+def where(console: Console, name: str) -> str | None:
+    with console.open() as ow:
+        return ow.cursors.show(name).position
+
+
+def kinds(console: Console, name: str) -> list[str]:
+    """Return what was done to a cursor, newest first."""
+    with console.open() as ow:
+        return [each.kind for each in ow.cursors.history(name)]
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+
+def test_the_one_that_is_furthest_behind_is_first(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """By how long its oldest message has waited; the row says why, and who had it."""
+    visit(console, "/cursors", "Cursors")
+    first = page.get_by_role("table", name="Cursors").locator("tbody tr").first
+    expect(first).to_contain_text("reports v2")
+    stuck = row(page, "billing/invoices")
+    expect(stuck).to_contain_text("expired")
+    expect(stuck).to_contain_text("beta/99")
+    expect(stuck).to_contain_text("epoch 1")
+    expect(row(page, "emails")).to_contain_text("2 dead3 parked")
+
+
+def test_words_find_cursors_and_stay_in_the_address(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """A qualifier and a part of a name are understood; nothing found is told from nothing there."""
+    visit(console, "/cursors?q=state%3Apaused", "Cursors")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("combobox", name="Find cursors").fill("no such thing")
+    page.get_by_role("button", name="Clear the filter").click()
+    expect(page.locator("tbody tr")).to_have_count(4)
+    assert "q=" not in page.url
+
+
+def test_the_keyboard_is_enough(page: Page, mortal: Console, visit: Visit) -> None:
+    """Search, walk, open, go back to the row one came from, stop the news, and ask for them."""
+    visit(mortal, "/cursors?sort=name", "Cursors")
+    page.keyboard.press("/")
+    search = page.get_by_role("combobox", name="Find cursors")
+    expect(search).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(search).not_to_be_focused()
+    for key in ("j", "j", "j", "k"):
+        page.keyboard.press(key)
+    expect(row(page, "emails").get_by_role("link")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="emails")).to_be_visible()
+    page.keyboard.press("]")
+    expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
+    with mortal.open() as ow:
+        ow.cursors.acquire("brand new", "w")
+    page.get_by_role("button", name="1 new").wait_for()
+    expect(row(page, "brand new")).to_have_count(0)
+    page.keyboard.press(".")
+    expect(row(page, "brand new")).to_be_visible()
+
+
+def test_two_presses_are_one(page: Page, mortal: Console, visit: Visit) -> None:
+    """A double click pauses once and does not resume; the audit has one row."""
+    visit(mortal, "/cursors", "Cursors")
+    page.get_by_role("button", name="Pause, lead_intake").dblclick(delay=60)
+    expect(row(page, "lead_intake")).to_contain_text("paused")
+    expect(page.get_by_role("button", name="Resume, lead_intake")).to_be_visible()
+    assert len(mortal.audit("cursor.pause")) == 1
+    assert not mortal.audit("cursor.resume")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Pause, lead_intake")).to_be_visible()
+    assert kinds(mortal, "lead_intake")[:2] == ["resume", "pause"]
+
+
+def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit: Visit) -> None:
+    """What cannot be done is there, disabled, with the reason."""
+    visit(read_only, "/cursors", "Cursors")
+    button = page.get_by_role("button", name="Pause, lead_intake")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(button).to_have_accessible_description(
+        "This console is read-only; start it without --read-only."
+    )
+
+
+# --- one of them ---------------------------------------------------------------------------------
+
+
+def test_its_past_is_there(page: Page, console: Console, visit: Visit) -> None:
+    """Who held it, whose late words were refused, what was done by hand, and what holds it up."""
+    visit(console, f"/cursors/{quote('reports v2')}", "reports v2")
+    refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
+    expect(refused.filter(has_text="checkpoint").first).to_contain_text("gamma/7")
+    expect(refused.filter(has_text="epoch 5, current 6").first).to_be_visible()
+    held = page.get_by_role("table", name="Who held it").get_by_role("row")
+    expect(held.filter(has_text="taken over")).to_contain_text("gamma/7")
+    done = page.get_by_role("table", name="What was done to it").get_by_role("row")
+    expect(done.filter(has_text="bad deploy")).to_contain_text("ann@desk")
+    expect(page.get_by_role("region", name="What failed")).to_contain_text("TemplateMissing")
+    expect(page.get_by_role("img", name="Position of reports v2")).to_be_visible()
+
+
+def test_it_says_why_it_does_not_move(page: Page, console: Console, visit: Visit) -> None:
+    """The reason is a sentence, on the page of a cursor whose name has a slash."""
+    visit(console, f"/cursors/{quote('billing/invoices', safe='')}", "billing/invoices")
+    expect(page.get_by_text("Blocked because")).to_be_visible()
+    expect(page.get_by_role("region", name="Lease")).to_contain_text("beta/99")
+
+
+def test_a_seek_is_thought_through_done_and_undone(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """Numbers first, from the source itself; nothing happens before the name is typed."""
+    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    before = where(mortal, "lead_intake")
+    page.get_by_role("button", name="Seek…", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Seek lead_intake")
+    dialog.get_by_role("textbox", name="Position").fill("100")
+    plan = dialog.get_by_role("region", name="What will happen")
+    expect(plan).to_contain_text(
+        f"{int(before or 0) - 100} messages will be processed a second time"
+    )
+    expect(plan).to_contain_text("alpha/4711")
+    confirm = dialog.get_by_role("button", name="Move to 100")
+    confirm.click(force=True)  # It is disabled, and says why.
+    assert where(mortal, "lead_intake") == before
+    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Type lead_intake to confirm").fill("lead_intake")
+    confirm.dblclick(delay=30)
+    expect(dialog).to_be_hidden()
+    assert where(mortal, "lead_intake") == "100"
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(page.get_by_text("lead_intake is back where it was")).to_be_visible()
+    assert where(mortal, "lead_intake") == before
+    assert kinds(mortal, "lead_intake") == ["undo", "seek"]
+    assert [len(mortal.audit(f"cursor.{each}")) for each in ("seek", "undo")] == [1, 1]
+
+
+def test_a_seek_to_the_start_and_back_by_its_own_button(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """Undo is disabled with a reason until there is a seek, and shows its numbers first."""
+    visit(mortal, "/cursors/emails", "emails")
+    undo = page.get_by_role("button", name="Undo the last seek…")
+    expect(undo).to_have_accessible_description("There is no seek to undo.")
+    page.get_by_role("button", name="Seek…", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("The start").check()
+    dialog.get_by_label("Why").fill("everything anew")
+    dialog.get_by_label("Type emails to confirm").fill("emails")
+    expect(dialog).to_contain_text("3 messages parked here")
+    dialog.get_by_role("button", name="Move to the start").click()
+    expect(dialog).to_be_hidden()
+    assert where(mortal, "emails") is None
+    undo.click()
+    expect(dialog).to_contain_text("3 messages parked before the seek")
+    dialog.get_by_role("button", name="Move back to 150").click()
+    expect(dialog).to_be_hidden()
+    assert where(mortal, "emails") == "150"
+
+
+def test_what_changed_meanwhile_is_told_and_not_overrun(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """Somebody else was faster: nothing is done, and the page says so."""
+    watch.expect(409)
+    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    page.keyboard.press("p")  # What is shown stays as it was.
+    page.get_by_role("button", name="Seek…", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Position").fill("100")
+    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Type lead_intake to confirm").fill("lead_intake")
+    expect(dialog.get_by_role("button", name="Move to 100")).to_be_visible()
+    with mortal.open() as ow:
+        ow.cursors.seek("lead_intake", "50", "another person", "bob@desk")
+    dialog.get_by_role("button", name="Move to 100").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("changed since you looked")
+    assert where(mortal, "lead_intake") == "50"
+
+
+def test_what_is_not_there_is_told(
+    page: Page, console: Console, visit: Visit, watch: Watch
+) -> None:
+    """An error says what, and what now."""
+    watch.expect(404)
+    visit(console, "/cursors/nothing", "nothing")
+    expect(page.get_by_role("alert")).to_contain_text("no cursor")
+
+
+# --- for everybody -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["", "/reports%20v2"])
+def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: str) -> None:
+    """No violation and no sideways scroll, at three widths and in both schemes."""
+    visit(console, f"/cursors{path}", "reports v2" if path else "Cursors")
+    expect(page.get_by_role("table").first).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit) -> None:
+    """The same while a move is thought through."""
+    visit(console, "/cursors/lead_intake", "lead_intake")
+    page.get_by_role("button", name="Seek…", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Interrupts")
+    fine(page)
+
+
+def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
+    """Nothing yet is explained, with a command to begin with."""
+    visit(empty, "/cursors", "Cursors")
+    expect(page.get_by_role("heading", name="No cursors yet")).to_be_visible()
+    fine(page)

@@ -1,0 +1,297 @@
+"""The frame of the console: keys, palette, theme, live updates, and what it says when they stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.acting import tab_to
+from tests.browser.console.conftest import Visit
+from tests.browser.console.servers import Console
+from tests.browser.test_accessibility import fine
+from tests.browser.watching import Watch
+
+EVENTS = re.compile(r"/api/console/events")
+QUIET = re.compile(r"^The server (has gone quiet|does not answer)\.")
+
+
+def heading(page: Page, title: str) -> None:
+    expect(page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible()
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_the_help_lists_what_works_here_and_can_be_searched(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """`?` shows the keys of this screen and of all; Escape closes it where one was."""
+    visit(console, "/cursors", "Cursors")
+    press(page, "j", "?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_role("region", name="List")).to_contain_text("Next row")
+    keys.get_by_role("searchbox", name="Search the keys").fill("theme")
+    expect(keys.get_by_role("term")).to_have_text(["Change the theme"])
+    press(page, "Escape")
+    expect(keys).to_have_count(0)
+    expect(page.locator("tbody tr").first.locator("a.row-link")).to_be_focused()
+
+
+def test_two_letters_lead_to_every_screen(page: Page, console: Console, visit: Visit) -> None:
+    """`g` and a letter go to a screen, whose heading has the focus then."""
+    visit(console, "/", "Overview")
+    for letter, title in (("c", "Cursors"), ("w", "Workers"), ("d", "Dead letters"), ("r", "Runs")):
+        press(page, "g", letter)
+        heading(page, title)
+        expect(page.locator("h1")).to_be_focused()
+        current = page.get_by_role("navigation", name="Screens").locator("[aria-current=page]")
+        expect(current).to_contain_text(title)
+
+
+def test_letters_typed_into_a_field_are_text(page: Page, console: Console, visit: Visit) -> None:
+    """`/` leads to the search, where keys write and do nothing else."""
+    visit(console, "/cursors", "Cursors")
+    press(page, "/")
+    search = page.get_by_role("search").get_by_label("Find cursors")
+    expect(search).to_be_focused()
+    page.keyboard.type("gp?t")
+    expect(search).to_have_value("gp?t")
+    expect(page).to_have_url(re.compile(r"q=gp%3Ft"))
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(page.locator(".live")).to_contain_text("Live")
+
+
+def test_the_palette_finds_a_screen_and_a_cursor(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """Ctrl+K and some letters of a name are the way to anything that has one."""
+    visit(console, "/", "Overview")
+    press(page, "Control+k")
+    page.keyboard.type("work")
+    press(page, "Enter")
+    heading(page, "Workers")
+    press(page, "Control+k")
+    page.keyboard.type("lead_in")
+    option = page.get_by_role("option", name=re.compile("lead_intake"))
+    expect(option).to_have_attribute("aria-selected", "true")
+    press(page, "Enter")
+    heading(page, "lead_intake")
+
+
+def test_single_letters_can_be_switched_off(page: Page, console: Console, visit: Visit) -> None:
+    """Who presses letters by accident turns them off, for good; the others go on working."""
+    visit(console, "/", "Overview")
+    page.get_by_role("button", name="Help and keys").click()
+    page.get_by_role("checkbox", name="Single-letter keys are on").uncheck()
+    press(page, "Escape")
+    page.reload()
+    heading(page, "Overview")
+    press(page, "g", "c", "p", "?")
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(page.locator(".live")).to_contain_text("Live")
+    heading(page, "Overview")
+    press(page, "Control+k")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+
+
+def test_the_theme_is_kept(page: Page, console: Console, visit: Visit) -> None:
+    """`t` changes the colours, and they are the same after the page is loaded anew."""
+    page.emulate_media(color_scheme="light")
+    visit(console, "/", "Overview")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    by_day = page.evaluate(ground)
+    press(page, "t", "t")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    by_night = page.evaluate(ground)
+    assert by_night != by_day
+    page.reload()
+    heading(page, "Overview")
+    assert page.evaluate(ground) == by_night
+
+
+def test_who_pauses_sees_no_change_until_they_resume(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """`p` keeps everything as it is; afterwards what was missed is shown."""
+    visit(mortal, "/cursors", "Cursors")
+    row = page.locator('tr[data-key="lead_intake"]')
+    expect(row).to_contain_text("held")
+    press(page, "p")
+    expect(page.locator(".live")).to_contain_text("Paused")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    body = {"name": "lead_intake", "reason": "a test", "seen": None}
+    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    page.wait_for_timeout(1_500)
+    assert not asked
+    expect(row).to_contain_text("held")
+    press(page, "p")
+    expect(row).to_contain_text("paused")
+
+
+def test_an_update_leaves_the_focus_where_it_is(page: Page, mortal: Console, visit: Visit) -> None:
+    """A row that somebody looks at stays under their fingers while it changes."""
+    visit(mortal, "/cursors", "Cursors")
+    link = page.locator('tr[data-key="lead_intake"] a.row-link')
+    link.focus()
+    body = {"name": "lead_intake", "reason": "a test", "seen": None}
+    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
+    expect(link).to_be_focused()
+
+
+def test_new_rows_wait_until_they_are_wanted(page: Page, mortal: Console, visit: Visit) -> None:
+    """What came since is counted, and shown at `.`; nothing moves before."""
+    visit(mortal, "/requests", "Requests")
+    first = page.locator("tbody tr").first
+    before = first.get_attribute("data-key")
+    ow = mortal.open()
+    for number in (1, 2):
+        ow.once(scope="test", key=f"fresh-{number}")(lambda: {"ok": True})()
+    ow.close()
+    expect(page.get_by_role("button", name="2 new")).to_be_visible()
+    assert first.get_attribute("data-key") == before
+    press(page, ".")
+    expect(first).to_contain_text("fresh-2")
+    expect(page.get_by_role("button", name="2 new")).to_have_count(0)
+
+
+def test_back_leads_to_the_row_one_came_from(page: Page, console: Console, visit: Visit) -> None:
+    """A list is as it was left: its filter, and the row that was opened."""
+    visit(console, "/cursors?sort=name", "Cursors")
+    press(page, "j", "j", "Enter")
+    expect(page.locator("h1")).not_to_have_text("Cursors")
+    press(page, "Escape")
+    heading(page, "Cursors")
+    expect(page).to_have_url(re.compile(r"sort=name"))
+    expect(page.locator("tbody tr").nth(1).locator("a.row-link")).to_be_focused()
+
+
+@contextmanager
+def frozen(console: Console) -> Iterator[None]:
+    assert console.process is not None
+    os.kill(console.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(console.process.pid, signal.SIGCONT)
+
+
+def test_a_server_that_falls_silent_is_noticed(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """After three beats without a word the page says that it is old; it recovers by itself."""
+    watch.expect_death()
+    visit(mortal, "/cursors", "Cursors")
+    banner = page.locator(".banner")
+    with frozen(mortal):
+        expect(banner).to_contain_text(QUIET)
+        assert page.evaluate("document.body.classList.contains('is-stale')")
+    expect(banner).to_have_count(0)
+    expect(page.locator(".live")).to_contain_text("Live")
+
+
+def test_a_server_that_is_killed_and_started_again(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """The page counts down to its next attempt, finds the new server, and can act on it at once."""
+    watch.expect_death()
+    visit(mortal, "/cursors", "Cursors")
+    mortal.kill()
+    banner = page.locator(".banner")
+    expect(banner).to_contain_text("The server does not answer.")
+    expect(banner).to_contain_text("asking again")
+    mortal.start()
+    page.get_by_role("button", name="Try now").click()
+    expect(banner).to_have_count(0)
+    row = page.locator('tr[data-key="lead_intake"]')
+    row.get_by_role("button", name="Pause, lead_intake").click()
+    page.keyboard.press("Escape")
+
+
+def test_without_the_stream_the_page_asks(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """Where something on the road holds streams back, the page stays fresh by asking."""
+    watch.expect_death()
+
+    def hold_back(route: Route) -> None:
+        if "poll=1" in route.request.url:
+            route.continue_()
+        else:
+            route.abort()
+
+    page.route(EVENTS, hold_back)
+    visit(mortal, "/cursors", "Cursors")
+    body = {"name": "lead_intake", "reason": "a test", "seen": None}
+    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
+    expect(page.locator(".live")).to_contain_text("Live")
+
+
+def test_an_address_that_leads_nowhere(
+    page: Page, console: Console, visit: Visit, watch: Watch
+) -> None:
+    """It says so, and shows the way to every screen."""
+    watch.expect(404)
+    visit(console, "/nowhere", "There is no such page")
+    page.get_by_role("main").get_by_role("link", name="Dead letters").click()
+    heading(page, "Dead letters")
+    fine(page)
+
+
+def test_the_skip_link_is_the_first_thing(page: Page, console: Console, visit: Visit) -> None:
+    """Who walks with Tab is offered the content first."""
+    visit(console, "/", "Overview")
+    press(page, "Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    press(page, "Enter")
+    expect(page.locator("#main")).to_be_focused()
+    tab_to(page, page.get_by_role("main").get_by_role("link").first)
+
+
+def test_a_narrow_screen_has_everything_behind_more(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """The bar at the bottom has the main screens, and More the others."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    visit(console, "/", "Overview")
+    screens = page.get_by_role("navigation", name="Screens")
+    expect(screens.get_by_role("link", name="Memory")).to_be_hidden()
+    screens.get_by_role("button", name="More").click()
+    screens.get_by_role("link", name="Memory").click()
+    heading(page, "Memory")
+    expect(screens.get_by_role("link", name="Memory")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("keys", "title"), [(["?"], "Keys"), (["Control+k"], "Go to")], ids=["help", "palette"]
+)
+def test_everybody_can_use_the_dialogs(
+    page: Page, console: Console, visit: Visit, keys: list[str], title: str
+) -> None:
+    """No violation at any width, by day and by night."""
+    visit(console, "/cursors", "Cursors")
+    press(page, *keys)
+    expect(page.get_by_role("dialog", name=title)).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_a_page_that_is_old(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """The banner has no violation either."""
+    watch.expect_death()
+    visit(mortal, "/cursors", "Cursors")
+    mortal.kill()
+    expect(page.locator(".banner")).to_be_visible()
+    fine(page)

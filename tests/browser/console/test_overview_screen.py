@@ -1,0 +1,56 @@
+"""The first screen: what needs somebody, before anything else, and how to begin."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.console.conftest import Visit
+from tests.browser.console.servers import Console
+from tests.browser.test_accessibility import fine
+
+
+def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Visit) -> None:
+    """Each trouble is a sentence with one way to it, and the worst are on top."""
+    visit(console, "/", "Overview")
+    needed = page.get_by_role("region", name="Needs attention").get_by_role("listitem")
+    expect(needed.filter(has_text="billing/invoices").first).to_contain_text("needs you")
+    kinds = needed.locator(".state").all_inner_texts()
+    assert kinds == sorted(kinds), "what needs a person stands before what is worth a look"
+    needed.filter(has_text="key").get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1, name="Requests")).to_be_visible()
+
+
+def test_the_strip_leads_to_what_happened(page: Page, console: Console, visit: Visit) -> None:
+    """A take-over of an hour ago is told, and leads to its cursor."""
+    visit(console, "/", "Overview")
+    page.get_by_role("link", name="alpha/4711/11aa22bb took reports v2 over").click()
+    expect(page.get_by_role("heading", level=1, name="reports v2")).to_be_visible()
+
+
+def test_news_come_by_themselves(page: Page, mortal: Console, visit: Visit) -> None:
+    """What somebody else does is shown without a hand on the page."""
+    visit(mortal, "/", "Overview")
+    with mortal.open() as ow:
+        ow.cursors.pause("lead_intake", "the vendor asked", "bob@desk")
+    happened = page.get_by_role("region", name="What happened last").get_by_role("listitem")
+    expect(happened.first).to_contain_text("bob@desk paused lead_intake: the vendor asked")
+
+
+def test_an_empty_house_teaches(page: Page, empty: Console, visit: Visit) -> None:
+    """There are commands to begin with, each with a button that copies it."""
+    visit(empty, "/", "Overview")
+    expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
+    expect(page.get_by_role("button", name="Copy command onceward up --demo")).to_be_visible()
+
+
+def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:
+    """No violation and no sideways scroll, at three widths and in both schemes."""
+    visit(console, "/", "Overview")
+    expect(page.get_by_role("region", name="How everything is")).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
+    """The same where there is nothing yet."""
+    visit(empty, "/", "Overview")
+    fine(page)

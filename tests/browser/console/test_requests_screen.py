@@ -1,0 +1,170 @@
+"""Requests and one of them: find what fell silent, decide about it, and be told what changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.console.conftest import Visit
+from tests.browser.console.past import HOSTILE
+from tests.browser.console.servers import Console
+from tests.browser.test_accessibility import fine
+from tests.browser.watching import Watch
+
+SCOPE, SILENT = "billing.charge", "order-silent"
+
+
+def detail(key: str = SILENT) -> str:
+    return f"/requests/detail?{urlencode({'scope': SCOPE, 'key': key})}"
+
+
+def shown(console: Console, key: str = SILENT) -> dict[str, Any]:
+    return console.get("/api/outcomes/show", scope=SCOPE, key=key)
+
+
+def decide(page: Page, verdict: str, reason: str) -> Locator:
+    """Fill in the form, and return the dialog that says what it means."""
+    page.get_by_label(verdict).check()
+    page.get_by_label("How you know").fill(reason)
+    page.get_by_role("button", name="Review the decision…").click()
+    return page.get_by_role("dialog")
+
+
+def test_what_needs_somebody_is_found_by_keyboard(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """The state is a choice with a number; the rows are walked and opened, and one comes back."""
+    visit(console, "/requests", "Requests")
+    page.get_by_role("button", name="ambiguous 3").click()
+    rows = page.get_by_role("table", name="Requests").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("order-0009")
+    page.keyboard.press("]")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"order-{HOSTILE}")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Requests")
+
+
+def test_words_narrow_the_list(page: Page, console: Console, visit: Visit) -> None:
+    """A qualifier and a part of a key are understood; nothing found is told from nothing there."""
+    visit(console, "/requests?q=scope%3Abilling.refund", "Requests")
+    rows = page.get_by_role("table", name="Requests").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    search = page.get_by_role("combobox", name="Search keys")
+    search.fill("state:done order-0007")
+    expect(rows).to_have_count(1)
+    search.fill("no such key")
+    page.get_by_role("button", name="Clear the filter").click()
+    expect(rows).to_have_count(35)
+
+
+def test_it_was_done(page: Page, mortal: Console, visit: Visit) -> None:
+    """The story, what each answer means, the result; then every caller gets it."""
+    visit(mortal, detail(), SILENT)
+    story = page.get_by_role("region", name="What happened").get_by_role("listitem")
+    expect(story.nth(1)).to_contain_text("card: done")
+    expect(story.nth(2)).to_contain_text("mail: it does not know")
+    page.get_by_role("button", name="Review the decision…").click()
+    expect(page.get_by_role("alert")).to_contain_text("choose one of the two")
+    page.get_by_label("It was done").check()
+    page.get_by_label("Result, as JSON").fill('{"order": 12345678901234567890}')
+    expect(page.get_by_text("too large to be kept exactly")).to_be_visible()
+    page.get_by_label("Result, as JSON").fill('{"order": "order-silent", "sent": true}')
+    dialog = decide(page, "It was done", "the provider lists it")
+    expect(dialog).to_contain_text("Nothing runs.")
+    dialog.get_by_role("button", name="Record: it was done").dblclick(delay=30)
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text("Every later caller with this key")).to_be_visible()
+    expect(page.get_by_role("region", name="Recorded result")).to_contain_text('"sent": true')
+    expect(story.last).to_contain_text("done (the provider lists it)")
+    expect(page.get_by_role("region", name="Decide")).to_contain_text("A step inside it")
+    assert shown(mortal)["result"] == {"order": SILENT, "sent": True}
+    assert len(mortal.audit("outcome.reconcile")) == 1
+
+
+def test_it_was_not_done(page: Page, mortal: Console, visit: Visit) -> None:
+    """First the step that is in doubt, then the whole; the next caller runs it."""
+    visit(mortal, detail(), SILENT)
+    page.get_by_label("About").select_option("the step mail")
+    dialog = decide(page, "It was not done", "no such mail")
+    dialog.get_by_role("button", name="Record: it was not done").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_label("About")).to_have_count(0)
+    dialog = decide(page, "It was not done", "no such mail")
+    dialog.get_by_role("button", name="Record: it was not done").click()
+    expect(page.get_by_text("The next caller with this key runs it.")).to_be_visible()
+    found = shown(mortal)
+    assert (found["state"], [each["state"] for each in found["effects"]]) == (
+        "free",
+        ["done", "free"],
+    )
+
+
+def test_somebody_else_was_faster(page: Page, mortal: Console, visit: Visit, watch: Watch) -> None:
+    """A decision about what changed since is refused and told; nothing is overrun."""
+    watch.expect(409)
+    visit(mortal, detail(), SILENT)
+    page.keyboard.press("p")  # What is shown stays as it was.
+    dialog = decide(page, "It was not done", "no payment")
+    expect(dialog.get_by_role("button", name="Record: it was not done")).to_be_visible()
+    body = {"scope": SCOPE, "key": SILENT, "verdict": "done", "result": 1, "reason": "I saw it"}
+    assert mortal.post("/api/outcomes/reconcile", body, key="theirs").is_success
+    dialog.get_by_role("button", name="Record: it was not done").click()
+    expect(dialog.get_by_role("alert").first).to_contain_text("hanged since you looked")
+    assert shown(mortal)["result"] == 1
+
+
+def test_it_can_be_forgotten(page: Page, mortal: Console, visit: Visit) -> None:
+    """A word is typed and a reason given; then the next caller runs it again."""
+    visit(mortal, detail("order-0003"), "order-0003")
+    page.get_by_role("button", name="Forget…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Why").fill("a test")
+    dialog.get_by_label("Type forget to confirm").fill("forget")
+    dialog.get_by_role("button", name="Forget it").click()
+    expect(page.get_by_text("The next caller with this key runs it.")).to_be_visible()
+    assert shown(mortal, "order-0003")["state"] == "free"
+
+
+def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit: Visit) -> None:
+    """What cannot be done is there, disabled, with the reason."""
+    visit(read_only, detail(), SILENT)
+    for name in ("Forget…", "Review the decision…"):
+        button = page.get_by_role("button", name=name)
+        expect(button).to_have_attribute("aria-disabled", "true")
+        expect(button).to_have_accessible_description(
+            "This console is read-only; start it without --read-only."
+        )
+
+
+def test_what_is_not_there_is_told(
+    page: Page, console: Console, visit: Visit, watch: Watch
+) -> None:
+    """An error says what, and what now."""
+    watch.expect(404)
+    visit(console, detail("nothing"), "nothing")
+    expect(page.get_by_role("alert")).to_contain_text("nothing is known", ignore_case=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "title"), [("/requests", "Requests"), (detail(), SILENT)], ids=["list", "detail"]
+)
+def test_everybody_can_use_it(
+    page: Page, console: Console, visit: Visit, path: str, title: str
+) -> None:
+    """No violation and no sideways scroll, at three widths and in both schemes."""
+    visit(console, path, title)
+    expect(page.get_by_role("table").first).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
+    """Nothing yet is explained, with a line to begin with."""
+    visit(empty, "/requests", "Requests")
+    expect(page.get_by_role("heading", name="No requests yet")).to_be_visible()
+    fine(page)

@@ -1,0 +1,130 @@
+"""Workers in real processes: killed, frozen and taken over from, while the page is open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.console import shop
+from tests.browser.console.conftest import Visit
+from tests.browser.console.servers import Console, until
+from tests.browser.test_accessibility import fine
+
+HURRY = {"SHOP_LEASE_SECONDS": "4", "SHOP_WORK_SECONDS": "0.1"}
+CURSOR = "lead_intake"
+Process = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Console]:
+    """A console over a shop with more to do than two workers can."""
+    console = Console(tmp_path / "home")
+    console.home.path.mkdir()
+    with closing(console.open()) as ow:
+        shop.create(ow)
+        shop.add(
+            ow, "leads", *[f"lead {each}" for each in range(2_000)], at="2026-01-01T00:00:00.000Z"
+        )
+    with console:
+        yield console
+
+
+def held(console: Console) -> tuple[int, int]:
+    """Wait until somebody holds the cursor; return whose process, and under which epoch."""
+
+    def look() -> tuple[int, int] | None:
+        with console.open() as ow:
+            found = {each.name: each for each in ow.cursors.list()}.get(CURSOR)
+        if found is None or not found.is_held or found.lease_owner is None:
+            return None
+        return int(found.lease_owner.split("/")[1]), found.epoch
+
+    found: tuple[int, int] = until(look, "nobody holds it")
+    return found
+
+
+def two_workers(console: Console) -> tuple[Process, Process, int]:
+    """Start two and freeze the one that has nothing; return the holder, it, and the epoch."""
+    one, other = console.work(**HURRY), console.work(**HURRY)
+    until(lambda: len(console.get("/api/console/workers")["workers"]) == 2, "two never came")
+    while True:
+        holder, idle = (one, other) if held(console)[0] == one.pid else (other, one)
+        os.kill(idle.pid, signal.SIGSTOP)
+        pid, epoch = held(console)
+        if pid == holder.pid:
+            return holder, idle, epoch
+        os.kill(idle.pid, signal.SIGCONT)
+
+
+def lane(page: Page, worker: Process) -> Locator:
+    return page.locator(".lane").filter(has_text=f"/{worker.pid}")
+
+
+def bar(page: Page, worker: Process, epoch: int, state: str) -> Locator:
+    return lane(page, worker).get_by_role("link", name=f"epoch {epoch}, {CURSOR}, {state}")
+
+
+def process(page: Page, worker: Process) -> Locator:
+    rows = page.get_by_role("table", name="Processes").get_by_role("row")
+    return rows.filter(has_text=f"pid {worker.pid}")
+
+
+def test_a_killed_worker_turns_red_and_another_takes_over(
+    page: Page, busy: Console, visit: Visit
+) -> None:
+    """Its lane shows the lease that ran out; the next holder's epoch is higher."""
+    dying, heir, epoch = two_workers(busy)
+    visit(busy, "/workers", "Workers")
+    expect(bar(page, dying, epoch, "held")).to_be_visible()
+    expect(process(page, dying)).to_contain_text("working")
+    dying.kill()
+    expect(lane(page, dying).locator(".bar.bad")).to_be_visible()
+    expect(process(page, dying)).to_contain_text("expired")
+    os.kill(heir.pid, signal.SIGCONT)
+    expect(bar(page, heir, epoch + 1, "held")).to_be_visible()
+    expect(bar(page, dying, epoch, "taken over by another")).to_be_visible()
+    assert held(busy) == (heir.pid, epoch + 1)
+
+
+def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit: Visit) -> None:
+    """Its late words are marked in its lane, and told on the page of the cursor."""
+    zombie, heir, epoch = two_workers(busy)
+    visit(busy, "/workers", "Workers")
+    os.kill(zombie.pid, signal.SIGSTOP)
+    os.kill(heir.pid, signal.SIGCONT)
+    expect(bar(page, heir, epoch + 1, "held")).to_be_visible()
+    os.kill(zombie.pid, signal.SIGCONT)
+    expect(lane(page, zombie).get_by_role("img", name="was refused").first).to_be_visible()
+    process(page, heir).get_by_role("link", name=CURSOR).click()
+    refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
+    told = refused.filter(has_text=f"epoch {epoch}, current {epoch + 1}").first
+    expect(told).to_contain_text(f"/{zombie.pid}")
+
+
+def test_lanes_can_be_read(page: Page, console: Console, visit: Visit) -> None:
+    """Who cannot see them has the same as a table; how far back is in the address."""
+    visit(console, "/workers?minutes=60", "Workers")
+    page.get_by_role("button", name="Show as a table").click()
+    table = page.get_by_role("region", name="as a table")
+    expect(table).to_contain_text("epoch 5, reports v2, taken over by another")
+
+
+def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:
+    """No violation and no sideways scroll, at three widths and in both schemes."""
+    visit(console, "/workers?minutes=60", "Workers")
+    expect(page.get_by_role("table", name="Processes")).to_be_visible()
+    fine(page)
+
+
+def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
+    """The same where nobody has worked yet, with a command to begin with."""
+    visit(empty, "/workers", "Workers")
+    expect(page.get_by_role("heading", name="No workers yet")).to_be_visible()
+    fine(page)

@@ -1,0 +1,219 @@
+// Api: requests to the server this page came from, the token they carry, the keys that make an action
+// happen once, and what an answer that is not a success means. Knows no screen.
+
+import { signal, type Signal } from "@preact/signals";
+
+export interface Config {
+  version: string;
+  store: { engine: string; url: string };
+  /** Null when the server does not hand it out: then a person types it. */
+  token: string | null;
+  is_read_only: boolean;
+  has_lab: boolean;
+  has_conversations: boolean;
+  /** Whether a seek can count what it repeats. */
+  can_count?: boolean;
+  actor: string;
+  home?: string;
+}
+
+export type Params = Record<string, string | number | boolean | null | undefined>;
+
+/** The server said no, or (status 0) nothing at all. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly fix: string | null;
+  readonly context: Record<string, unknown>;
+  /** What the person did or asked for when it went wrong. */
+  readonly request: string;
+  readonly at = new Date().toISOString();
+
+  constructor(status: number, code: string, message: string, context: Record<string, unknown> = {}, request = "") {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.context = context;
+    this.fix = typeof context["fix"] === "string" ? context["fix"] : null;
+    this.request = request;
+  }
+
+  /** Whether the same request may succeed later. */
+  get isPassing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 503 || this.code === "IN_FLIGHT";
+  }
+}
+
+export const config: Signal<Config | null> = signal(null);
+/** Grows with every action that was done here, so that what is shown is asked for again. */
+export const acted: Signal<number> = signal(0);
+/** When the server last answered anything, on the page's own clock. */
+export const heardAt: Signal<number | null> = signal(null);
+/** Set while a person is asked for the token. */
+export const tokenWanted: Signal<{ give: (token: string | null) => void } | null> = signal(null);
+
+const TIMEOUT_MS = 30_000;
+const RETRY_DELAYS_MS = [400, 1_200, 3_000];
+const TOKEN_KEY = "onceward.token";
+let typedToken: string | null = readTyped();
+
+/** Read. */
+export function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+  return call<T>("GET", withParams(path, params), { signal });
+}
+
+/** Ask something that changes nothing but needs a body: dry runs, inspectors. */
+export async function post<T>(path: string, body: object): Promise<T> {
+  return withToken(() => call<T>("POST", path, { body }));
+}
+
+/** Do something, once: every attempt of this call carries the same key. */
+export async function act<T>(path: string, body: object, opts: { key?: string } = {}): Promise<T> {
+  const key = opts.key ?? freshKey();
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      const result = await withToken(() => call<T>("POST", path, { body, key }));
+      acted.value += 1;
+      return result;
+    } catch (error) {
+      const delay = RETRY_DELAYS_MS[attempt];
+      if (!(error instanceof ApiError) || !error.isPassing || delay === undefined) throw error;
+      await new Promise((resolve) => setTimeout(resolve, delay));
+    }
+  }
+}
+
+/** Ask for the server's settings. */
+export async function loadConfig(): Promise<Config> {
+  const fresh = await get<Config>("/api/console/config");
+  config.value = fresh;
+  return fresh;
+}
+
+export function freshKey(): string {
+  // randomUUID needs a secure context, which another machine's address is not.
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Turn whatever was thrown into something that can be shown. */
+export function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new ApiError(0, "PAGE", message, { fix: "reload the page" });
+}
+
+/** A token that was refused is asked for once more: the server may have been started anew. */
+async function withToken<T>(send: () => Promise<T>): Promise<T> {
+  if (config.value === null) await loadConfig();
+  if (token() === null) await askForToken();
+  try {
+    return await send();
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+    const refused = token();
+    await loadConfig().catch((problem: unknown) => {
+      if (!(problem instanceof ApiError) || problem.status !== 401) throw problem;
+    });
+    if (token() === refused) await askForToken();
+    return send();
+  }
+}
+
+function token(): string | null {
+  return config.value?.token ?? typedToken;
+}
+
+async function askForToken(): Promise<void> {
+  const given = await new Promise<string | null>((give) => {
+    tokenWanted.value = { give };
+  });
+  tokenWanted.value = null;
+  if (given === null) {
+    throw new ApiError(401, "UNAUTHORIZED", "Nothing was sent, because this server needs its token.", {
+      fix: "try again, and paste the token that the server printed when it started",
+    });
+  }
+  typedToken = given;
+  try {
+    sessionStorage.setItem(TOKEN_KEY, given);
+  } catch {
+    // Kept until the page closes.
+  }
+}
+
+function readTyped(): string | null {
+  try {
+    return sessionStorage.getItem(TOKEN_KEY);
+  } catch {
+    return null;
+  }
+}
+
+interface Call {
+  body?: object;
+  key?: string;
+  signal?: AbortSignal;
+}
+
+async function call<T>(method: string, path: string, { body, key, signal }: Call): Promise<T> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  const secret = token();
+  if (secret !== null) headers["authorization"] = `Bearer ${secret}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (key !== undefined) headers["idempotency-key"] = key;
+  const request = `${method} ${path}`;
+  const response = await reach(path, { method, headers, body: body && JSON.stringify(body) }, request, signal);
+  const answer = await read(response, request);
+  heardAt.value = performance.now();
+  if (!response.ok) throw refusal(response.status, answer, request);
+  return answer as T;
+}
+
+async function reach(path: string, init: RequestInit, request: string, signal?: AbortSignal): Promise<Response> {
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  try {
+    const either = signal ? AbortSignal.any([signal, timeout]) : timeout;
+    return await fetch(path, { ...init, cache: "no-store", signal: either });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw unreachable(timeout.aborted ? "The server does not answer" : "The server cannot be reached", request);
+  }
+}
+
+/** An answer that breaks off in the middle is no answer. */
+async function read(response: Response, request: string): Promise<unknown> {
+  let text: string;
+  try {
+    text = await response.text();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw unreachable("The server's answer broke off", request);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    if (response.ok) throw unreachable("The server's answer was not complete", request);
+    return null;
+  }
+}
+
+function unreachable(message: string, request: string): ApiError {
+  return new ApiError(0, "UNREACHABLE", message, { fix: "see whether `onceward up` still runs" }, request);
+}
+
+function refusal(status: number, answer: unknown, request: string): ApiError {
+  const error = (answer as { error?: { code?: string; message?: string; context?: Record<string, unknown> } } | null)?.error;
+  const message = error?.message ?? `The server answered ${status}`;
+  return new ApiError(status, error?.code ?? "UNKNOWN", message, error?.context ?? {}, request);
+}
+
+function withParams(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value != null && value !== "") query.set(name, String(value));
+  }
+  const text = query.toString();
+  return text ? `${path}${path.includes("?") ? "&" : "?"}${text}` : path;
+}

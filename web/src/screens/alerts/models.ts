@@ -1,0 +1,91 @@
+// Models: alerts, their rules and the doctor's checks as the API tells them.
+
+import type { Look } from "../lists/look";
+import { duration } from "../../core/format";
+
+export type AlertKind = "lag" | "steals" | "errors" | "dead";
+
+export interface Alert {
+  id: string;
+  rule: string;
+  kind: AlertKind;
+  cursor: string;
+  state: "pending" | "firing" | "cleared";
+  value: number;
+  threshold: number;
+  pending_at: string;
+  fired_at: string | null;
+  fired_sent_at: string | null;
+  cleared_at: string | null;
+  cleared_sent_at: string | null;
+}
+
+export interface Rule {
+  name: string;
+  kind: AlertKind;
+  cursor: string;
+  threshold: number;
+  for_seconds: number;
+  clear: number;
+  window_seconds: number;
+  has_webhook?: boolean;
+}
+
+export interface Check {
+  name: string;
+  status: "ok" | "warn" | "fail";
+  detail: string;
+  fix: string;
+}
+
+const UNITS: Record<Exclude<AlertKind, "lag">, [one: string, many: string]> = {
+  steals: ["lease steal", "lease steals"],
+  errors: ["failure in a row", "failures in a row"],
+  dead: ["new dead letter", "new dead letters"],
+};
+
+/** Such as `12 min behind` or `3 lease steals`. */
+export function amount(kind: AlertKind, value: number): string {
+  if (kind === "lag") return `${duration(value)} behind`;
+  const [one, many] = UNITS[kind];
+  return `${value.toLocaleString("en")} ${value === 1 ? one : many}`;
+}
+
+export function alertLook(state: Alert["state"]): Look {
+  const looks = {
+    firing: { kind: "bad", word: "firing" },
+    pending: { kind: "warn", word: "pending" },
+    cleared: { kind: "ok", word: "cleared" },
+  } as const;
+  return looks[state];
+}
+
+export function checkLook(status: Check["status"]): Look {
+  const looks = {
+    ok: { kind: "ok", word: "ok" },
+    warn: { kind: "warn", word: "warning" },
+    fail: { kind: "bad", word: "fails" },
+  } as const;
+  return looks[status];
+}
+
+/** A rule as a sentence. */
+export function ruleText(rule: Rule): string {
+  const where = rule.cursor === "*" ? "any cursor" : `a cursor like ${rule.cursor}`;
+  const within = rule.window_seconds > 0 ? ` within ${duration(rule.window_seconds)}` : "";
+  const long = rule.for_seconds > 0 ? ` for ${duration(rule.for_seconds)}` : "";
+  if (rule.kind === "lag") {
+    const over = rule.clear === 0 ? "when it has caught up" : `at ${duration(rule.clear)} or less`;
+    return `Fires when ${where} is more than ${amount("lag", rule.threshold)}${long}; clears ${over}.`;
+  }
+  const [, many] = UNITS[rule.kind];
+  const some = rule.threshold === 0 ? `any ${many}` : `more than ${amount(rule.kind, rule.threshold)}`;
+  const over = rule.clear === 0 ? "when there are none" : `at ${rule.clear} or less`;
+  return `Fires when ${where} has ${some}${within}${long}; clears ${over}.`;
+}
+
+/** What was measured, and what was asked for. */
+export function alertText(alert: Alert): string {
+  const limit = alert.kind === "lag" ? duration(alert.threshold) : alert.threshold.toLocaleString("en");
+  return `${amount(alert.kind, alert.value)}; the rule allows ${limit}`;
+}

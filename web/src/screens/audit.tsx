@@ -1,0 +1,103 @@
+// Audit: who did what through the console, and what came of it, newest first.
+
+import { useState } from "preact/hooks";
+import { usePages } from "../core/live";
+import { Ago, Copy, Empty, ErrorBox, Facts, Fresh, Json, Skeleton, State } from "../ui/bits";
+import { Dialog } from "../ui/dialog";
+import { Page } from "../ui/page";
+import { Table, type Column } from "../ui/table";
+
+interface Entry {
+  id: number;
+  happened_at: string;
+  actor: string;
+  via: string;
+  action: string;
+  target: string;
+  request_id: string | null;
+  outcome: "done" | "refused";
+  details: unknown;
+  result: unknown;
+}
+
+const COLUMNS: Column<Entry>[] = [
+  {
+    key: "action",
+    title: "What",
+    render: (each) => (
+      <>
+        <span class="mono">{each.action}</span>
+        <div class="cell-note breakable">{each.target}</div>
+      </>
+    ),
+  },
+  { key: "outcome", title: "Outcome", render: (each) => <Ending entry={each} /> },
+  { key: "actor", title: "Who", render: (each) => each.actor },
+  { key: "via", title: "Through", hideNarrow: true, render: (each) => each.via },
+  { key: "when", title: "When", render: (each) => <Ago at={each.happened_at} /> },
+];
+
+export default function Screen() {
+  const pages = usePages<Entry>(["audit"], "/api/console/audit");
+  const [shown, setShown] = useState<Entry | null>(null);
+  return (
+    <Page title="Audit" question="Who did what, and what came of it?">
+      {pages.error !== undefined && <ErrorBox error={pages.error} />}
+      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
+      {pages.isLoading && pages.items.length === 0 ? (
+        <Skeleton />
+      ) : (
+        pages.error === undefined && (
+          <Table
+            label="Actions"
+            columns={COLUMNS}
+            rows={pages.items}
+            rowKey={(each) => String(each.id)}
+            more={pages.more}
+            actions={(each) => (
+              <button type="button" aria-label={`Details of ${each.action} ${each.target}`} onClick={() => setShown(each)}>
+                Details
+              </button>
+            )}
+            empty={
+              <Empty
+                title="Nothing was done here yet"
+                text="Every pause, seek, redrive, decision and restore that somebody makes through this console is written down here, also those that were refused: who, when, what they saw and what came of it."
+              />
+            }
+          />
+        )
+      )}
+      {shown !== null && <Details entry={shown} onClose={() => setShown(null)} />}
+    </Page>
+  );
+}
+
+function Ending({ entry }: { entry: Entry }) {
+  return entry.outcome === "done" ? <State kind="ok" word="done" /> : <State kind="warn" word="refused" />;
+}
+
+function Details({ entry, onClose }: { entry: Entry; onClose: () => void }) {
+  return (
+    <Dialog title={`${entry.action} ${entry.target}`} onClose={onClose} kind="wide">
+      <Facts
+        items={[
+          ["Outcome", <Ending entry={entry} />],
+          ["Who", entry.actor],
+          ["Through", entry.via],
+          ["When", <Ago at={entry.happened_at} full />],
+          [
+            "Request",
+            entry.request_id === null ? "–" : (
+              <span class="key-text"><code class="breakable">{entry.request_id}</code> <Copy text={entry.request_id} label="request id" /></span>
+            ),
+          ],
+        ]}
+      />
+      <h3>What was asked</h3>
+      <Json value={entry.details} label="what was asked" />
+      <h3>{entry.outcome === "done" ? "What came of it" : "Why it was refused"}</h3>
+      <Json value={entry.result} label="what came of it" />
+    </Dialog>
+  );
+}

@@ -1,0 +1,160 @@
+// Models: what the server tells about groups, and the words for it.
+
+import type { Kind } from "../../ui/bits";
+
+/** A group in the list, as the dispatcher's own API has it. */
+export interface GroupRow {
+  name: string;
+  trigger: "always" | "prefix" | "mention";
+  word: string;
+  isPaused: boolean;
+  channel: string;
+  processed: number;
+  pending: number;
+  isCalled: boolean;
+  inFlight: { id: number; attempt: number; firstSeq: number; lastSeq: number; startedAt: string } | null;
+  unsent: number;
+  attempts: number;
+  retryAt: string | null;
+  lastError: string | null;
+  dead: number;
+}
+
+export interface Board {
+  isHeld: boolean;
+  arrived: number;
+  read: number;
+  items: GroupRow[];
+}
+
+export interface Delivery {
+  id: number;
+  number: number;
+  state: "running" | "done" | "kept" | "rolled back" | "dead" | "redriven" | "dropped";
+  attempt: number;
+  first_seq: number;
+  last_seq: number;
+  error: string | null;
+  started_at: string;
+  ended_at: string | null;
+  agent?: { pid?: number } | null;
+  version: string;
+}
+
+export interface Saying {
+  id: number;
+  key: string;
+  state: "pending" | "sending" | "sent" | "maybe sent" | "failed" | "cancelled";
+  text: string;
+  is_cut: boolean;
+  attempts: number;
+  position: number;
+  error: string | null;
+  created_at: string;
+  sent_at: string | null;
+  retry_at: string | null;
+}
+
+export interface Move {
+  at: string;
+  from: number;
+  to: number;
+  actor: string;
+  reason: string;
+}
+
+export interface Group {
+  name: string;
+  channel: string;
+  trigger: "always" | "prefix" | "mention";
+  word: string;
+  command: string[];
+  is_paused: boolean;
+  /** Who runs the agents of this store, if anybody does. */
+  holder: string | null;
+  arrived: number;
+  read: number;
+  processed: number;
+  pending: number;
+  is_called: boolean;
+  unsent: number;
+  attempts: number;
+  retry_at: string | null;
+  last_error: string | null;
+  in_flight: Delivery | null;
+  deliveries: Delivery[];
+  outbox: Saying[];
+  /** When its cursor was moved, the newest first. */
+  history: Move[];
+  version: string;
+}
+
+/** What matters about a group when it is said in one word. */
+export interface Standing {
+  isPaused: boolean;
+  isRunning: boolean;
+  isCalled: boolean;
+  isHeld: boolean;
+  retryAt: string | null;
+  pending: number;
+  dead: number;
+}
+
+export function standingOf(each: Standing): { kind: Kind; word: string; title?: string } {
+  if (each.isRunning) return { kind: "busy", word: "at work" };
+  if (each.isPaused) return { kind: "off", word: "paused", title: "Messages come in and wait" };
+  if (each.dead > 0) return { kind: "bad", word: "given up", title: "Messages failed too often; a person decides" };
+  if (each.retryAt !== null) return { kind: "warn", word: "tries again", title: "The last attempt failed" };
+  if (each.isCalled && !each.isHeld) return { kind: "warn", word: "nobody runs it", title: "No dispatcher is running" };
+  if (each.isCalled) return { kind: "wait", word: "about to start" };
+  return each.pending > 0
+    ? { kind: "off", word: "listens", title: "What was said waits as context until something calls the agent" }
+    : { kind: "ok", word: "quiet" };
+}
+
+export function callOf({ trigger, word }: { trigger: string; word: string }): string {
+  if (trigger === "prefix") return `messages that begin with ${word}`;
+  if (trigger === "mention") return `messages that mention ${word}`;
+  return "every message";
+}
+
+export const DELIVERY_KINDS: Record<Delivery["state"], Kind> = {
+  running: "busy",
+  done: "ok",
+  kept: "warn",
+  "rolled back": "off",
+  dead: "bad",
+  redriven: "off",
+  dropped: "off",
+};
+
+export const DELIVERY_WORDS: Record<Delivery["state"], string> = {
+  running: "An agent has it, or a crash left it",
+  done: "The agent said so",
+  kept: "It failed after something was answered, so it is not repeated",
+  "rolled back": "It failed before anybody saw an answer; its messages are handed out again",
+  dead: "It failed too often; a person decides",
+  redriven: "A person let its messages arrive anew",
+  dropped: "A person gave it up",
+};
+
+export const SAYING_KINDS: Record<Saying["state"], Kind> = {
+  pending: "wait",
+  sending: "busy",
+  sent: "ok",
+  "maybe sent": "warn",
+  failed: "warn",
+  cancelled: "off",
+};
+
+export const SAYING_WORDS: Record<Saying["state"], string> = {
+  pending: "Said; nobody can have seen it yet.",
+  sending: "On its way: somebody may have seen it.",
+  sent: "The channel has taken it.",
+  "maybe sent": "The process died while sending, and the channel cannot tell whether it arrived. It is not sent again, because twice is worse than once.",
+  failed: "The channel refused it.",
+  cancelled: "Taken back before anybody saw it.",
+};
+
+export const chatPage = (group: string): string => `/chat/${encodeURIComponent(group)}`;
+export const groupHref = (group: string): string => `/conversations?${new URLSearchParams({ group }).toString()}`;

@@ -1,0 +1,156 @@
+// Moving: seek and undo, thought through by the server before anything is done.
+
+import { useState } from "preact/hooks";
+import { count, exact, when } from "../../core/format";
+import { Code, Facts, Field, Notice } from "../../ui/bits";
+import { PlannedAction } from "../../ui/action";
+import type { CursorDetail, Moving, Sample } from "./types";
+import { position, shortWorker } from "./words";
+
+const PLACES_MAX = 12;
+const UNKNOWN = "unknown: only its source can count";
+
+interface Props {
+  cursor: CursorDetail;
+  onClose: () => void;
+  onDone: () => void;
+}
+
+export function SeekDialog({ cursor, onClose, onDone }: Props) {
+  const [isStart, setStart] = useState(false);
+  const [target, setTarget] = useState(cursor.position ?? "");
+  const [reason, setReason] = useState("");
+  const places = earlier(cursor.samples, cursor.position);
+  const form = (
+    <div class="seek-form">
+      <fieldset>
+        <legend>Where to</legend>
+        <label class="choice">
+          <input type="radio" name="where" checked={!isStart} onChange={() => setStart(false)} /> Behind a position
+        </label>
+        <label class="choice">
+          <input type="radio" name="where" checked={isStart} onChange={() => setStart(true)} /> The start
+        </label>
+      </fieldset>
+      {!isStart && (
+        <Field label="Position" hint="Work goes on with the message behind it.">
+          <input type="text" value={target} spellcheck={false} onInput={(event) => setTarget(event.currentTarget.value)} />
+        </Field>
+      )}
+      {!isStart && places.length > 0 && (
+        <Field label="Or where it was">
+          <select value="" onChange={(event) => event.currentTarget.value && setTarget(event.currentTarget.value)}>
+            <option value="">Choose a time</option>
+            {places.map((each) => (
+              <option key={each.taken_at} value={each.position!}>
+                {when(each.taken_at).absolute} ({each.position})
+              </option>
+            ))}
+          </select>
+        </Field>
+      )}
+      <Field label="Why" hint="It is kept in the history.">
+        <input type="text" value={reason} maxLength={2000} required onInput={(event) => setReason(event.currentTarget.value)} />
+      </Field>
+    </div>
+  );
+  return (
+    <PlannedAction<Moving>
+      title={`Seek ${cursor.name}`}
+      onClose={onClose}
+      form={form}
+      path="/api/cursors/seek"
+      body={() => ({ name: cursor.name, position: isStart ? null : target, reason, seen: cursor.version })}
+      describe={(plan) => <Plan plan={plan} cursor={cursor} />}
+      refuse={() => (reason.trim() === "" ? "Say why first" : null)}
+      confirmWord={cursor.name}
+      confirmLabel={(plan) => `Move to ${position(plan.move.to_position)}`}
+      success={(done) => `${cursor.name} is at ${position(done.move.to_position)}, epoch ${done.move.epoch}.`}
+      undo={undoOf(cursor.name)}
+      onDone={onDone}
+    />
+  );
+}
+
+export function UndoDialog({ cursor, onClose, onDone }: Props) {
+  return (
+    <PlannedAction<Moving>
+      title={`Undo the last seek of ${cursor.name}`}
+      onClose={onClose}
+      path="/api/cursors/undo"
+      body={() => ({ name: cursor.name, reason: "", seen: cursor.version })}
+      describe={(plan) => <Plan plan={plan} cursor={cursor} />}
+      confirmLabel={(plan) => `Move back to ${position(plan.move.to_position)}`}
+      success={(done) => `${cursor.name} is back at ${position(done.move.to_position)}, epoch ${done.move.epoch}.`}
+      onDone={onDone}
+    />
+  );
+}
+
+export function undoOf(name: string) {
+  return { path: "/api/cursors/undo", body: { name, reason: "", seen: null }, success: `${name} is back where it was` };
+}
+
+function Plan({ plan, cursor }: { plan: Moving; cursor: CursorDetail }) {
+  const move = plan.move;
+  const isSame = move.from_position === move.to_position;
+  return (
+    <div class="seek-plan">
+      <Facts
+        items={[
+          ["From", <Code>{position(move.from_position)}</Code>],
+          ["To", <Code>{position(move.to_position)}</Code>],
+          ["Repeated", <Tally number={move.repeated} text="will be processed a second time" />],
+          ["Skipped", <Tally number={move.skipped} text="will never be processed" isLoss />],
+          ["Forgotten", <Tally number={move.forgotten} text="parked here, and read again instead" unknown="unknown: what is parked stays" />],
+          ["Restored", <Tally number={move.restored} text="parked before the seek, and back" />],
+          ["Interrupts", move.interrupts === null ? "nobody" : <Code>{shortWorker(move.interrupts)}</Code>],
+        ]}
+      />
+      {isSame && <Notice kind="info">It is there already; whoever holds it is interrupted all the same.</Notice>}
+      {!cursor.can_count && move.repeated === null && (
+        <Notice kind="info">
+          To have it counted, tell the console which app reads this cursor: <Code>onceward up --app module:name</Code>
+        </Notice>
+      )}
+      {plan.sample !== undefined && plan.sample.length > 0 && (
+        <>
+          <h3>Some of what will be repeated</h3>
+          <ul class="seek-sample">
+            {plan.sample.map((each, index) => (
+              <li key={index}>
+                <Code>{typeof each === "string" ? each : JSON.stringify(each)}</Code>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
+
+interface TallyProps {
+  number: number | null;
+  text: string;
+  unknown?: string;
+  isLoss?: boolean;
+}
+
+function Tally({ number, text, unknown = UNKNOWN, isLoss = false }: TallyProps) {
+  if (number === null) return <span class="hint">{unknown}</span>;
+  if (number === 0) return <span>none</span>;
+  return (
+    <span class={isLoss ? "loss" : undefined} title={exact(number)}>
+      <strong>{count(number)}</strong> {number === 1 ? "message" : "messages"} {text}
+    </span>
+  );
+}
+
+/** Where it was, the newest first, spread over the time that was measured. */
+function earlier(samples: Sample[], now: string | null): Sample[] {
+  const distinct = samples.filter(
+    (each, index) => each.position !== null && each.position !== now && each.position !== samples[index - 1]?.position,
+  );
+  const step = Math.max(1, Math.ceil(distinct.length / PLACES_MAX));
+  return distinct.reverse().filter((_, index) => index % step === 0);
+}

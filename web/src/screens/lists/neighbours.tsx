@@ -1,0 +1,39 @@
+// Neighbours: from one detail page to the next, in the order of the list one came from.
+
+import { useEffect } from "preact/hooks";
+import { useKeys } from "../../core/keys";
+import { go, Link } from "../../core/router";
+
+type List = "runs" | "requests" | "dead";
+
+const shown = new Map<List, string[]>();
+
+/** Keep the order of the rows that a list shows now. */
+export function useRemembered(list: List, hrefs: string[]): void {
+  const order = hrefs.join("\n");
+  useEffect(() => {
+    shown.set(list, order === "" ? [] : order.split("\n"));
+  }, [list, order]);
+}
+
+/** Links to the row before and the row behind, with `[` and `]`; nothing when the list is not known. */
+export function Neighbours({ list, here, noun }: { list: List; here: string; noun: string }) {
+  const hrefs = shown.get(list) ?? [];
+  const place = hrefs.indexOf(here);
+  const before = place > 0 ? hrefs[place - 1] : undefined;
+  const behind = place >= 0 ? hrefs[place + 1] : undefined;
+  useKeys(
+    {
+      "[": { text: `previous ${noun}`, run: () => before && go(before) },
+      "]": { text: `next ${noun}`, run: () => behind && go(behind) },
+    },
+    "This page",
+  );
+  if (before === undefined && behind === undefined) return null;
+  return (
+    <nav class="neighbours" aria-label={`Other ${noun}s`}>
+      {before !== undefined && <Link href={before} title="[">← previous</Link>}
+      {behind !== undefined && <Link href={behind} title="]">next →</Link>}
+    </nav>
+  );
+}

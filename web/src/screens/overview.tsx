@@ -1,0 +1,205 @@
+// Overview: is anything wrong, and what needs a person? Then how everything is, and what happened last.
+
+import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
+import { count } from "../core/format";
+import { useLive } from "../core/live";
+import { Link } from "../core/router";
+import { Ago, Empty, ErrorBox, Num, Seconds, Skeleton, State } from "../ui/bits";
+import { Spark } from "../ui/charts";
+import { Page } from "../ui/page";
+import { useEvery } from "./cursor/ticking";
+
+interface Attention {
+  id: string;
+  severity: "person" | "watch";
+  text: string;
+  href: string;
+  /** What is done there. */
+  action: string;
+}
+
+interface Activity {
+  at: string;
+  kind: string;
+  text: string;
+  href: string;
+}
+
+interface Measured {
+  at: string;
+  value: number;
+}
+
+interface Tiles {
+  max_lag_seconds: number | null;
+  lag_history: Measured[];
+  rate_history: Measured[];
+  leases: { cursors: number; held: number; expired: number; paused: number } | null;
+  outcomes: { running: number | null; ambiguous: number | null };
+  dead: number | null;
+  parked: number | null;
+}
+
+interface OverviewData {
+  attention: Attention[];
+  tiles: Tiles;
+  activity: Activity[];
+  is_empty: boolean;
+  as_of: string;
+}
+
+const RELOAD_SECONDS = 5;
+/** How many of the last measures make the rate. */
+const RATE_MEASURES = 6;
+
+export default function Screen() {
+  const found = useLive<OverviewData>(
+    ["cursors", "workers", "outcomes", "dead", "alerts", "runs", "dispatch", "audit"],
+    "/api/console/overview",
+  );
+  useEvery(RELOAD_SECONDS, found);
+  const data = found.data;
+  return (
+    <Page title="Overview" question="Is anything wrong, and what needs me?">
+      {found.error && <ErrorBox error={found.error} onRetry={found.reload} />}
+      {data === undefined ? (
+        !found.error && <Skeleton />
+      ) : data.is_empty ? (
+        <FirstSteps />
+      ) : (
+        <>
+          <NeedsAttention items={data.attention} asOf={data.as_of} />
+          <Health tiles={data.tiles} />
+          <Lately activity={data.activity} />
+        </>
+      )}
+    </Page>
+  );
+}
+
+function NeedsAttention({ items, asOf }: { items: Attention[]; asOf: string }) {
+  return (
+    <section class="part" aria-labelledby="attention">
+      <h2 id="attention">Needs attention</h2>
+      {items.length === 0 ? (
+        <p class="all-quiet">
+          <State kind="ok" word="Nothing needs you" /> <span class="hint">looked <Ago at={asOf} /></span>
+        </p>
+      ) : (
+        <ul class="attention">
+          {items.map((each) => (
+            <Needed key={each.id} item={each} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Needed({ item }: { item: Attention }) {
+  const id = useId();
+  const isUrgent = item.severity === "person";
+  return (
+    <li class={item.severity}>
+      <State kind={isUrgent ? "bad" : "warn"} word={isUrgent ? "needs you" : "watch"} />
+      <span id={id} class="attention-text">{item.text}</span>
+      <Link href={item.href} aria-describedby={id}>{item.action}</Link>
+    </li>
+  );
+}
+
+function Health({ tiles }: { tiles: Tiles }) {
+  const { leases, outcomes } = tiles;
+  return (
+    <section class="part" aria-labelledby="health">
+      <h2 id="health">How everything is</h2>
+      <div class="tiles">
+        <Tile href="/cursors" title="Longest lag" history={tiles.lag_history}>
+          {tiles.max_lag_seconds === 0 ? "none" : <Seconds value={tiles.max_lag_seconds} />}
+        </Tile>
+        <Tile href="/cursors?sort=name" title="Processed a minute" history={tiles.rate_history}>
+          <Num value={rate(tiles.rate_history)} />
+        </Tile>
+        <Tile href="/workers" title="Leases held">
+          <Num value={leases?.held ?? null} />
+          <Also number={leases?.expired} word="expired" isBad />
+          <Also number={leases?.paused} word="paused" />
+        </Tile>
+        <Tile href="/requests?state=ambiguous" title="Requests in doubt">
+          <Num value={outcomes.ambiguous} />
+          <Also number={outcomes.running} word="running" />
+        </Tile>
+        <Tile href="/dead" title="Dead letters">
+          <Num value={tiles.dead} />
+          <Also number={tiles.parked} word="parked" />
+        </Tile>
+      </div>
+    </section>
+  );
+}
+
+interface TileProps {
+  href: string;
+  title: string;
+  history?: Measured[];
+  children: ComponentChildren;
+}
+
+function Tile({ href, title, history = [], children }: TileProps) {
+  return (
+    <div class="tile">
+      <h3>
+        <Link href={href}>{title}</Link>
+      </h3>
+      <p class="tile-value">{children}</p>
+      {history.length > 1 && <Spark values={history.map((each) => each.value)} label={`${title} in the last hour`} />}
+    </div>
+  );
+}
+
+function Also({ number, word, isBad }: { number: number | null | undefined; word: string; isBad?: boolean }) {
+  if (number == null) return null;
+  return <span class={isBad && number > 0 ? "also bad" : "also"}>{count(number)} {word}</span>;
+}
+
+/** Messages in the last minute, by what was measured of it. */
+function rate(history: Measured[]): number | null {
+  const last = history.slice(-RATE_MEASURES);
+  const [first, end] = [last[0], last.at(-1)];
+  if (first === undefined || end === undefined || first === end) return null;
+  const seconds = (Date.parse(end.at) - Date.parse(first.at)) / 1000;
+  const messages = last.slice(1).reduce((sum, each) => sum + each.value, 0);
+  return seconds > 0 ? Math.round((60 * messages) / seconds) : null;
+}
+
+function Lately({ activity }: { activity: Activity[] }) {
+  return (
+    <section class="part" aria-labelledby="lately">
+      <h2 id="lately">What happened last</h2>
+      {activity.length === 0 ? (
+        <p class="hint">Nothing but work.</p>
+      ) : (
+        <ol class="activity">
+          {activity.map((each, index) => (
+            <li key={`${each.at} ${each.text} ${index}`}>
+              <Ago at={each.at} />
+              <span class="activity-kind">{each.kind}</span>
+              <Link href={each.href}>{each.text}</Link>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function FirstSteps() {
+  return (
+    <Empty
+      title="Nothing here yet"
+      text="This page tells what your workers, agents, requests, experiments and conversations do, and which of them need you. Begin with a worker, a run or a comparison, or watch a story that plays by itself."
+      commands={["onceward work my_app:app", "onceward init demo --example", "onceward lab compare out/a out/b", "onceward up --demo"]}
+    />
+  );
+}

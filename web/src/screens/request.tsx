@@ -1,0 +1,109 @@
+// Request detail: everything that happened under one key, and what to do when nobody knows.
+
+import { useState } from "preact/hooks";
+import { useLive } from "../core/live";
+import { route } from "../core/router";
+import { ActionButton } from "../ui/action";
+import { Ago, Code, Copy, ErrorBox, Facts, Json, Notice, Skeleton, State } from "../ui/bits";
+import { Page } from "../ui/page";
+import { Neighbours } from "./lists/neighbours";
+import { Decide } from "./requests/decide";
+import { Effects } from "./requests/effects";
+import { Forget } from "./requests/forget";
+import { isOpen, MEANINGS, openEffects, outcomeLook, requestHref, type OutcomeDetail } from "./requests/models";
+import { Sequence } from "./requests/sequence";
+
+const QUESTION = "What happened under this key, and what does the next caller get?";
+
+export default function Screen() {
+  const query = route.value.query;
+  const scope = query.get("scope") ?? "";
+  const key = query.get("key") ?? "";
+  const { data, error } = useLive<OutcomeDetail>(["outcomes"], "/api/outcomes/show", { scope, key });
+  const [isForgetting, setForgetting] = useState(false);
+  const actions = (
+    <ActionButton
+      label="Forget…"
+      kind="danger"
+      disabledReason={forgetReason(data)}
+      onClick={() => setForgetting(true)}
+    />
+  );
+  return (
+    <Page title={key} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
+      {error !== undefined && data === undefined && <ErrorBox error={error} />}
+      {error === undefined && data === undefined && <Skeleton />}
+      {data !== undefined && (
+        <>
+          <Neighbours list="requests" here={requestHref(data)} noun="request" />
+          <Head found={data} />
+          {(isOpen(data) || openEffects(data).length > 0) && <Decide found={data} />}
+          <Sequence found={data} />
+          <Effects found={data} />
+          <Came found={data} />
+        </>
+      )}
+      {isForgetting && data !== undefined && <Forget found={data} onClose={() => setForgetting(false)} />}
+    </Page>
+  );
+}
+
+function Head({ found }: { found: OutcomeDetail }) {
+  return (
+    <section class="part" aria-label="The request in short">
+      <p class="run-headline">
+        <State {...outcomeLook(found.state)} /> <span>{MEANINGS[found.state]}</span>
+      </p>
+      <Facts
+        items={[
+          ["Scope", <Code>{found.scope}</Code>],
+          ["First seen", <Ago at={found.claimed_at} />],
+          ["Changed", <Ago at={found.updated_at} />],
+          [found.state === "running" ? "Claim ends" : "Kept until", found.until === null ? "for ever" : <Ago at={found.until} />],
+          ["Run by", <span class="mono breakable">{found.owner}</span>],
+          ["Granted", found.fence === 1 ? "once" : `${found.fence} times`],
+          ["After a crash", found.on_crash === "rerun" ? "the next caller runs it" : "somebody decides"],
+          ["Body digest", found.fingerprint === null ? "–" : <Digest text={found.fingerprint} />],
+        ]}
+      />
+    </section>
+  );
+}
+
+function Came({ found }: { found: OutcomeDetail }) {
+  if (found.failure !== null) {
+    return (
+      <section class="part" aria-label="Recorded failure">
+        <h2>Recorded failure</h2>
+        <Notice kind="warn"><strong>{found.failure.type}</strong>: {found.failure.message}</Notice>
+        {found.failure.data != null && <Json value={found.failure.data} />}
+      </section>
+    );
+  }
+  if (!found.has_result) return null;
+  return (
+    <section class="part" aria-label="Recorded result">
+      <h2>Recorded result</h2>
+      {found.result_is_cut ? (
+        <Notice>It has {found.result_size.toLocaleString("en")} bytes, too many for a page. Callers get all of them.</Notice>
+      ) : (
+        <Json value={found.result} label="recorded result" />
+      )}
+    </section>
+  );
+}
+
+function Digest({ text }: { text: string }) {
+  return (
+    <span class="key-text">
+      <Code>{text.length > 20 ? `${text.slice(0, 16)}…` : text}</Code>
+      <Copy text={text} label="digest" />
+    </span>
+  );
+}
+
+function forgetReason(found: OutcomeDetail | undefined): string | null {
+  if (found === undefined) return "it is not loaded yet";
+  if (found.state === "running") return "somebody is at it; wait until they are done";
+  return null;
+}

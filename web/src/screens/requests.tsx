@@ -1,0 +1,110 @@
+// Requests: every key that work was claimed under, and whether that work was done once.
+
+import { useLive, usePages } from "../core/live";
+import { route, setQuery } from "../core/router";
+import { Ago, Empty, ErrorBox, Fresh, NoMatch, SearchBox, Skeleton, State } from "../ui/bits";
+import { Page } from "../ui/page";
+import { Table, type Column } from "../ui/table";
+import { useRemembered } from "./lists/neighbours";
+import { takeApart } from "./lists/qualifiers";
+import { Rail } from "./lists/rail";
+import { MEANINGS, outcomeLook, requestHref, STATES, type Outcome } from "./requests/models";
+
+const COLUMNS: Column<Outcome>[] = [
+  {
+    key: "key",
+    title: "Key",
+    render: (each) => (
+      <>
+        <span class="mono breakable">{each.key}</span>
+        <div class="cell-note">{each.scope}</div>
+      </>
+    ),
+  },
+  { key: "state", title: "Outcome", render: (each) => <State {...outcomeLook(each.state)} /> },
+  { key: "what", title: "What came of it", hideNarrow: true, render: (each) => <Came outcome={each} /> },
+  { key: "claimed", title: "First seen", hideNarrow: true, render: (each) => <Ago at={each.claimed_at} /> },
+  { key: "updated", title: "Changed", render: (each) => <Ago at={each.updated_at} /> },
+];
+
+export default function Screen() {
+  const query = route.value.query;
+  const asked = takeApart(query.get("q") ?? "", ["state", "scope"]);
+  const state = asked.named.state ?? query.get("state");
+  const scope = asked.named.scope ?? query.get("scope");
+  const pages = usePages<Outcome>(["outcomes"], "/api/outcomes", { state, scope, q: asked.rest || null });
+  const counts = useLive<Record<string, number | null>>(["outcomes"], "/api/console/counts").data;
+  useRemembered("requests", pages.items.map(requestHref));
+  const choices = [
+    { value: null, title: "all" },
+    ...STATES.map((each) => ({ value: each, title: each, count: counts?.[each], hint: MEANINGS[each] })),
+  ];
+  const isAsked = state !== null || scope !== null || asked.rest !== "";
+  const clear = () => setQuery({ q: null, state: null, scope: null });
+  return (
+    <Page title="Requests" question="Was it done once?">
+      <div class="filters">
+        <Rail label="Outcome" param="state" choices={choices} />
+        <SearchBox
+          label="Search keys"
+          suggestions={[...STATES.map((each) => `state:${each}`), ...scopesOf(pages.items)]}
+        />
+      </div>
+      {pages.error !== undefined && <ErrorBox error={pages.error} />}
+      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
+      {pages.isLoading && pages.items.length === 0 ? (
+        <Skeleton />
+      ) : (
+        pages.error === undefined && (
+          <Table
+            label="Requests"
+            columns={COLUMNS}
+            rows={pages.items}
+            rowKey={(each) => JSON.stringify([each.scope, each.key])}
+            href={requestHref}
+            more={pages.more}
+            empty={isAsked ? <None more={pages.more} onClear={clear} /> : <Nothing />}
+          />
+        )
+      )}
+    </Page>
+  );
+}
+
+/** The server looks at some thousands of rows at a time, so nothing yet is not nothing at all. */
+function None({ more, onClear }: { more: (() => void) | null; onClear: () => void }) {
+  if (more === null) return <NoMatch onClear={onClear} />;
+  return (
+    <Empty
+      title="Nothing that fits so far"
+      text="The newest keys were searched, and there are older ones."
+      action={<button type="button" onClick={more}>Search further back</button>}
+    />
+  );
+}
+
+function Nothing() {
+  return (
+    <Empty
+      title="No requests yet"
+      text="Work that runs under a key has one outcome, whoever asks and however often. Put a function under a key and call it; a second call gets the first result, and both are one row here:"
+      commands={[
+        "@ow.once(key=lambda order: f\"charge#{order}\")",
+        "app = IdempotencyMiddleware(app, store=ow)",
+      ]}
+    />
+  );
+}
+
+function Came({ outcome }: { outcome: Outcome }) {
+  if (outcome.failure !== null) {
+    return <span class="clip" title={outcome.failure.message}>{`${outcome.failure.type}: ${outcome.failure.message}`}</span>;
+  }
+  if (outcome.state === "running") return <>by <span class="mono">{outcome.owner}</span></>;
+  if (outcome.state === "ambiguous") return <>wants a decision</>;
+  return <>{outcome.has_result ? "a result" : "–"}</>;
+}
+
+function scopesOf(items: Outcome[]): string[] {
+  return [...new Set(items.map((each) => each.scope))].slice(0, 8).map((each) => `scope:${each}`);
+}

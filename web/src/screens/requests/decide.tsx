@@ -1,0 +1,148 @@
+// Decide: a person says whether work that fell silent was done, after reading what each answer means.
+
+import { useState } from "preact/hooks";
+import { PlannedAction, ActionButton } from "../../ui/action";
+import { Field, Json, Notice } from "../../ui/bits";
+import { openEffects, isOpen, type OutcomeDetail } from "./models";
+
+type Verdict = "done" | "not_done";
+
+const MEANS: Record<Verdict, { title: string; text: string }> = {
+  done: {
+    title: "It was done",
+    text: "Nothing runs. Every caller with this key, from now on, gets the result that you give here. If it was not done after all, nobody will ever do it.",
+  },
+  not_done: {
+    title: "It was not done",
+    text: "The next caller with this key runs it. If it was done after all, it happens twice.",
+  },
+};
+
+export function Decide({ found }: { found: OutcomeDetail }) {
+  const [verdict, setVerdict] = useState<Verdict | null>(null);
+  const [effect, setEffect] = useState<string | null>(isOpen(found) ? null : (openEffects(found)[0]?.name ?? null));
+  const [text, setText] = useState("null");
+  const [reason, setReason] = useState("");
+  const [isAsked, setAsked] = useState(false);
+  const [isSure, setSure] = useState(false);
+  const parsed = parse(text);
+  const problems = {
+    verdict: verdict === null ? "choose one of the two" : null,
+    result: verdict === "done" && parsed.problem !== null ? parsed.problem : null,
+    reason: reason.trim() === "" ? "say how you know; it is kept with the request" : null,
+  };
+  const isReady = Object.values(problems).every((each) => each === null);
+  const review = () => {
+    setAsked(true);
+    if (isReady) setSure(true);
+  };
+  return (
+    <section class="part decide" aria-label="Decide">
+      <h2>Was it done?</h2>
+      <p>
+        {whoFell(found)} Look at the other side first, such as the provider's own list of payments; then say what
+        you found.
+      </p>
+      <form class="stack" onSubmit={(event) => { event.preventDefault(); review(); }}>
+        <Target found={found} effect={effect} onChange={setEffect} />
+        <fieldset class="verdicts">
+          <legend>What you found</legend>
+          {(Object.keys(MEANS) as Verdict[]).map((each) => (
+            <label key={each} class="verdict">
+              <input type="radio" name="verdict" value={each} checked={verdict === each} onChange={() => setVerdict(each)} />
+              <span><strong>{MEANS[each].title}</strong> {MEANS[each].text}</span>
+            </label>
+          ))}
+          {isAsked && problems.verdict !== null && <p class="field-error" role="alert">{problems.verdict}</p>}
+        </fieldset>
+        {verdict === "done" && (
+          <Field label="Result, as JSON" hint="What the caller would have got, such as null" error={isAsked ? problems.result : null}>
+            <textarea class="mono" rows={4} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          </Field>
+        )}
+        <Field label="How you know" error={isAsked ? problems.reason : null}>
+          <input type="text" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+        </Field>
+        <ActionButton label="Review the decision…" onClick={review} />
+      </form>
+      {isSure && verdict !== null && (
+        <PlannedAction
+          title={`Record that it was ${verdict === "done" ? "done" : "not done"}`}
+          onClose={() => setSure(false)}
+          path="/api/outcomes/reconcile"
+          body={() => ({
+            scope: found.scope,
+            key: found.key,
+            effect,
+            verdict,
+            ...(verdict === "done" ? { result: parsed.value } : {}),
+            reason: reason.trim(),
+            seen: found.version,
+          })}
+          describe={() => <Consequence found={found} effect={effect} verdict={verdict} result={parsed.value} />}
+          confirmLabel={() => (verdict === "done" ? "Record: it was done" : "Record: it was not done")}
+          success={() => `Recorded: ${found.key} was ${verdict === "done" ? "done" : "not done"}`}
+        />
+      )}
+    </section>
+  );
+}
+
+interface TargetProps {
+  found: OutcomeDetail;
+  effect: string | null;
+  onChange: (effect: string | null) => void;
+}
+
+function Target({ found, effect, onChange }: TargetProps) {
+  const open = openEffects(found);
+  if (open.length === 0) return null;
+  return (
+    <Field label="About" hint="If the work is to run again, decide about the step first: a rerun repeats no step that is done, and stops at one in doubt">
+      <select value={effect ?? ""} onChange={(event) => onChange(event.currentTarget.value || null)}>
+        {isOpen(found) && <option value="">the whole request</option>}
+        {open.map((each) => <option key={each.name} value={each.name}>{`the step ${each.name}`}</option>)}
+      </select>
+    </Field>
+  );
+}
+
+interface ConsequenceProps {
+  found: OutcomeDetail;
+  effect: string | null;
+  verdict: Verdict;
+  result: unknown;
+}
+
+function Consequence({ found, effect, verdict, result }: ConsequenceProps) {
+  const what = effect === null ? found.key : `the step ${effect} of ${found.key}`;
+  return (
+    <>
+      <p><span class="mono breakable">{what}</span> in <span class="mono breakable">{found.scope}</span></p>
+      <Notice kind="warn">{MEANS[verdict].text}</Notice>
+      {verdict === "done" && <Json value={result} />}
+    </>
+  );
+}
+
+function whoFell(found: OutcomeDetail): string {
+  if (found.state === "abandoned") return "It was begun and nobody heard of it since; the next caller would run it again.";
+  if (found.state === "ambiguous") return "It was begun, and nobody heard of it since.";
+  return "A step inside it was begun, and nobody heard of it since.";
+}
+
+function parse(text: string): { value: unknown; problem: string | null } {
+  try {
+    const value: unknown = JSON.parse(text);
+    const lost = inexact(text);
+    return { value, problem: lost === null ? null : `${lost} is too large to be kept exactly; write it as text` };
+  } catch (error) {
+    return { value: null, problem: `this is not JSON: ${(error as Error).message}` };
+  }
+}
+
+/** A whole number that a browser reads as another one. */
+function inexact(text: string): string | null {
+  const outside = text.replace(/"(?:[^"\\]|\\.)*"/g, '""');
+  return outside.match(/-?\d+(?![\d.eE])/g)?.find((each) => !Number.isSafeInteger(Number(each))) ?? null;
+}

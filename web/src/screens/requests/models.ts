@@ -1,0 +1,97 @@
+// Models: outcomes of keys as the API tells them, and what their states mean to people.
+
+import type { Look } from "../lists/look";
+
+export type OutcomeState = "running" | "done" | "failed" | "ambiguous" | "abandoned" | "free" | "expired";
+
+export interface Failure {
+  type: string;
+  message: string;
+  data?: unknown;
+}
+
+export interface Outcome {
+  scope: string;
+  key: string;
+  state: OutcomeState;
+  fence: number;
+  owner: string;
+  fingerprint: string | null;
+  on_crash: "ambiguous" | "rerun";
+  claimed_at: string;
+  updated_at: string;
+  until: string | null;
+  has_result: boolean;
+  failure: Failure | null;
+  note: unknown;
+  version: string;
+}
+
+export interface Effect {
+  name: string;
+  state: "intended" | "done" | "failed" | "ambiguous" | "free";
+  fence: number;
+  updated_at: string;
+  result: unknown;
+  failure: Failure | null;
+  note: unknown;
+}
+
+export interface OutcomeDetail extends Outcome {
+  result: unknown;
+  result_size: number;
+  /** Too long to be sent to a page. */
+  result_is_cut: boolean;
+  effects: Effect[];
+  attempts: { at: string | null; what: string; detail: string | null }[];
+  as_of: string;
+}
+
+export const STATES: OutcomeState[] = ["ambiguous", "running", "failed", "done", "abandoned", "free", "expired"];
+
+/** What each state means, in one sentence. */
+export const MEANINGS: Record<OutcomeState, string> = {
+  running: "Somebody is at it now. Whoever else comes with this key waits or is told so.",
+  done: "It was done. Every later caller with this key gets the recorded result, byte for byte.",
+  failed: "It failed for good. Every later caller with this key gets the same failure.",
+  ambiguous: "It was begun, then there was silence. It may have happened, so it is not run again until somebody who knows decides.",
+  abandoned: "It was begun, then there was silence, and it is declared safe to repeat: the next caller runs it.",
+  free: "The next caller with this key runs it.",
+  expired: "Its result has run out. The key is refused until its tombstone goes, 30 days later.",
+};
+
+const KINDS: Record<OutcomeState, Look["kind"]> = {
+  running: "busy",
+  done: "ok",
+  failed: "warn",
+  ambiguous: "bad",
+  abandoned: "wait",
+  free: "off",
+  expired: "off",
+};
+
+export function outcomeLook(state: OutcomeState): Look {
+  return { kind: KINDS[state], word: state };
+}
+
+export function effectLook(state: Effect["state"]): Look {
+  const kinds = { intended: "wait", done: "ok", failed: "warn", ambiguous: "bad", free: "off" } as const;
+  return { kind: kinds[state], word: state };
+}
+
+export function requestHref(outcome: { scope: string; key: string }): string {
+  return `/requests/detail?${new URLSearchParams({ scope: outcome.scope, key: outcome.key })}`;
+}
+
+/** Whether a person may decide about the work as a whole. */
+export function isOpen(found: OutcomeDetail): boolean {
+  return found.state === "ambiguous" || found.state === "abandoned";
+}
+
+/** Steps inside the work that fell silent. */
+export function openEffects(found: OutcomeDetail): Effect[] {
+  return found.effects.filter((each) => {
+    const isLive = found.state === "running" && each.fence === found.fence;
+    return each.state === "ambiguous" || (each.state === "intended" && !isLive);
+  });
+}

@@ -1,0 +1,111 @@
+// Run detail: what happened, step by step, and where it is resumed.
+
+import type { ComponentChildren } from "preact";
+import { duration } from "../core/format";
+import { useLive } from "../core/live";
+import { route } from "../core/router";
+import { Ago, Command as Terminal, ErrorBox, Facts, Notice, Skeleton, State, Tabs, useTab } from "../ui/bits";
+import { Page } from "../ui/page";
+import { Neighbours } from "./lists/neighbours";
+import { Artifacts } from "./run/artifacts";
+import { Commands } from "./run/commands";
+import { Explain } from "./run/explain";
+import { JournalTab } from "./run/journal";
+import { runHref, runLook, tookSeconds, type RunDetail } from "./run/models";
+import { TABS, type TabId } from "./run/tabs";
+import { Timeline } from "./run/timeline";
+import { useVerify, Verified } from "./run/verify";
+
+const QUESTION = "What happened, step by step, and where does it go on?";
+
+export default function Screen() {
+  const [, workspace = "", run = ""] = route.value.parts;
+  const { data, error } = useLive<RunDetail>(["runs"], "/api/orchestrator/run", { workspace, run });
+  const verify = useVerify(data);
+  const actions = (
+    <button type="button" aria-busy={verify.isBusy || undefined} onClick={() => void verify.look()}>
+      Verify files
+    </button>
+  );
+  return (
+    <Page title={run} question={QUESTION} back={{ href: "/runs", label: "Runs" }} actions={actions}>
+      {error !== undefined && data === undefined && <ErrorBox error={error} />}
+      {error === undefined && data === undefined && <Skeleton />}
+      {data !== undefined && (
+        <>
+          <Neighbours list="runs" here={runHref({ ...data.summary, workspace: data.workspace })} noun="run" />
+          <Head run={data} />
+          <Verified found={verify.found} error={verify.error} />
+          <Views run={data} />
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Head({ run }: { run: RunDetail }) {
+  const { summary } = run;
+  const look = runLook(summary);
+  return (
+    <section class="part" aria-label="The run in short">
+      <p class="run-headline">
+        <State {...look} /> <span>{run.headline}</span>
+      </p>
+      {summary.reason !== null && <Notice kind={summary.status === "failed" ? "bad" : "info"}>{summary.reason}</Notice>}
+      <Resume run={run} word={look.word} />
+      <Facts
+        items={[
+          ["Goal", run.goal ?? "–"],
+          ["Tasks", summary.tasks.join(", ")],
+          ["Steps done", String(summary.steps)],
+          ["Started", <Ago at={summary.started_at} />],
+          ["Last record", <Ago at={summary.updated_at} />],
+          ["Took", duration(tookSeconds(summary.started_at, summary.updated_at))],
+          ["Resumed", summary.resumed === 0 ? "never" : `${summary.resumed} ×`],
+          ["Workspace", <code class="path">{run.workspace.path}</code>],
+        ]}
+      />
+      {summary.damaged > 0 && (
+        <Notice kind="bad">{summary.damaged} lines of the ledger are damaged; verify the files before you resume.</Notice>
+      )}
+    </section>
+  );
+}
+
+/** Agents run where their tools are, so a run is resumed there and not from here. */
+function Resume({ run, word }: { run: RunDetail; word: string }) {
+  if (word === "done" || word === "running") return null;
+  const retry = word === "failed" ? " --retry" : "";
+  const command = `onceward resume --run ${run.summary.run_id} --workspace ${quoted(run.workspace.path)}${retry}`;
+  return (
+    <div class="resume">
+      <span>To go on, in a terminal:</span>
+      <Terminal text={command} />
+    </div>
+  );
+}
+
+const VIEWS: Record<TabId, (props: { run: RunDetail }) => ComponentChildren> = {
+  timeline: Timeline,
+  commands: Commands,
+  journal: JournalTab,
+  artifacts: Artifacts,
+  explain: Explain,
+};
+
+function Views({ run }: { run: RunDetail }) {
+  const tab = useTab("tab", "timeline") as TabId;
+  const View = VIEWS[tab] ?? Timeline;
+  const tabs = TABS.map((each) => (each.id === "commands" ? { ...each, count: run.commands.length } : each));
+  return (
+    <>
+      <Tabs label="Ways to look at this run" tabs={tabs} />
+      {run.is_cut && <p class="hint">Only the latest {run.commands.length} commands are shown.</p>}
+      <View run={run} />
+    </>
+  );
+}
+
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
+}
