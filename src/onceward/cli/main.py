@@ -19,6 +19,7 @@ from onceward.version import __version__
 #: says of it: that page imports none of them.
 COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
+    "demo": ("onceward.cli.demo:demo", "See processes killed, and nothing lost or done twice."),
     "init": ("onceward.cli.orchestrate:init", "Make a workspace in which agents run tasks."),
     "run": ("onceward.cli.orchestrate:run", "Run tasks: implement, review, update the spec."),
     "resume": ("onceward.cli.orchestrate:resume", "Go on with a run after a stop or a crash."),

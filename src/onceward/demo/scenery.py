@@ -1,0 +1,81 @@
+"""Scenery: what a living story begins with: runs to judge, an experiment, groups, some history."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from onceward.demo.world import DemoWorld
+from onceward.journal import atomic
+from onceward.lab.lab import Lab
+from onceward.lab.models import NewExperiment, Submission
+from onceward.seams import SystemFiles
+
+_STYLES: Final = {
+    "plain": ("A plain offer", "Leads for roofers. Each lead once, 25 euros.\n"),
+    "friendly": (
+        "A friendly offer",
+        "Dear roofers, somebody near you has a leak. We know who. 25 euros, and they are yours.\n",
+    ),
+    "short": ("A short offer", "A roof leaks. 25 euros.\n"),
+}
+_QUESTIONS: Final = [{"id": "q1", "prompt": "Would you answer it?", "type": "yes_no_unsure"}]
+
+
+def made_runs(world: DemoWorld, lab: Lab) -> list[str]:
+    """Write what agents have made, and import it; return the ids of the runs."""
+    files = SystemFiles()
+    found = []
+    for name, (title, text) in _STYLES.items():
+        folder = world.made / name
+        files.make_directories(folder)
+        manifest = {
+            "title": title,
+            "topic": "offers to roofers",
+            "prompt": f"Write what roofers are offered, in a {name} tone.",
+            "files": [{"path": "offer.md", "label": "The offer", "kind": "markdown"}],
+        }
+        atomic.write(folder / "offer.md", f"# {title}\n\n{text}".encode())
+        atomic.write(folder / "lab.json", json.dumps(manifest).encode())
+        found.append(lab.import_run(str(folder)).run_id)
+    return found
+
+
+def compared(lab: Lab, run_ids: list[str]) -> None:
+    """Set up two experiments: one that is decided, one that waits for whoever looks."""
+    plain, friendly, short = run_ids
+    decided = lab.create_experiment(
+        _experiment("shorter", plain, short, "Shorter is answered more.")
+    )
+    lab.submit(
+        decided.experiment_id,
+        Submission.model_validate(
+            {
+                "outcome": "winner",
+                "winnerVariantId": decided.variants[0].variant_id,
+                "perRun": [
+                    {"variantId": "baseline", "runId": plain, "ratings": {"overall": 50}},
+                    {
+                        "variantId": decided.variants[0].variant_id,
+                        "runId": short,
+                        "ratings": {"overall": 80},
+                    },
+                ],
+            }
+        ),
+        "demo-decided",
+    )
+    lab.create_experiment(_experiment("friendlier", plain, friendly, "Friendly is answered more."))
+
+
+def _experiment(name: str, baseline: str, variant: str, hypothesis: str) -> NewExperiment:
+    return NewExperiment.model_validate(
+        {
+            "name": name,
+            "hypothesis": hypothesis,
+            "topic": "offers to roofers",
+            "baselineRunId": baseline,
+            "variants": [{"runId": variant, "label": name}],
+            "questions": _QUESTIONS,
+        }
+    )

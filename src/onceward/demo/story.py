@@ -1,0 +1,154 @@
+"""Story: `onceward demo`: five systems, real processes that are killed, and a table at the end.
+
+Owns what is played and in which order. What is told is seen before it is told; what stands in the
+table is counted afterwards by `tally`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from onceward.demo import leads
+from onceward.demo.cast import Cast
+from onceward.demo.crew import Crew
+from onceward.demo.judges import Judges
+from onceward.demo.notes import Notes
+from onceward.demo.runs import Runs, make_workspace
+from onceward.demo.stage import Act, Event, Stage
+from onceward.demo.talk import Talk
+from onceward.demo.tally import Row, sold, tally, total
+from onceward.demo.world import DemoWorld, check_empty, prepare
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.seams import Clock, Randomness
+
+#: How long workers are under fire unless told otherwise.
+SECONDS: Final = 25.0
+#: How many leads come in each second; three workers can sell more.
+LEADS_PER_SECOND: Final = 14
+FEEDBACK_SECONDS: Final = 0.7
+#: For which part of the time people judge.
+JUDGING_SHARE: Final = 0.7
+KILL_SECONDS: Final = (1.0, 2.5)
+#: What came in last is sold this soon, also on a busy machine.
+DRAIN_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How a story is told."""
+
+    seconds: float = SECONDS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Story:
+    """A story that was told."""
+
+    #: How long it took.
+    seconds: float
+    events: tuple[Event, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def total(self) -> Row:
+        """Return all parts together."""
+        return total(self.rows)
+
+
+def tell_story(
+    world: DemoWorld,
+    tell: Callable[[Event], None],
+    options: Options | None = None,
+    *,
+    clock: Clock | None = None,
+    randomness: Randomness | None = None,
+) -> Story:
+    """Play everything in a world that is new, tell it as it happens, and count what became of it.
+
+    From the main thread, which lives as long as the processes. Nothing of it runs afterwards.
+    """
+    events: list[Event] = []
+
+    def note(event: Event) -> None:
+        events.append(event)
+        tell(event)
+
+    stage = Stage(note, clock=clock, randomness=randomness)
+    prepare(world)
+    with closing(open_handle(world.store_url)) as ow:
+        check_empty(ow)
+        leads.create(ow)
+        cast = Cast(world, clock=clock)
+        try:
+            _Play(stage, cast, world, ow, options or Options()).play()
+        finally:
+            cast.end()
+        rows = tuple(tally(world, ow))
+    return Story(seconds=round(stage.passed, 1), events=tuple(events), rows=rows)
+
+
+class _Play:
+    """All acts, side by side."""
+
+    def __init__(
+        self, stage: Stage, cast: Cast, world: DemoWorld, ow: Onceward, options: Options
+    ) -> None:
+        self._stage, self._ow, self._options = stage, ow, options
+        self._crew = Crew(stage, cast, ow)
+        self._judges = Judges(stage, cast, world, ow)
+        self._notes = Notes(stage, cast, world)
+        self._talk = Talk(stage, cast, world, ow)
+        make_workspace(world.workspace)
+        self._runs = Runs(stage, cast, world)
+
+    def play(self) -> None:
+        """Play until every act has ended."""
+        self._talk.add()
+        self._judges.start()
+        told = "people judge what agents made; each judgement is sent twice"
+        self._stage.tell("feedback", told)
+        self._stage.play(
+            self._selling(),
+            self._fire(),
+            self._runs.one(),
+            self._judging(),
+            self._judges.kill_listener(),
+            self._notes.remember(),
+            self._talk.converse(),
+        )
+        self._crew.stop()
+
+    def _selling(self) -> Act:
+        """Let leads come in while the fire lasts, and wait until all are sold."""
+        self._crew.start()
+        self._stage.tell("leads", f"three workers sell leads in {len(leads.NICHES)} niches")
+        came, stage = 0, self._stage
+        while stage.passed < self._options.seconds:
+            due = int(stage.passed * LEADS_PER_SECOND) + LEADS_PER_SECOND - came
+            self._crew.submit(due)
+            came += due
+            yield from stage.pause(0.2)
+        stage.tell("leads", f"{came} leads came in; the workers finish what is left")
+        text = "every lead is sold"
+        yield from stage.see("leads", text, lambda: sold(self._ow).lost == 0, DRAIN_SECONDS)
+
+    def _fire(self) -> Act:
+        """Kill workers, and freeze one, for as long as leads come in."""
+        stage, blows = self._stage, 0
+        while stage.passed < self._options.seconds:
+            yield from stage.pause(stage.between(*KILL_SECONDS))
+            blows += 1
+            yield from self._crew.freeze_one() if blows % 3 == 2 else self._crew.kill_one()
+
+    def _judging(self) -> Act:
+        """Let judgements come in, and wait until all are heard."""
+        stage, judges = self._stage, self._judges
+        while stage.passed < self._options.seconds * JUDGING_SHARE:
+            judges.judge()
+            yield from stage.pause(FEEDBACK_SECONDS)
+        text = f"the agent went on from its cursor, and has heard all {judges.judged} judgements"
+        yield from stage.see("feedback", text, lambda: judges.heard >= judges.judged, DRAIN_SECONDS)

@@ -1,0 +1,179 @@
+"""The demo: what it tells is so, what it counts is there, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from onceward.demo import DemoWorld
+from onceward.demo.tally import tally, total
+from onceward.demo.world import TAG_VARIABLE, store_in
+from onceward.handle import open as open_handle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+COMMAND = [sys.executable, "-m", "onceward", "demo"]
+PARTS = ["leads", "run", "feedback", "memory", "chat"]
+#: Lets a story live until it is told to stop, or killed.
+LIVING = """
+import signal, sys
+from contextlib import suppress
+from pathlib import Path
+from onceward.demo import living
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, stop)
+with suppress(KeyboardInterrupt), living(Path(sys.argv[1]), sys.argv[2]):
+    print("ready", flush=True)
+    signal.pause()
+"""
+
+
+def processes(home: Path) -> list[int]:
+    """Return the processes of a demo that are alive."""
+    mark = f"{TAG_VARIABLE}={home}".encode()
+    found = []
+    for each in Path("/proc").iterdir():
+        try:
+            if each.name.isdigit() and mark in (each / "environ").read_bytes().split(b"\0"):
+                found.append(int(each.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "in vain"
+        time.sleep(0.05)
+
+
+def played(home: Path, *words: str) -> dict[str, Any]:
+    """Let a short demo run to its end, and return what it says."""
+    command = [*COMMAND, "--keep", str(home), "--json", *words]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr
+    story: dict[str, Any] = json.loads(ran.stdout)
+    assert processes(home) == []
+    return story
+
+
+def check(story: dict[str, Any]) -> None:
+    """Everything was tried, and nothing is lost or doubled."""
+    rows = {row["part"]: row for row in story["parts"]}
+    assert list(rows) == PARTS
+    assert (story["ok"], story["total"]["lost"], story["total"]["doubled"]) == (True, 0, 0)
+    assert all(row["done"] > 0 for row in rows.values()), rows
+    assert all(row["killed"] > 0 for row in rows.values()), rows
+    assert all(row["retried"] > 0 for row in rows.values()), rows
+    assert rows["leads"]["taken_over"] > 0
+    assert rows["run"]["taken_over"] == 1
+    told = [event["text"] for event in story["events"]]
+    assert not [text for text in told if text.startswith("not seen")], told
+    for words in ("taken over", "resumed", "rolled back", "handed out again"):
+        assert any(words in text for text in told), (words, told)
+
+
+def test_a_short_story_loses_and_doubles_nothing_and_the_numbers_are_counted(
+    tmp_path: Path,
+) -> None:
+    """Exit 0 and a table of zeros; and one row less or more in the store would have shown."""
+    home = tmp_path / "home"
+    story = played(home, "--seconds", "8")
+    check(story)
+    world = DemoWorld(home=home, store_url=store_in(home))
+    with closing(open_handle(world.store_url)) as ow:
+        before = total(tally(world, ow))
+        assert (before.lost, before.doubled) == (0, 0)
+        assert before.killed == story["total"]["killed"]
+        with ow.transaction() as tx:
+            tx.execute("delete from demo_charges where lead_id = 1")
+            tx.execute("insert into demo_charges (lead_id, buyer, cents) values (2, 'x', 1)")
+            tx.execute("insert into demo_heard (entry) select entry from demo_heard where id = 1")
+        after = total(tally(world, ow))
+        assert (after.lost, after.doubled) == (1, 2)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+def test_the_story_is_the_same_on_postgresql(ow_url: str, tmp_path: Path, prove: bool) -> None:
+    """A database of its own instead of a file, and the same table at the end."""
+    if not prove:
+        pytest.skip("the same story once more; `make prove` runs it")
+    check(played(tmp_path / "home", "--store", ow_url))
+
+
+@contextmanager
+def begun(home: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """Start something that plays in a home, and wait until workers are at it."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: len(processes(home)) >= 4)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_story_that_is_cut_short_leaves_no_process_behind(
+    how: signal.Signals, tmp_path: Path
+) -> None:
+    """Ctrl-C ends everybody; and when the teller itself is killed, the kernel does."""
+    home = tmp_path / "home"
+    with begun(home, *COMMAND, "--keep", str(home)) as process:
+        process.send_signal(how)
+        process.communicate(timeout=20)
+        assert process.returncode == (130 if how is signal.SIGINT else -how)
+        wait_for(lambda: not processes(home), seconds=20.0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_living_story_ends_with_whoever_shows_it(how: signal.Signals, tmp_path: Path) -> None:
+    """When the server stops, or is killed, so do the director, the workers and the agents."""
+    home = tmp_path / "home"
+    home.mkdir()
+    with begun(home, sys.executable, "-c", LIVING, str(home), store_in(home)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with closing(open_handle(store_in(home))) as ow:
+            wait_for(lambda: any(each.processed_count for each in ow.cursors.list("demo_*")))
+        process.send_signal(how)
+        process.communicate(timeout=20)
+        wait_for(lambda: not processes(home), seconds=20.0)
+    if how is signal.SIGTERM:
+        assert process.returncode == 0
+
+
+def test_a_store_that_is_in_use_is_refused(tmp_path: Path) -> None:
+    """A demo kills workers: not those of somebody else."""
+    url = store_in(tmp_path)
+    with closing(open_handle(url)) as ow:
+        ow.cursors.acquire("orders")
+    command = [*COMMAND, "--store", url]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 1
+    assert "is in use" in ran.stderr
+    assert "fix: " in ran.stderr
+
+
+def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    """Nothing that is there is mixed with a story."""
+    (tmp_path / "mine.txt").write_text("precious")
+    command = [*COMMAND, "--keep", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 1
+    assert "not an empty directory" in ran.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
