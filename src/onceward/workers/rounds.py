@@ -68,6 +68,8 @@ class _Rounds(threading.Thread):
         try:
             return self._go()
         except Exception as exc:  # noqa: BLE001 - told; the next round may do better
+            if self._is_over:
+                return 0.0  # There is no next one, and the store may be closed already.
             context = exc.context if isinstance(exc, OncewardError) else {}
             facts = {**context, "action": "round_failed", "round": self.name, "error": repr(exc)}
             text = "round failed"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from onceward.errors import StoreUnavailable
 from onceward.handle import Onceward
 from onceward.stores import Store, migrate, open_store
 from onceward.workers.alert_models import Rule
@@ -14,6 +15,8 @@ from onceward.workers.alert_sending import alerting
 from onceward.workers.metrics import Metrics
 from onceward.workers.pruning import pruning
 
+#: How long one waits for another who tries to reach the store.
+WAIT_SECONDS_MAX: Final = 1.0
 #: How long an end waits for connections to close.
 CLOSE_SECONDS_MAX: Final = 0.5
 
@@ -37,7 +40,10 @@ def watching(opened: Opened, rules: Sequence[Rule]) -> Iterator[Callable[[], byt
     A store that cannot be reached is asked again and again.
     """
     with pruning(opened), alerting(opened, rules):
-        yield Metrics(opened).page
+        try:
+            yield Metrics(opened).page
+        finally:
+            opened.give_up()
 
 
 class Opened:
@@ -51,8 +57,20 @@ class Opened:
 
     def __call__(self) -> Onceward:
         """Return the open store; StoreUnavailable while it cannot be reached."""
-        with self._mutex:
+        if self._ow is not None:
+            return self._ow
+        # One tries; the others do not queue up behind it, each for as long as a try takes.
+        if not self._mutex.acquire(timeout=WAIT_SECONDS_MAX):
+            raise StoreUnavailable
+        try:
             if self._ow is None:
                 migrate(self.store)
                 self._ow = Onceward(self.store)
             return self._ow
+        finally:
+            self._mutex.release()
+
+    def give_up(self) -> None:
+        """Let nobody wait any longer for a store that was never reached."""
+        if self._ow is None:
+            self.store.close()

@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 from tests.conformance.test_cursors import acquire, stolen, table
 
@@ -11,7 +13,7 @@ from onceward.cursors.traces import Grant, grants_of
 from onceward.handle import Onceward
 from onceward.seams import ManualClock
 from onceward.stores import Store, migrate, open_store
-from onceward.stores.queries import migrations
+from onceward.stores.queries import migrations, query
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
 
@@ -92,6 +94,26 @@ def test_work_writes_no_grants(table: Onceward) -> None:
     table.cursors.pause("c")
     table.cursors.resume("c")
     assert told(table) == [(1, "w1", None)]
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_work_is_the_same_program_with_and_without_the_triggers(ow: Onceward) -> None:
+    """What SQLite runs for a checkpoint or a renewal does not know of grants at all."""
+    connection = apsw.Connection(ow.store.url.removeprefix("sqlite:///"))
+
+    def programs() -> list[list[tuple[Any, ...]]]:
+        statements = [query("sqlite", f"cursor_{name}") for name in ("checkpoint", "renew", "fail")]
+        unbound = apsw.allow_missing_dict_bindings
+        unbound(True)
+        try:
+            return [list(connection.execute(f"explain {sql}", {})) for sql in statements]
+        finally:
+            unbound(False)
+
+    before = programs()
+    connection.execute("drop trigger onceward_granted; drop trigger onceward_first_granted")
+    assert programs() == before
+    connection.close()
 
 
 def test_cursors_of_our_own_have_no_grants(ow: Onceward) -> None:
