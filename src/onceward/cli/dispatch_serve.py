@@ -149,6 +149,7 @@ def conversing(opened: Opened, token: str) -> Iterator[Chats]:
         yield Chats(ow, dispatcher, token=token)
     finally:
         stopping.set()
+        opened.give_up()
         dispatcher.stop(seconds=STOP_SECONDS)
 
 
@@ -160,6 +161,9 @@ def _start(opened: Opened, dispatcher: Dispatcher, stopping: threading.Event) ->
         except OncewardError as exc:
             log.info("no conversations: %s", exc.message, extra={"event": "dispatch.trouble"})
             stopping.wait(_AGAIN_SECONDS)
+        except Exception:  # the store was closed while it was waited for
+            if not stopping.is_set():
+                raise
         else:
             dispatcher.start()
             return

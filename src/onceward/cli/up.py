@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,11 +31,12 @@ from onceward.cli.serving import (
 from onceward.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from starlette.applications import Starlette
 
     from onceward.demo import DemoWorld
+    from onceward.lab.lab import Lab
     from onceward.workers import App
 
 _Workspace = Annotated[
@@ -82,31 +84,53 @@ def up(
 
     Example: `onceward up --demo`
     """
-    from onceward.workers.alert_rules import read_rules
-    from onceward.workers.watching import opening, watching
-
     place = check_place(host, port, allow_host, external=allow_external)
     roots = allowed_roots(allow_root)
     apps = tuple(load_app(each) for each in target or ())
-    rules = read_rules(config)
-    with (
-        until_stopped(),
-        _story(store) if demo else contextlib.nullcontext() as world,
-        opening(world.store_url if world else store) as opened,
-        watching(opened, rules) as metrics,
-        listen(place) as listener,
-    ):
-        lab = open_lab(world.lab_roots if world else roots)
-        token = lab.session.token
-        announcement = Announcement(
-            place=place,
-            token=token,
-            session_id=lab.session.session_id,
-            sentence=f"Onceward {__version__} is at {{url}} - Ctrl-C stops it",
-            open_page=open_page,
-            json_output=json_output,
+    with until_stopped(), _story(store) if demo else contextlib.nullcontext() as world:
+        if world is not None:
+            store, roots = world.store_url, world.lab_roots
+            apps, workspace = (*apps, *world.apps), [*(workspace or ()), *world.workspaces]
+        wanted = _Wanted(
+            apps=apps,
+            workspaces=tuple(workspace or ()),
+            is_read_only=read_only,
+            external=allow_external,
         )
-        with conversing(opened, token) as chats:
+        with _built(store, config, roots, wanted) as (lab, build), listen(place) as listener:
+            announcement = Announcement(
+                place=place,
+                token=lab.session.token,
+                session_id=lab.session.session_id,
+                sentence=f"Onceward {__version__} is at {{url}} - Ctrl-C stops it",
+                open_page=open_page,
+                json_output=json_output,
+            )
+            serve(place, listener, lab.session.token, build, announce=announcement)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """What the console is to show, and whether it may change it."""
+
+    apps: tuple[App, ...]
+    workspaces: tuple[Path, ...]
+    is_read_only: bool
+    external: bool
+
+
+@contextlib.contextmanager
+def _built(
+    store: str | None, config: str | None, roots: Sequence[Path], wanted: _Wanted
+) -> Iterator[tuple[Lab, Callable[[], Starlette]]]:
+    """Look after a store and run its agents; gives the Lab, and what builds the application."""
+    from onceward.workers.alert_rules import read_rules
+    from onceward.workers.watching import opening, watching
+
+    rules = tuple(read_rules(config))
+    with opening(store) as opened, watching(opened, rules) as metrics:
+        lab = open_lab(roots)
+        with conversing(opened, lab.session.token) as chats:
 
             def build() -> Starlette:
                 from onceward.console.app import build_app
@@ -119,22 +143,20 @@ def up(
                     store_url=opened.store.url,
                     version=__version__,
                     actor=operator(),
-                    token=token,
+                    token=lab.session.token,
                     lab=lab,
                     chats=chats,
-                    apps=_apps(apps, world),
-                    rules=tuple(rules),
-                    workspaces=Workspaces(
-                        [*(workspace or ()), *(world.workspaces if world else ())]
-                    ),
-                    is_read_only=read_only,
-                    external=allow_external,
+                    apps=wanted.apps,
+                    rules=rules,
+                    workspaces=Workspaces(list(wanted.workspaces)),
+                    is_read_only=wanted.is_read_only,
+                    external=wanted.external,
                 )
                 return build_app(
-                    metrics=metrics, lab=lab, dispatch=chats, external=allow_external, house=house
+                    metrics=metrics, lab=lab, dispatch=chats, external=wanted.external, house=house
                 )
 
-            serve(place, listener, token, build, announce=announcement)
+            yield lab, build
 
 
 @contextlib.contextmanager
@@ -142,11 +164,9 @@ def _story(store: str | None) -> Iterator[DemoWorld]:
     """Let the demo live in a home of its own, which is gone at the end."""
     from onceward.demo import living
 
-    with tempfile.TemporaryDirectory(prefix="onceward-demo-") as directory:
+    with tempfile.TemporaryDirectory(
+        prefix="onceward-demo-", ignore_cleanup_errors=True
+    ) as directory:
         home = Path(directory)
         with living(home, store or f"sqlite:///{home}/onceward.db") as world:
             yield world
-
-
-def _apps(apps: tuple[App, ...], world: DemoWorld | None) -> tuple[App, ...]:
-    return (*apps, *(world.apps if world else ()))

@@ -15,8 +15,6 @@ from onceward.seams import Clock, SystemClock
 
 #: So many times as long as it took it rests: a twentieth of the time is spent.
 REST_PER_ROUND: Final = 19.0
-#: How long the end of a server waits for a round that is under way.
-STOP_SECONDS_MAX: Final = 0.5
 _log: Final = logging.getLogger("onceward.console")
 
 
@@ -50,10 +48,8 @@ class Resting:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more; may be called twice, and from any thread."""
+        """Begin no more; waits for nobody, may be called twice, and from any thread."""
         self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(STOP_SECONDS_MAX)
 
     def _run(self) -> None:
         while not self._stop.is_set():

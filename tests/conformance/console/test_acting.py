@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from fastapi import Response
 
 from onceward.console.acting import Acting, Action, check_seen
 from onceward.console.audit import page
@@ -41,6 +42,11 @@ def entries(ow: Onceward) -> list[tuple[str, str]]:
     return [(each.action, each.outcome) for each in page(ow.store, before=2**62, limit=100)]
 
 
+def body_of(response: Response) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(bytes(response.body))
+    return body
+
+
 @pytest.fixture
 def cursor(ow: Onceward) -> str:
     ow.cursors.acquire("c", "w")
@@ -56,7 +62,7 @@ def test_pressing_twice_acts_once_and_answers_the_same(ow: Onceward, is_atomic: 
     first = acting.do(action(is_atomic=is_atomic), pause(ow, calls))
     second = acting.do(action(is_atomic=is_atomic), pause(ow, calls))
     assert calls == [1]
-    assert json.loads(first.body)["is_paused"] is json.loads(second.body)["is_paused"] is True
+    assert body_of(first)["is_paused"] is body_of(second)["is_paused"] is True
     assert "idempotent-replayed" not in first.headers
     assert second.headers["idempotent-replayed"] == "true"
     assert entries(ow) == [("cursor.pause", "done")]
@@ -115,7 +121,7 @@ def test_a_read_only_console_changes_nothing(ow: Onceward) -> None:
     with pytest.raises(RequestRefused, match="read-only"):
         acting.do(action(), pause(ow, []))
     assert not ow.cursors.show("c").is_paused
-    assert json.loads(acting.think(lambda: {"count": 1}).body)["dry_run"] is True
+    assert body_of(acting.think(lambda: {"count": 1}))["dry_run"] is True
 
 
 @pytest.mark.usefixtures("cursor")

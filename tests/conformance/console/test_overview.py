@@ -1,0 +1,176 @@
+"""The first screen: what needs somebody is said once, in a sentence, with a place to go."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from onceward.console import overview
+from onceward.console.house import House
+from onceward.console.overview_http import overview_router
+from onceward.console.tallies import Counts, Tallies
+from onceward.console.vitals import Vital, Vitals
+from onceward.failures import wire_errors
+from onceward.handle import Onceward
+from onceward.retries.models import Failure, Message
+from onceward.testing.moving_time import MovingTime
+
+NOTHING = Vital(
+    at="2026-01-01T00:00:00.000Z",
+    lag_seconds=0.0,
+    cursors=1,
+    held=0,
+    expired=0,
+    paused=0,
+    processed=0,
+)
+
+
+def house_of(ow: Onceward) -> House:
+    return House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
+
+
+def wanted(ow: Onceward, counts: Counts | None = None, vital: Vital = NOTHING) -> dict[str, str]:
+    found = overview.attention(house_of(ow), counts or Counts(), vital)
+    return {each.id: each.text for each in found}
+
+
+def asked(ow: Onceward) -> dict[str, Any]:
+    app = FastAPI()
+    wire_errors(app)
+    tallies, vitals = Tallies(lambda: ow), Vitals(lambda: ow)
+    tallies.count()
+    vitals.measure()
+    app.include_router(overview_router(house_of(ow), tallies, vitals))
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/api/console/overview")
+
+    response = asyncio.run(send())
+    assert response.status_code == 200
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def measure(ow: Onceward, cursor: str, *, messages: int, oldest_seconds: float) -> None:
+    """Keep a measure as a worker would: so many messages, the oldest so old."""
+    with ow.transaction() as tx:
+        tx.execute(
+            f"insert into onceward_measures (cursor_name, lag_messages, lag_seconds,"
+            f" processed_count, measured_at, waiting_since{_boot(ow)[0]}) values"
+            f" (?, ?, ?, 0, {_now(ow)}, {_seconds(ow)} - ?{_boot(ow)[1]})",
+            [cursor, messages, oldest_seconds, oldest_seconds],
+        )
+
+
+def _boot(ow: Onceward) -> tuple[str, str]:
+    return (
+        (", measured_seconds, measured_boot", ", 0, 'x'")
+        if ow.store.engine == "sqlite"
+        else ("", "")
+    )
+
+
+def _now(ow: Onceward) -> str:
+    if ow.store.engine == "postgres":
+        return "onceward_now()"
+    return f"'{_wall(ow)}'"
+
+
+def _seconds(ow: Onceward) -> str:
+    if ow.store.engine == "postgres":
+        return "extract(epoch from onceward_now())"
+    return f"(julianday('{_wall(ow)}') - 2440587.5) * 86400.0"
+
+
+def _wall(ow: Onceward) -> str:
+    from onceward.seams import timestamp
+
+    return timestamp(ow.store.clock.now())  # type: ignore[attr-defined]  # SQLite's
+
+
+def test_a_quiet_house_needs_nobody(ow: Onceward) -> None:
+    """Nothing is wanted, and the first screen may teach."""
+    body = asked(ow)
+    assert body["attention"] == []
+    assert body["is_empty"] is True
+
+
+def test_a_stuck_cursor_is_named_with_its_reason(ow: Onceward, ow_time: MovingTime) -> None:
+    """Who left it, how much waits and for how long, in one sentence."""
+    ow.cursors.acquire("leads", "w1", 60)
+    measure(ow, "leads", messages=7, oldest_seconds=90)
+    assert wanted(ow) == {}, "its holder is at it"
+    ow_time.advance(seconds=61)
+    text = wanted(ow)["behind:leads"]
+    assert "7 messages wait" in text
+    assert "the lease of w1 ran out" in text
+
+
+def test_one_trouble_is_told_once(ow: Onceward, ow_time: MovingTime) -> None:
+    """What is named is not counted again."""
+    ow.cursors.acquire("leads", "w1", 60)
+    measure(ow, "leads", messages=7, oldest_seconds=90)
+    ow_time.advance(seconds=61)
+    vital = Vital(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 1})
+    assert set(wanted(ow, vital=vital)) == {"behind:leads"}
+    more = Vital(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 3})
+    assert wanted(ow, vital=more)["expired"].startswith("2 leases have")
+
+
+def test_a_paused_cursor_is_worth_a_look_and_no_more(ow: Onceward) -> None:
+    """Somebody paused it, so nobody is called."""
+    ow.cursors.acquire("leads", "w1")
+    ow.cursors.pause("leads", "holiday", "ann")
+    measure(ow, "leads", messages=7, oldest_seconds=900)
+    lease_gone = ow.cursors.seek("leads", "5", reason="r", actor="ann")
+    assert lease_gone.epoch
+    (found,) = overview.attention(house_of(ow), Counts(), NOTHING)
+    assert (found.id, found.severity) == ("behind:leads", "watch")
+    assert "it is paused" in found.text
+
+
+@pytest.mark.parametrize(
+    ("counts", "id_", "text"),
+    [
+        (Counts(dead=1), "dead", "1 dead letter waits for a decision."),
+        (Counts(dead=1200), "dead", "1,200 dead letters wait for a decision."),
+        (Counts(ambiguous=2), "ambiguous", "2 keys are in doubt: begun, then silence."),
+        (Counts(conversations_dead=1), "said", "1 conversation was given up"),
+    ],
+)
+def test_what_waits_for_a_person_is_counted(
+    ow: Onceward, counts: Counts, id_: str, text: str
+) -> None:
+    """One reads like one, and many like many."""
+    assert wanted(ow, counts)[id_].startswith(text)
+
+
+def test_what_happened_last_comes_first(ow: Onceward) -> None:
+    """Moves, dead letters and refusals are one list, each with a place to go."""
+    ow.cursors.acquire("leads", "w1")
+    ow.cursors.pause("leads", "holiday", "ann")
+    message = Message(cursor="leads", position="7", raw=b"{}")
+    with ow.transaction() as tx:
+        ow.dead.add(tx, message, Failure(type="ValueError", message="no price"))
+    ow.cursors.seek("leads", "5", reason="bad deploy", actor="ann")
+    body = asked(ow)
+    texts = [each["text"] for each in body["activity"]]
+    assert {each["kind"] for each in body["activity"]} == {"seek", "dead", "pause"}
+    assert "ann moved leads: bad deploy" in texts
+    assert "a message of leads was given up: ValueError: no price" in texts
+    assert body["tiles"]["dead"] == 1
+    assert body["is_empty"] is False
+
+
+def test_names_of_cursors_may_hold_anything(ow: Onceward) -> None:
+    """A slash or a question mark in a name leads to the right page."""
+    ow.cursors.acquire("a/b?c#d {x}", "w1")
+    ow.cursors.pause("a/b?c#d {x}", "{who} %s", "ann")
+    (entry,) = overview.activity(house_of(ow))
+    assert entry["href"] == "/cursors/a%2Fb%3Fc%23d%20%7Bx%7D"
+    assert entry["text"] == "ann paused a/b?c#d {x}: {who} %s"
