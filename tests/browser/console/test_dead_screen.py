@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from onceward.retries import Failure, Message
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import clean
 from tests.browser.console.servers import Console
-from tests.browser.test_accessibility import fine
 from tests.browser.watching import Watch
 
 BYTES = b'{"to": "\xff\xfe"}'
@@ -131,7 +131,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/dead{path}", "Dead letter 1" if path == "/1" else "Dead letters")
     expect(page.get_by_text("…").first).to_be_visible()
-    fine(page)
+    clean(page)
 
 
 def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit) -> None:
@@ -139,7 +139,7 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     visit(console, "/dead?cursor=emails", "Dead letters")
     page.get_by_role("button", name="Redrive all of emails…").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 messages are tried again")
-    fine(page)
+    clean(page)
 
 
 @pytest.mark.parametrize("path", ["", "?tab=conversations"])
@@ -149,4 +149,4 @@ def test_everybody_can_use_an_empty_list(
     """Nothing yet is explained."""
     visit(empty, f"/dead{path}", "Dead letters")
     expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
-    fine(page)
+    clean(page)

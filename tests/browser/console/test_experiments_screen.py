@@ -10,10 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from tests.browser.acting import until
+from tests.browser.acting import tab_to, until
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
+from tests.browser.watching import Watch
 
 TABS_MAX = 80
 
@@ -55,6 +56,7 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     step_inside(page)
     page.keyboard.press("2")
     expect(inside(page).get_by_role("radio", name="B better")).to_be_checked()
+    tab_to(page, inside(page).locator("#submit"))
     for _ in range(3):
         page.keyboard.press("Enter")
     expect(inside(page).get_by_role("heading", level=1, name="Submitted")).to_be_visible()
@@ -75,7 +77,7 @@ def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: 
         page.keyboard.press(key)
     assert page.url == address
     assert page.evaluate("document.documentElement.dataset.theme") is None
-    inside(page).get_by_role("button", name="Keys").focus()
+    inside(page).get_by_role("button", name="Keys", exact=True).focus()
     page.keyboard.press("Shift+Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
     expect(page.get_by_role("link", name="Open it by itself")).to_be_focused()
@@ -112,6 +114,19 @@ def test_only_pages_of_the_lab_are_framed(
     visit(console, f"/experiments?tab=compare&page={asked}", "Experiments")
     expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
     assert framed_page(page).startswith("/lab/compare/")
+
+
+def test_a_page_that_does_not_come_is_told(
+    page: Page, console: Console, visit: Visit, watch: Watch
+) -> None:
+    """Instead of the browser's own words there is a sentence, and a way to try again."""
+    watch.expect_death()
+    page.route("**/lab/compare/*", lambda route: route.abort(), times=1)
+    visit(console, "/experiments?tab=compare", "Experiments")
+    expect(page.get_by_text("This page could not be loaded")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
+    expect(page.get_by_text("This page could not be loaded")).to_have_count(0)
 
 
 def test_the_frame_wears_the_colours_of_the_console(

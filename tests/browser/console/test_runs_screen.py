@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import clean
 from tests.browser.console.servers import Console
-from tests.browser.test_accessibility import fine
 from tests.browser.watching import Watch
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -72,7 +72,7 @@ def test_every_way_to_look_at_it(page: Page, console: Console, visit: Visit) -> 
     """Commands, the ledger in two densities, files with their hashes, and all of it verified."""
     address, run_id = the_run(console)
     visit(console, f"{address}?tab=commands", run_id)
-    expect(page.get_by_role("row", name="2. review")).to_contain_text("twice")
+    expect(page.get_by_role("row", name="2. review T-1")).to_contain_text("twice")
     ways = page.get_by_role("navigation", name="Ways to look at this run")
     ways.get_by_role("link", name="Journal").click()
     expect(page.get_by_text("All checksums of the lines shown fit")).to_be_visible()
@@ -122,11 +122,11 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: s
         visit(console, f"{address}?tab={tab}", run_id)
     else:
         visit(console, "/runs", "Runs")
-    fine(page)
+    clean(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with commands to begin with."""
     visit(empty, "/runs", "Runs")
     expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-    fine(page)
+    clean(page)

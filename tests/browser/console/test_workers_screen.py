@@ -85,7 +85,7 @@ def test_a_killed_worker_turns_red_and_another_takes_over(
     expect(bar(page, dying, epoch, "held")).to_be_visible()
     expect(process(page, dying)).to_contain_text("working")
     dying.kill()
-    expect(lane(page, dying).locator(".bar.bad")).to_be_visible()
+    expect(bar(page, dying, epoch, "expired")).to_have_class("bar bad")
     expect(process(page, dying)).to_contain_text("expired")
     os.kill(heir.pid, signal.SIGCONT)
     expect(bar(page, heir, epoch + 1, "held")).to_be_visible()

@@ -56,10 +56,20 @@ const TIMEOUT_MS = 30_000;
 const RETRY_DELAYS_MS = [400, 1_200, 3_000];
 const TOKEN_KEY = "onceward.token";
 let typedToken: string | null = readTyped();
+let asking: Promise<string | null> | null = null;
+/** Who did not give a token is asked again when they do something, and not before. */
+let isDeclined = false;
 
-/** Read. */
-export function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
-  return call<T>("GET", withParams(path, params), { signal });
+/** Read. A server that other machines can reach may want its token for that, too. */
+export async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+  const address = withParams(path, params);
+  try {
+    return await call<T>("GET", address, { signal });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401 || isDeclined) throw error;
+    await askForToken();
+    return call<T>("GET", address, { signal });
+  }
 }
 
 /** Ask something that changes nothing but needs a body: dry runs, inspectors. */
@@ -125,11 +135,16 @@ function token(): string | null {
   return config.value?.token ?? typedToken;
 }
 
+/** Ask the person; once, whoever wants to know. */
 async function askForToken(): Promise<void> {
-  const given = await new Promise<string | null>((give) => {
+  asking ??= new Promise<string | null>((give) => {
     tokenWanted.value = { give };
+  }).finally(() => {
+    tokenWanted.value = null;
+    asking = null;
   });
-  tokenWanted.value = null;
+  const given = await asking;
+  isDeclined = given === null;
   if (given === null) {
     throw new ApiError(401, "UNAUTHORIZED", "Nothing was sent, because this server needs its token.", {
       fix: "try again, and paste the token that the server printed when it started",

@@ -8,6 +8,8 @@ import { stored } from "./stored";
 export interface Shortcut {
   text: string;
   run: () => void;
+  /** Listed, but the browser does it by itself. */
+  isNative?: boolean;
 }
 
 export type KeyMap = Record<string, Shortcut>;
@@ -84,7 +86,7 @@ function onKey(event: KeyboardEvent): void {
 function find(name: string): Shortcut | undefined {
   for (const { current } of [...registered].reverse()) {
     const found = current()[name];
-    if (found) return found;
+    if (found && !found.isNative) return found;
   }
   return undefined;
 }

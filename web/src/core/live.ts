@@ -8,7 +8,7 @@ import { isShown } from "./clock";
 import { useKeys } from "./keys";
 import { isPaused, onChange, type Area } from "./stream";
 
-export { connection, dataAge, isPaused, retryIn, retryNow, togglePause } from "./stream";
+export { connection, dataAge, isPaused, refusal, retryIn, retryNow, togglePause } from "./stream";
 export type { Area, Connection } from "./stream";
 
 /** Parameters that say which thing is meant: the answer about another one must not be shown. */

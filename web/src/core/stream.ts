@@ -2,7 +2,7 @@
 // stream with numbers to resume at, polling where that does not get through, a countdown where nothing does.
 
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
-import { get, heardAt, loadConfig } from "./api";
+import { ApiError, get, heardAt, loadConfig } from "./api";
 import { isShown, now } from "./clock";
 
 export type Area =
@@ -35,6 +35,8 @@ const TRIES_MAX = 3;
 
 /** Whether the person asked for stillness. */
 export const isPaused = signal(false);
+/** Why the server does not let this page know anything, where it says so. */
+export const refusal = signal<string | null>(null);
 const state = signal<"live" | "connecting" | "stale" | "offline">("connecting");
 const retryAt = signal<number | null>(null);
 const handlers = new Set<(areas: Area[] | "all") => void>();
@@ -143,8 +145,10 @@ async function poll(mine: number): Promise<void> {
     polls += 1;
     if (isTry) tries += 1;
     timer = window.setTimeout(() => (isTry ? connect() : void poll(mine)), BEAT_MS);
-  } catch {
-    if (mine === generation) retryLater();
+  } catch (problem) {
+    if (mine !== generation) return;
+    refusal.value = problem instanceof ApiError && problem.status > 0 ? problem.message : null;
+    retryLater();
   }
 }
 

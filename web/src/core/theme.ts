@@ -15,6 +15,9 @@ export function startTheme(): void {
   });
 }
 
+/** The other one first, so that something is seen to happen; then this one for good; then as the system. */
 export function nextTheme(): void {
-  theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "system";
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const order: Theme[] = isDark ? ["system", "light", "dark"] : ["system", "dark", "light"];
+  theme.value = order[(order.indexOf(theme.value) + 1) % order.length] ?? "system";
 }

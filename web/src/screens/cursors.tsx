@@ -51,11 +51,11 @@ export default function Screen() {
 
 const COLUMNS: Column<CursorItem>[] = [
   { key: "name", title: "Cursor", sortKey: "name", render: (cursor) => cursor.name },
-  { key: "state", title: "State", width: "24%", render: (cursor) => <Condition cursor={cursor} /> },
+  { key: "state", title: "State", render: (cursor) => <Condition cursor={cursor} /> },
   { key: "position", title: "Position", hideNarrow: true, render: (cursor) => <Code>{position(cursor.position)}</Code> },
   { key: "lag", title: "Lag", align: "end", sortKey: "lag", render: (cursor) => <Lag cursor={cursor} /> },
   { key: "rate", title: "Out / min", align: "end", render: (cursor) => <Rate cursor={cursor} /> },
-  { key: "shape", title: "Lag over time", render: (cursor) => <Trend cursor={cursor} /> },
+  { key: "shape", title: "Trend", render: (cursor) => <Trend cursor={cursor} /> },
   { key: "holder", title: "Holder", render: (cursor) => <Holder cursor={cursor} /> },
   { key: "trouble", title: "Trouble", render: (cursor) => <Trouble cursor={cursor} /> },
 ];
@@ -126,7 +126,7 @@ function Trouble({ cursor }: { cursor: CursorItem }) {
     <>
       {dead > 0 && <State kind="bad" word={`${count(dead)} dead`} title="Given up; a person decides." />}
       {parked > 0 && <span class="line">{count(parked)} parked</span>}
-      {failures > 0 && <span class="line">{count(failures)} failed in a row</span>}
+      {failures > 0 && <span class="line">{count(failures)} failed</span>}
     </>
   );
 }

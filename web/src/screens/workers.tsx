@@ -9,7 +9,7 @@ import { Table } from "../ui/table";
 import { useElapsed, useEvery } from "./cursor/ticking";
 import { cursorHref, shortWorker } from "./cursor/words";
 import { Beat } from "./workers/beat";
-import { drawn } from "./workers/lanes";
+import { drawn, view } from "./workers/lanes";
 import type { Lease, Worker, Workers } from "./workers/types";
 
 const MINUTES = "10";
@@ -39,12 +39,13 @@ export default function Screen() {
 }
 
 function Found({ data, elapsed }: { data: Workers; elapsed: number }) {
+  const { from, to } = view(data);
   return (
     <>
       <section class="part" aria-labelledby="lanes">
         <h2 id="lanes">Leases over time</h2>
         <Tabs label="How far back" param="minutes" tabs={WINDOWS} />
-        <Lanes label={`Who held what since ${clock(data.from)}`} from={Date.parse(data.from)} to={Date.parse(data.to)} lanes={drawn(data)} />
+        <Lanes label={`Who held what since ${clock(from)}`} from={from} to={to} lanes={drawn(data)} />
       </section>
       <section class="part" aria-labelledby="processes">
         <h2 id="processes">Processes</h2>
@@ -53,11 +54,11 @@ function Found({ data, elapsed }: { data: Workers; elapsed: number }) {
           rows={data.workers}
           rowKey={(worker) => worker.worker}
           columns={[
-            { key: "host", title: "Host", render: (worker) => worker.host ?? "unknown" },
             { key: "process", title: "Process", render: (worker) => <Process worker={worker} /> },
             { key: "state", title: "State", render: (worker) => <Condition worker={worker} elapsed={elapsed} /> },
             { key: "heard", title: "Last heard", render: (worker) => <Heard worker={worker} /> },
-            { key: "leases", title: "Leases", render: (worker) => <Leases leases={worker.leases} elapsed={elapsed} /> },
+            { key: "reads", title: "Reads", hideNarrow: true, render: (worker) => <Reads worker={worker} /> },
+            { key: "leases", title: "Leases", width: "44%", render: (worker) => <Leases leases={worker.leases} elapsed={elapsed} /> },
           ]}
           actions={(worker) => <Copy text={JSON.stringify(worker, null, 2)} label={`what is known of ${shortWorker(worker.worker)}`} />}
           empty={<p class="hint">No process works on this store now.</p>}
@@ -67,20 +68,23 @@ function Found({ data, elapsed }: { data: Workers; elapsed: number }) {
   );
 }
 
-function clock(at: string): string {
+function clock(at: number): string {
   return new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 }
 
 function Process({ worker }: { worker: Worker }) {
-  const consumers = worker.consumers.join(", ");
+  if (worker.pid === null) return <span title={worker.worker}>{shortWorker(worker.worker)}</span>;
   return (
-    <>
-      <span class="worker-id" title={worker.worker}>
-        {worker.pid === null ? shortWorker(worker.worker) : `pid ${worker.pid}`}
-      </span>
-      {consumers !== "" && <span class="worker-reads">reads {consumers}</span>}
-    </>
+    <span title={worker.worker}>
+      {worker.host}
+      <span class="below">pid {worker.pid}</span>
+    </span>
   );
+}
+
+function Reads({ worker }: { worker: Worker }) {
+  if (worker.consumers.length === 0) return <span class="hint">not told</span>;
+  return <span class="worker-reads">{worker.consumers.join(", ")}</span>;
 }
 
 /** One word for a process: expired leases first, because somebody else's work waits for them. */
@@ -110,7 +114,8 @@ function Leases({ leases, elapsed }: { leases: Lease[]; elapsed: number }) {
     <ul class="worker-leases">
       {leases.map((lease) => (
         <li key={lease.cursor}>
-          <Link href={cursorHref(lease.cursor)}>{lease.cursor}</Link> <span class="hint">epoch {lease.epoch}</span>
+          <Link href={cursorHref(lease.cursor)}>{lease.cursor}</Link>
+          <span class="hint">epoch {lease.epoch}</span>
           <Beat seconds={lease.expires_in_seconds - elapsed} lease={lease.lease_seconds} />
         </li>
       ))}

@@ -4,7 +4,8 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { config } from "../core/api";
 import { duration } from "../core/format";
-import { connection, dataAge, retryIn, retryNow } from "../core/live";
+import { connection, dataAge, refusal, retryIn, retryNow } from "../core/live";
+import { sentence } from "./bits";
 import { Icon } from "./icons";
 
 /** The version this page was loaded with. */
@@ -27,7 +28,8 @@ function Old({ isSilent }: { isSilent: boolean }): JSX.Element {
     <>
       <Icon name="warn" />
       <p>
-        <strong>{isSilent ? "The server has gone quiet." : "The server does not answer."}</strong>
+        <strong>{isSilent ? "The server has gone quiet." : refusal.value ? "The server refuses this page." : "The server does not answer."}</strong>
+        {!isSilent && refusal.value && ` ${sentence(refusal.value)}`}
         {" "}What you see may be out of date.
         {" "}<span class="countdown" aria-hidden="true">It is {duration(dataAge.value)} old; {next(retryIn.value)}</span>
       </p>

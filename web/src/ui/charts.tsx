@@ -94,7 +94,7 @@ export function LineChart({ label, points, marks = [], yLabel, format = count }:
                   <text x={EDGE.left - 8} y={y(value) + 4} text-anchor="end">{format(value)}</text>
                 </g>
               ))}
-              {timeTicks(xs.min, xs.max, Math.max(2, Math.floor(width / 140))).map((tick) => (
+              {timeTicks(xs.min, xs.max, Math.max(2, Math.floor(width / 100))).map((tick) => (
                 <text key={tick.at} x={x(tick.at)} y={HEIGHT - 6} text-anchor="middle">{tick.text}</text>
               ))}
             </g>

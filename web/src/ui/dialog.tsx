@@ -10,7 +10,7 @@ interface DialogProps {
   onClose: () => void;
   children?: ComponentChildren;
   actions?: ComponentChildren;
-  /** "wide" for lists, "top" for what is typed into at once. */
+  /** "wide" for lists, "top" for what is typed into at once; without it, a question. */
   kind?: "wide" | "top";
 }
 
@@ -41,8 +41,9 @@ export function Dialog({ title, onClose, children, actions, kind }: DialogProps)
         event.preventDefault();
         close.current();
       }}
-      onClick={(event) => {
-        if (event.target === event.currentTarget) close.current();
+      // Beside it, that is; but only what holds no work closes that easily.
+      onPointerDown={(event) => {
+        if (kind && event.target === event.currentTarget) close.current();
       }}
     >
       <div class="dialog-box">

@@ -1,8 +1,10 @@
 // Framed: a plain page of this server inside the console. The address of the console follows where it goes;
 // what leads elsewhere opens in the console itself. Its keys are its own: nothing pressed inside is heard here.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { connection } from "../core/live";
 import { go } from "../core/router";
+import { Notice } from "./bits";
 
 interface Props {
   /** What the frame is called. */
@@ -15,7 +17,33 @@ interface Props {
   onWalk: (path: string) => void;
 }
 
-export function Framed({ title, page, isOurs, onWalk }: Props) {
+export function Framed(props: Props) {
+  const [turn, setTurn] = useState(0);
+  const [isLost, setLost] = useState(false);
+  const again = () => {
+    setLost(false);
+    setTurn(turn + 1);
+  };
+  const isLive = connection.value === "live";
+  const wasLive = useRef(isLive);
+  useEffect(() => {
+    // It came back while the browser's own page of errors was shown.
+    if (isLive && !wasLive.current && isLost) again();
+    wasLive.current = isLive;
+  }, [isLive, isLost]);
+  return (
+    <>
+      {isLost && (
+        <Notice kind="warn">
+          This page could not be loaded: the server did not answer. <button type="button" onClick={again}>Try again</button>
+        </Notice>
+      )}
+      <Frame key={turn} {...props} isLost={isLost} onLost={() => setLost(true)} />
+    </>
+  );
+}
+
+function Frame({ title, page, isOurs, onWalk, isLost, onLost }: Props & { isLost: boolean; onLost: () => void }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const first = useRef(page);
   const latest = useRef({ page, isOurs, onWalk });
@@ -23,19 +51,21 @@ export function Framed({ title, page, isOurs, onWalk }: Props) {
 
   useEffect(() => {
     // A new `src` would add a step to the way back; this does not.
-    const inside = frame.current?.contentWindow;
     const place = placeOf(frame.current);
-    if (inside && place !== null && place !== page) inside.location.replace(page);
+    if (place !== null && place !== page) frame.current?.contentWindow?.location.replace(page);
   }, [page]);
 
   const onLoad = () => {
     const place = placeOf(frame.current);
-    if (place === null) return;
+    if (place === null) {
+      onLost();
+      return;
+    }
     frame.current?.contentDocument?.addEventListener("click", (event) => leave(event, latest.current.isOurs));
     if (place !== latest.current.page && latest.current.isOurs(place)) latest.current.onWalk(place);
   };
 
-  return <iframe class="framed-page" ref={frame} src={first.current} title={title} onLoad={onLoad} />;
+  return <iframe class="framed-page" ref={frame} src={first.current} title={title} onLoad={onLoad} hidden={isLost} />;
 }
 
 /** Where a frame is; null while it is nowhere, or where nobody may look (the browser's own page of errors). */

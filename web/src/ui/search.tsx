@@ -98,7 +98,7 @@ export function SearchBox({ label, param = "q", suggestions = [] }: SearchProps)
       />
       <kbd aria-hidden="true">/</kbd>
       {suggestions.length > 0 && (
-        <ul id={`${id}-list`} role="listbox" aria-label={`Words for ${label}`} class="offers" hidden={!offers.length}>
+        <ul id={`${id}-list`} role="listbox" aria-label="Suggested words" class="offers" hidden={!offers.length}>
           {offers.map((each, index) => (
             <li
               key={each}

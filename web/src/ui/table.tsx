@@ -87,7 +87,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
     rows.length === 0 ? {} : {
       j: { text: "Next row", run: () => move(1) },
       k: { text: "Previous row", run: () => move(-1) },
-      ...(props.href && { Enter: { text: "Open the row", run: openFocused } }),
+      ...(props.href && { Enter: { text: "Open the row", run: () => undefined, isNative: true } }),
       ...(selected && {
         x: { text: "Select the row", run: () => select(focusedKey(body.current), false) },
         "Shift+x": { text: "Select all rows from the last selected one", run: () => select(focusedKey(body.current), true) },
@@ -95,16 +95,6 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
     },
     "List",
   );
-
-  function openFocused(): void {
-    // A focused link or button answers to Enter by itself.
-    const focused = document.activeElement;
-    if (focused instanceof HTMLAnchorElement || focused instanceof HTMLButtonElement) focused.click();
-    else {
-      const row = rows[indexOf(active.current)];
-      if (row !== undefined && props.href) go(props.href(row));
-    }
-  }
 
   useWideMark(box, rows.length > 0);
   useFocusKept(body, rows, rowKey);

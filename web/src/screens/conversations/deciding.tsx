@@ -46,7 +46,7 @@ export function DecideButton({ way, delivery }: { way: keyof typeof WAYS; delive
             <>
               <p><strong>{counted(plan)}.</strong> {told}</p>
               <ol class="replay-first">
-                {plan.sample?.map((each) => <li key={each.seq} value={each.seq}><strong>{each.sender}</strong>: {each.text}</li>)}
+                {plan.sample?.map((each) => <li key={each.seq}><span class="num">{each.seq}</span> <strong>{each.sender}</strong>: {each.text}</li>)}
               </ol>
             </>
           )}

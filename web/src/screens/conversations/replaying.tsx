@@ -60,7 +60,7 @@ function Told({ plan }: { plan: Replay }) {
       </p>
       {plan.sample.length > 0 && (
         <ol class="replay-first">
-          {plan.sample.map((each) => <li key={each.seq} value={each.seq}><strong>{each.sender}</strong>: {each.text}</li>)}
+          {plan.sample.map((each) => <li key={each.seq}><span class="num">{each.seq}</span> <strong>{each.sender}</strong>: {each.text}</li>)}
         </ol>
       )}
       {plan.messages > plan.sample.length && <p class="hint">And {plan.messages - plan.sample.length} more.</p>}

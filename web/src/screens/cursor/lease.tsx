@@ -10,7 +10,7 @@ import { STATE_KINDS, shortWorker } from "./words";
 const ENDINGS: Record<string, { kind: "warn" | "off"; word: string }> = {
   released: { kind: "off", word: "released" },
   stolen: { kind: "warn", word: "taken over" },
-  moved: { kind: "off", word: "ended by a move" },
+  moved: { kind: "off", word: "moved" },
 };
 
 export function LeasePanel({ cursor }: { cursor: CursorDetail }) {

@@ -31,7 +31,7 @@ export function Rail({ label, param, choices }: RailProps) {
           title={each.hint}
           onClick={() => setQuery({ [param]: each.value })}
         >
-          {each.title}
+          {each.title}{" "}
           {each.count != null && each.count > 0 && (
             <span class="choice-count" title={exact(each.count)}>{count(each.count)}</span>
           )}

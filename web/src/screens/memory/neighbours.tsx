@@ -15,7 +15,8 @@ import { openEntity } from "./finder";
 import { markOf, toneOf } from "./kinds";
 import type { Neighbourhood } from "./models";
 
-const LIMIT = 150;
+/** Entities around one; more could not be told apart. */
+const LIMIT = 80;
 /** Expanded entities that an address holds. */
 const ALSO_MAX = 6;
 

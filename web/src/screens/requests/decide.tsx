@@ -20,11 +20,12 @@ const MEANS: Record<Verdict, { title: string; text: string }> = {
 
 export function Decide({ found }: { found: OutcomeDetail }) {
   const [verdict, setVerdict] = useState<Verdict | null>(null);
-  const [effect, setEffect] = useState<string | null>(isOpen(found) ? null : (openEffects(found)[0]?.name ?? null));
+  const [wanted, setWanted] = useState<string | null>(null);
   const [text, setText] = useState("null");
   const [reason, setReason] = useState("");
   const [isAsked, setAsked] = useState(false);
   const [isSure, setSure] = useState(false);
+  const effect = targetOf(found, wanted);
   const parsed = parse(text);
   const problems = {
     verdict: verdict === null ? "choose one of the two" : null,
@@ -32,6 +33,12 @@ export function Decide({ found }: { found: OutcomeDetail }) {
     reason: reason.trim() === "" ? "say how you know; it is kept with the request" : null,
   };
   const isReady = Object.values(problems).every((each) => each === null);
+  const forget = () => {
+    setVerdict(null);
+    setText("null");
+    setReason("");
+    setAsked(false);
+  };
   const review = () => {
     setAsked(true);
     if (isReady) setSure(true);
@@ -44,14 +51,23 @@ export function Decide({ found }: { found: OutcomeDetail }) {
         you found.
       </p>
       <form class="stack" onSubmit={(event) => { event.preventDefault(); review(); }}>
-        <Target found={found} effect={effect} onChange={setEffect} />
+        <Target found={found} effect={effect} onChange={setWanted} />
         <fieldset class="verdicts">
           <legend>What you found</legend>
           {(Object.keys(MEANS) as Verdict[]).map((each) => (
-            <label key={each} class="verdict">
-              <input type="radio" name="verdict" value={each} checked={verdict === each} onChange={() => setVerdict(each)} />
-              <span><strong>{MEANS[each].title}</strong> {MEANS[each].text}</span>
-            </label>
+            <div key={each} class="verdict">
+              <label class="check">
+                <input
+                  type="radio"
+                  name="verdict"
+                  checked={verdict === each}
+                  aria-describedby={`verdict-${each}`}
+                  onChange={() => setVerdict(each)}
+                />
+                <strong>{MEANS[each].title}</strong>
+              </label>
+              <p id={`verdict-${each}`} class="hint">{MEANS[each].text}</p>
+            </div>
           ))}
           {isAsked && problems.verdict !== null && <p class="field-error" role="alert">{problems.verdict}</p>}
         </fieldset>
@@ -81,6 +97,7 @@ export function Decide({ found }: { found: OutcomeDetail }) {
           })}
           describe={() => <Consequence found={found} effect={effect} verdict={verdict} result={parsed.value} />}
           confirmLabel={() => (verdict === "done" ? "Record: it was done" : "Record: it was not done")}
+          onDone={forget}
           success={() => `Recorded: ${found.key} was ${verdict === "done" ? "done" : "not done"}`}
         />
       )}
@@ -123,6 +140,13 @@ function Consequence({ found, effect, verdict, result }: ConsequenceProps) {
       {verdict === "done" && <Json value={result} />}
     </>
   );
+}
+
+/** What can still be decided about: what was chosen, else the whole, else the first step in doubt. */
+function targetOf(found: OutcomeDetail, wanted: string | null): string | null {
+  const names = openEffects(found).map((each) => each.name);
+  if (wanted !== null && names.includes(wanted)) return wanted;
+  return isOpen(found) ? null : (names[0] ?? null);
 }
 
 function whoFell(found: OutcomeDetail): string {

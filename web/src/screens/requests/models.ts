@@ -88,8 +88,9 @@ export function isOpen(found: OutcomeDetail): boolean {
   return found.state === "ambiguous" || found.state === "abandoned";
 }
 
-/** Steps inside the work that fell silent. */
+/** Steps inside the work that fell silent; when the work as a whole is settled, they stop nobody. */
 export function openEffects(found: OutcomeDetail): Effect[] {
+  if (found.state === "done" || found.state === "failed" || found.state === "expired") return [];
   return found.effects.filter((each) => {
     const isLive = found.state === "running" && each.fence === found.fence;
     return each.state === "ambiguous" || (each.state === "intended" && !isLive);

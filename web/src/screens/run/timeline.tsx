@@ -9,6 +9,9 @@ import type { RunDetail } from "./models";
 import { shapeOf, stepText, type Lane, type Piece, type Shape } from "./pieces";
 import { StepPanel } from "./step";
 
+/** From here on the flag of a crash stands before its line, or it would not fit. */
+const LATE = 0.85;
+
 export function Timeline({ run }: { run: RunDetail }) {
   const query = route.value.query;
   const isCollapsed = query.get("idle") !== "shown";
@@ -81,11 +84,14 @@ function Chart({ run, shape, axis, chosen }: ChartProps) {
         {axis.gaps.map((gap) => (
           <span key={gap.from} class="timeline-gap" style={{ left: percent(gap.from), width: percent(gap.to - gap.from) }} />
         ))}
-        {shape.crashes.map((crash, index) => (
-          <span key={crash.at} class="timeline-crash" data-crash={index + 1} style={{ left: percent(axis.place(crash.at)) }}>
-            <span class="timeline-flag">crash{shape.crashes.length > 1 ? ` ${index + 1}` : ""}</span>
-          </span>
-        ))}
+        {shape.crashes.map((crash, index) => {
+          const at = axis.place(crash.at);
+          return (
+            <span key={crash.at} class={at > LATE ? "timeline-crash is-late" : "timeline-crash"} style={{ left: percent(at) }}>
+              <span class="timeline-flag">crash{shape.crashes.length > 1 ? ` ${index + 1}` : ""}</span>
+            </span>
+          );
+        })}
       </div>
     </div>
   );

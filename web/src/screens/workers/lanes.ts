@@ -7,6 +7,19 @@ const BAR_KINDS = { held: "ok", ended: "off", stolen: "warn", expired: "bad" } a
 const MARK_KINDS = { steal: "warn", refused: "bad", expiry: "bad" } as const;
 const ENDED = { held: "held", ended: "given back", stolen: "taken over by another", expired: "expired" } as const;
 
+/** So much is shown at least, so that bars have room for their words. */
+const SPAN_MS_MIN = 60_000;
+/** Of what is shown so much is empty before the first bar. */
+const MARGIN = 0.04;
+
+/** What is asked for, or less when nothing happened before. */
+export function view({ lanes, from, to }: Workers): { from: number; to: number } {
+  const end = Date.parse(to);
+  const first = Math.min(end, ...lanes.flatMap((lane) => lane.bars.map((bar) => Date.parse(bar.from))));
+  const span = Math.max(SPAN_MS_MIN, (end - first) * (1 + MARGIN));
+  return { from: Math.max(Date.parse(from), end - span), to: end };
+}
+
 export function drawn({ workers, lanes, to }: Workers) {
   const stopped = new Set(workers.filter((each) => each.stopped_at !== null).map((each) => each.worker));
   return lanes.map((lane) => ({
