@@ -19,7 +19,7 @@ from typing import Final
 from onceward.agents.orphans import process_stat
 from onceward.demo.world import TAG_VARIABLE, DemoWorld
 from onceward.journal import Journal
-from onceward.seams import Clock, SystemClock
+from onceward.seams import Clock, SystemClock, SystemFiles
 
 #: How long a process may take to end by itself.
 END_SECONDS: Final = 3.0
@@ -141,7 +141,7 @@ class Cast:
         if self._logs_max is None or self._started <= self._logs_max:
             return
         for path in self._world.logs.glob(f"{self._started - self._logs_max:06}-*"):
-            path.unlink(missing_ok=True)
+            SystemFiles().remove(path)
 
     def _note_kill(self, part: str, name: str, pid: int) -> None:
         self._kills.append({"part": part, "name": name, "pid": pid})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
 from onceward.cursors.models import CursorState
@@ -12,12 +12,13 @@ from onceward.demo import leads
 from onceward.demo.cast import Cast, Player
 from onceward.demo.stage import Act, Stage
 from onceward.handle import Onceward
+from onceward.workers.sources.table import TableSource
 
 PART: Final = "leads"
 CURSORS: Final = "demo_*"
 WORKERS: Final = 3
-#: As a small machine likes it: two niches at a time in each process.
-THREADS: Final = 2
+#: Enough for one worker to do the work of all.
+THREADS: Final = 5
 #: Every so many-th lead has no contact, and is given up at once.
 NAMELESS_EVERY: Final = 97
 #: Who holds nothing by then will not be killed.
@@ -26,6 +27,8 @@ FIND_SECONDS: Final = 5.0
 TAKEOVER_SECONDS: Final = 10 * leads.LEASE_SECONDS
 #: A commit takes milliseconds; whoever holds everybody up for longer was frozen inside one.
 PROBE_SECONDS: Final = 0.5
+#: So many bad moments do not come one after the other.
+FREEZES_MAX: Final = 10
 #: How long a woken worker may take to find out.
 REFUSAL_SECONDS: Final = 5.0
 #: How many refusals of a cursor are looked at, the latest ones.
@@ -38,6 +41,7 @@ class Crew:
     def __init__(self, stage: Stage, cast: Cast, ow: Onceward) -> None:
         """Have nobody yet."""
         self._stage, self._cast, self._ow = stage, cast, ow
+        self._app = leads.lead_app(ow)
         self._workers: list[Player] = []
         self._numbers = 0
         self._leads = 0
@@ -82,8 +86,8 @@ class Crew:
 
     def freeze_one(self) -> Act:
         """Freeze a worker, see it taken over, wake it, and see it refused."""
-        found = yield from self._somebody()
-        if found is None or not self._is_frozen_outside(found):
+        found = yield from self._frozen()
+        if found is None:
             return
         held = self._held_by(found)
         names = ", ".join(map(_short, held)) or "nothing any more"
@@ -100,17 +104,35 @@ class Crew:
             told = f"{found.name} wakes, wants to go on under its old epoch, and is refused"
             self._stage.tell(PART, told)
 
-    def _somebody(self) -> Generator[None, None, Player | None]:
-        """Choose a worker that holds a niche now."""
+    def _frozen(self) -> Generator[None, None, Player | None]:
+        """Freeze a worker in the middle of a sale; try again when it was a bad moment."""
+        for _ in range(FREEZES_MAX):
+            found = yield from self._somebody(self._is_busy)
+            if found is not None and self._is_frozen_outside(found):
+                return found
+        return None
+
+    def _somebody(
+        self, is_meant: Callable[[Iterable[CursorState]], bool] = any
+    ) -> Generator[None, None, Player | None]:
+        """Choose a worker by what it holds now: anything, unless told otherwise."""
         chosen: list[Player] = []
 
         def look() -> bool:
-            holding = [each for each in self._workers if self._held_by(each)]
-            chosen[:] = [self._stage.one_of(holding)] if holding else []
-            return bool(holding)
+            found = [each for each in self._workers if is_meant(self._held_by(each).values())]
+            chosen[:] = [self._stage.one_of(found)] if found else []
+            return bool(found)
 
         found = yield from self._stage.until(look, FIND_SECONDS)
         return chosen[0] if found else None
+
+    def _is_busy(self, held: Iterable[CursorState]) -> bool:
+        """Say whether more than one message waits at one of these: whoever holds it is at it."""
+        for each in held:
+            source = self._app.source_of(each.name)
+            if isinstance(source, TableSource) and (source.lag(each.position).messages or 0) > 1:
+                return True
+        return False
 
     def _held_by(self, worker: Player) -> dict[str, CursorState]:
         """Return the cursors that a process holds, by name."""
@@ -162,7 +184,7 @@ class Crew:
 
 
 def _short(cursor: str) -> str:
-    return cursor.removeprefix("demo_").removeprefix("niche_")
+    return cursor.removeprefix("demo_")
 
 
 def _is_of(state: CursorState, worker: Player) -> bool:

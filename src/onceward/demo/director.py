@@ -22,7 +22,7 @@ from onceward.demo.judges import Judges
 from onceward.demo.notes import Notes
 from onceward.demo.runs import Runs, add_task, make_workspace
 from onceward.demo.stage import Act, Event, Stage
-from onceward.demo.talk import GROUP, Talk
+from onceward.demo.talk import Talk
 from onceward.demo.world import DemoWorld
 from onceward.errors import OncewardError
 from onceward.handle import Onceward
@@ -48,7 +48,6 @@ DOUBT_SECONDS: Final = 60.0
 LOGS_MAX: Final = 60
 #: After an error that may pass.
 AGAIN_SECONDS: Final = 2.0
-SUPPORT: Final = "support"
 
 
 class Director:
@@ -73,9 +72,9 @@ class Director:
         make_workspace(self._world.workspace, tasks=())
         self._run_ids = scenery.made_runs(self._world, self._judges.lab)
         scenery.compared(self._judges.lab, self._run_ids)
-        for group in (GROUP, SUPPORT):
-            self._talk.add(group)
-        self._talk.say("hopeless: what is the meaning of it all?", group=SUPPORT, sender="bob")
+        for group in ("sales", "support"):
+            self._talk.add(group, scenery.RULES)
+        self._talk.say("what is the meaning of it all?", group="support", sender="bob")
         for _ in range(3):
             self._judge()
             self._notes.learn(self._memory, self._ow)
@@ -137,7 +136,7 @@ class Director:
         self._notes.learn(self._memory, self._ow)
 
     def _converse(self) -> Act:
-        for group, sender, text in _TALK:
+        for group, sender, text in scenery.TALK:
             yield from self._stage.pause(self._stage.between(0.5, 1.5) * TALK_SECONDS)
             self._talk.say(text, group=group, sender=sender)
 
@@ -186,16 +185,6 @@ def _stop(_: int, __: FrameType | None) -> NoReturn:
 def _log(event: Event) -> None:
     sys.stderr.write(f"{event.at:.1f} {event.part}: {event.text}\n")
     sys.stderr.flush()
-
-
-_TALK: Final = (
-    (GROUP, "ann", "which niches do you have?"),
-    (SUPPORT, "bob", "when will my lead call back?"),
-    (GROUP, "ann", "flaky: how many leads were there today?"),
-    (SUPPORT, "cleo", "slow: please look up my bill"),
-    (GROUP, "dan", "I would like two leads in solar."),
-    (SUPPORT, "bob", "flaky: thank you!"),
-)
 
 
 if __name__ == "__main__":

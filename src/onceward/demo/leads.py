@@ -23,7 +23,7 @@ CENTS: Final = 2500
 #: How long the dead keep what they held; a minute is a better choice when nobody watches.
 LEASE_SECONDS: Final = 2.0
 #: How long selling takes: most of the time a kill hits somebody in the middle of it.
-SELLING_SECONDS: Final = 0.15
+SELLING_SECONDS: Final = 0.2
 #: Set for sales that take longer, so that few of them keep workers busy.
 SELLING_VARIABLE: Final = "ONCEWARD_DEMO_SELLING_SECONDS"
 #: Every so many-th sale fails at the first attempt.
@@ -49,10 +49,10 @@ class BuyerBusy(Exception):
     """The buyer's system did not answer; it will."""
 
 
-def lead_app(store: str | None = None, *, clock: Clock | None = None) -> App:
+def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None) -> App:
     """Return the platform on a store; without one, on the store of the environment."""
     app = App(store)
-    time = clock or SystemClock()
+    at = clock or SystemClock()
     selling_seconds = float(os.environ.get(SELLING_VARIABLE, SELLING_SECONDS))
 
     @app.once(scope="demo.offer", key=lambda lead_id, *_: f"offer#{lead_id}")
@@ -74,7 +74,6 @@ def lead_app(store: str | None = None, *, clock: Clock | None = None) -> App:
         tx.execute("insert into demo_charges (lead_id, buyer, cents) values (?, ?, ?)", row)
 
     leads = Table("demo_leads", time_column="created_at")
-    offers = Table("demo_offers", by="niche", time_column="created_at")
     options: dict[str, Any] = {"lease_seconds": LEASE_SECONDS, "poll_seconds": 0.3, "retry": SOON}
 
     @app.consumer("demo_intake", source=leads, order="none", **options)
@@ -85,18 +84,20 @@ def lead_app(store: str | None = None, *, clock: Clock | None = None) -> App:
             raise Reject(message)  # No retry will help.
         offer(lead["id"], lead["niche"], lead["created_at"])
 
-    # With a limit, a niche is given back after every turn, so that all workers get some of it.
-    @app.consumer("demo_niche_{niche}", source=offers, max_in_flight=8, **options)
     def sell(offered: Message, tx: Transaction) -> None:  # noqa: ARG001 - both join it
         """Assign a lead and bill its buyer: one commit, in the order of the niche."""
         lead_id = offered["lead_id"]
-        time.sleep(selling_seconds)
+        at.sleep(selling_seconds)
         if lead_id % BUSY_EVERY == 0 and offered.attempt == 1:
             message = f"the buyer in {offered['niche']} did not answer in time"
             raise BuyerBusy(message)
         assigned = assign(lead_id, offered["niche"])
         bill(lead_id, assigned["buyer"], assigned["cents"])
 
+    # One cursor each, and no partitions: who has one keeps it until something happens to it.
+    for niche in NICHES:
+        offers = Table("demo_offers", where={"niche": niche}, time_column="created_at")
+        app.consumer(f"demo_{niche}", source=offers, **options)(sell)
     return app
 
 

@@ -28,6 +28,7 @@ class Notes:
         """Remember nothing yet."""
         self._stage, self._cast, self._world = stage, cast, world
         self._attempts = Attempts(world)
+        self._learned = 0
 
     def remember(self) -> Act:
         """Let an agent write all it knows; kill it twice, and let it begin again each time."""
@@ -44,9 +45,11 @@ class Notes:
     def learn(self, memory: Memory, ow: Onceward) -> None:
         """Remember a sale, twice, as an agent does that got no answer; and what was learned."""
         rows = ow.store.select(_LATEST)
+        self._learned += 1
         for _ in range(2):
             for lead_id, niche, buyer in rows:
                 remember_sale(memory, lead_id, niche, buyer)
+            write(memory, self._learned)
             remember_fix(memory)
 
     def _start(self) -> Player:

@@ -19,6 +19,30 @@ _STYLES: Final = {
     ),
     "short": ("A short offer", "A roof leaks. 25 euros.\n"),
 }
+#: What the agents of a living story say; some words are too much for them.
+RULES: Final = (
+    {"when": "meaning", "do": [{"fail": "the model does not know what to say"}]},
+    {
+        "when": "today",
+        "do": [
+            {"fail": "the model is overloaded", "once": True},
+            {"delay": 1.0},
+            {"reply": "I have looked it up twice. The list is in your mail, {sender}."},
+        ],
+    },
+    {"when": "bill", "do": [{"delay": 3.0}, {"reply": "It is on its way to you, {sender}."}]},
+    {"when": "niches", "do": [{"delay": 0.6}, {"reply": "Roofing, solar, plumbing and gardens."}]},
+    {"do": [{"delay": 0.6}, {"reply": "Noted, {sender}."}]},
+)
+#: Group, sender and text, over and over again.
+TALK: Final = (
+    ("sales", "ann", "which niches do you have?"),
+    ("support", "bob", "my lead does not answer the telephone"),
+    ("sales", "ann", "who bought leads today?"),
+    ("support", "cleo", "where is my bill?"),
+    ("sales", "dan", "I would like two leads in solar"),
+    ("support", "bob", "she called back, today of all days!"),
+)
 _QUESTIONS: Final = [{"id": "q1", "prompt": "Would you answer it?", "type": "yes_no_unsure"}]
 
 

@@ -18,7 +18,7 @@ from onceward.demo.judges import Judges
 from onceward.demo.notes import Notes
 from onceward.demo.runs import Runs, make_workspace
 from onceward.demo.stage import Act, Event, Stage
-from onceward.demo.talk import Talk
+from onceward.demo.talk import ECHO, GROUP, Talk
 from onceward.demo.tally import Row, sold, tally, total
 from onceward.demo.world import DemoWorld, check_empty, prepare
 from onceward.handle import Onceward
@@ -28,10 +28,11 @@ from onceward.seams import Clock, Randomness
 #: How long workers are under fire unless told otherwise.
 SECONDS: Final = 25.0
 #: How many leads come in each second; three workers can sell more.
-LEADS_PER_SECOND: Final = 14
+LEADS_PER_SECOND: Final = 15
 FEEDBACK_SECONDS: Final = 0.7
 #: For which part of the time people judge.
 JUDGING_SHARE: Final = 0.7
+BLOWS_MIN: Final = 2
 KILL_SECONDS: Final = (1.0, 2.5)
 #: What came in last is sold this soon, also on a busy machine.
 DRAIN_SECONDS: Final = 60.0
@@ -104,10 +105,11 @@ class _Play:
         self._talk = Talk(stage, cast, world, ow)
         make_workspace(world.workspace)
         self._runs = Runs(stage, cast, world)
+        self._is_under_fire = True
 
     def play(self) -> None:
         """Play until every act has ended."""
-        self._talk.add()
+        self._talk.add(GROUP, ECHO)
         self._judges.start()
         told = "people judge what agents made; each judgement is sent twice"
         self._stage.tell("feedback", told)
@@ -123,11 +125,11 @@ class _Play:
         self._crew.stop()
 
     def _selling(self) -> Act:
-        """Let leads come in while the fire lasts, and wait until all are sold."""
+        """Let leads come in while workers are under fire, and wait until all are sold."""
         self._crew.start()
         self._stage.tell("leads", f"three workers sell leads in {len(leads.NICHES)} niches")
         came, stage = 0, self._stage
-        while stage.passed < self._options.seconds:
+        while self._is_under_fire:
             due = int(stage.passed * LEADS_PER_SECOND) + LEADS_PER_SECOND - came
             self._crew.submit(due)
             came += due
@@ -137,12 +139,13 @@ class _Play:
         yield from stage.see("leads", text, lambda: sold(self._ow).lost == 0, DRAIN_SECONDS)
 
     def _fire(self) -> Act:
-        """Kill workers, and freeze one, for as long as leads come in."""
+        """Kill workers, and freeze some, for so many seconds, and each at least once."""
         stage, blows = self._stage, 0
-        while stage.passed < self._options.seconds:
+        while stage.passed < self._options.seconds or blows < BLOWS_MIN:
             yield from stage.pause(stage.between(*KILL_SECONDS))
             blows += 1
             yield from self._crew.freeze_one() if blows % 3 == 2 else self._crew.kill_one()
+        self._is_under_fire = False
 
     def _judging(self) -> Act:
         """Let judgements come in, and wait until all are heard."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from onceward.demo.cast import Cast, Player
 from onceward.demo.stage import Act, Stage
@@ -34,10 +35,10 @@ class Talk:
         self._arrivals = Arrivals(ow.store)
         self._said = 0
 
-    def add(self, group: str = GROUP) -> None:
-        """Add a group with a scripted agent."""
-        path = self._world.home / "chat.json"
-        atomic.write(path, json.dumps({"chat": {"rules": _RULES}}).encode())
+    def add(self, group: str, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Add a group with an agent that plays by these rules."""
+        path = self._world.home / f"{group}.json"
+        atomic.write(path, json.dumps({"chat": {"rules": rules}}).encode())
         command = (sys.executable, "-m", "onceward", "agent", "script", "--type", "chat", str(path))
         self._groups.add(Group(name=group, channel="chat", command=command))
 
@@ -108,9 +109,9 @@ def rolled_back(operators: Operators, group: str = GROUP) -> int:
 
 
 _ANSWER: Final = [{"delay": THINK_SECONDS}, {"echo": True}]
-_RULES: Final = [
+#: An agent that repeats what it is told, so that answers can be counted.
+ECHO: Final = (
     {"when": "flaky", "do": [{"fail": "the model is overloaded", "once": True}, *_ANSWER]},
     {"when": "slow", "do": [{"delay": 2.0, "once": True}, *_ANSWER]},
-    {"when": "hopeless", "do": [{"fail": "the model does not know what to say"}]},
     {"do": _ANSWER},
-]
+)

@@ -8,6 +8,7 @@ from typing import Final
 
 from onceward.errors import Conflict
 from onceward.handle import Onceward
+from onceward.journal import atomic
 from onceward.seams import SystemFiles
 from onceward.stores.opening import HOME_VARIABLE, STORE_VARIABLE
 from onceward.workers import App
@@ -17,6 +18,28 @@ TAG_VARIABLE: Final = "ONCEWARD_DEMO"
 #: The Lab's own variables; to import the Lab would make every worker start later.
 _ROOT_VARIABLE: Final = "CM_LAB_ROOT"
 _FEEDBACK_VARIABLE: Final = "CM_FEEDBACK_STORE_PATH"
+#: Where somebody is killed every few seconds, only what a person can mend is worth an alert.
+_RULES: Final = """\
+[alerts_defaults]
+enabled = false
+
+[[alerts]]
+name = "cursor behind"
+kind = "lag"
+threshold = 300
+for = 60
+
+[[alerts]]
+name = "cursor failing"
+kind = "errors"
+threshold = 3
+
+[[alerts]]
+name = "new dead letters"
+kind = "dead"
+threshold = 0
+window = 3600
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,10 +120,11 @@ class DemoWorld:
 
 
 def prepare(world: DemoWorld) -> None:
-    """Make the directories of a world."""
+    """Make the directories of a world, and rules by which take-overs are nothing special."""
     files = SystemFiles()
     for folder in (world.home, world.logs, world.made):
         files.make_directories(folder)
+    atomic.write(world.home / "onceward.toml", _RULES.encode())
 
 
 def store_in(home: Path) -> str:
