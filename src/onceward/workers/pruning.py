@@ -76,5 +76,6 @@ def pruning(ow: Callable[[], Onceward]) -> Iterator[None]:
         made[0].tick()
         return PRUNE_SECONDS / 4
 
-    with rounds("pruning", go):
+    # Nothing of it matters at an end, and a store that is away would be waited for.
+    with rounds("pruning", go, stop_seconds=0.0):
         yield

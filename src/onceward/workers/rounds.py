@@ -22,18 +22,23 @@ _log: Final = logging.getLogger("onceward.workers")
 
 @contextmanager
 def rounds(
-    name: str, go: Callable[[], float], last: Callable[[], None] = lambda: None
+    name: str,
+    go: Callable[[], float],
+    last: Callable[[], None] = lambda: None,
+    *,
+    stop_seconds: float = STOP_SECONDS,
 ) -> Iterator[Callable[[], None]]:
     """Call `go` in a thread while the block runs; it says how many seconds to wait for the next.
 
-    At the end the thread calls `last`. Gives a function that lets the next round begin at once.
+    At the end the thread calls `last`, and is waited for so long and no longer. Gives a function
+    that lets the next round begin at once.
     """
     thread = _Rounds(name, go, last)
     thread.start()
     try:
         yield thread.hurry
     finally:
-        thread.stop()
+        thread.stop(stop_seconds)
 
 
 class _Rounds(threading.Thread):
@@ -58,11 +63,11 @@ class _Rounds(threading.Thread):
         """Let the next round begin at once."""
         self._woken.set()
 
-    def stop(self) -> None:
-        """Begin no more, and wait a moment for the one that runs."""
+    def stop(self, seconds: float) -> None:
+        """Begin no more, and wait so long for the one that runs."""
         self._is_over = True
         self._woken.set()
-        self.join(STOP_SECONDS)
+        self.join(seconds)
 
     def _round(self) -> float:
         try:

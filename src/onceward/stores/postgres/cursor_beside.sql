@@ -1,5 +1,5 @@
--- Return what else is to be known of the named cursors: the last entry of the history, who paused it and why, the
--- message that fails and holds it, how much is parked and dead up to a number, and since when its lease is over.
+-- Return what else is to be known of the named cursors: who paused each, what holds it, what waits beside it.
+-- Before that the last entry of its history; at the end, since when its lease is over. Counts up to :most.
 select cursor.cursor_name,
   (select max(id) from cursor_history as entry where entry.cursor_name = cursor.cursor_name),
   pause.actor, pause.reason,
@@ -9,7 +9,8 @@ select cursor.cursor_name,
     select 1 from onceward_parked where cursor_name = cursor.cursor_name limit :most) as parked),
   (select count(*) from (
     select 1 from onceward_dead where state = 'dead' and cursor_name = cursor.cursor_name limit :most) as dead),
-  extract(epoch from onceward_now() - cursor.lease_expires_at)::float8
+  extract(epoch from onceward_now() - cursor.lease_expires_at)::float8,
+  extract(epoch from attempt.due_at - onceward_now())::float8
 from jsonb_array_elements_text(:names::jsonb) as named (name)
 join cursor_positions as cursor on cursor.cursor_name = named.name
 left join lateral (

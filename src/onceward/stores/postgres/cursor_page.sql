@@ -1,5 +1,5 @@
--- Return the cursors that fit among the next so many behind a name, and the last one that was looked at: everything
--- about each, whether it fits, and how many were looked at. With :is_rest, none whose messages wait.
+-- Return the cursors that fit among the next so many behind a name, and the last one that was looked at.
+-- Behind each: whether it fits, and how many were looked at. With :is_rest, none whose messages wait.
 select cursor_name, last_position, onceward_time_text(last_processed_at), lease_owner,
   onceward_time_text(lease_expires_at), is_held, coalesce(error_count, 0), coalesce(paused, false),
   coalesce(metadata, '{}')::text, lease_epoch, steal_count, processed_count, rules_version,

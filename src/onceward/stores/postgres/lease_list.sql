@@ -1,5 +1,5 @@
--- List the leases that workers have, or had when they ran out, the latest end first: the seconds until then, whether
--- each is held, and since when it is granted.
+-- List the leases that workers have, or had when they ran out, the latest end first.
+-- Behind each: the seconds until then, whether it is held, and since when it is granted.
 select cursor_name, lease_epoch, lease_owner, onceward_time_text(lease_expires_at),
   extract(epoch from lease_expires_at - onceward_now())::float8, onceward_cursor_is_held(cursor),
   (select onceward_time_text(granted_at) from onceward_grants as granted

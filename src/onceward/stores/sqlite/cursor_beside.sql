@@ -1,5 +1,5 @@
--- Return what else is to be known of the named cursors: the last entry of the history, who paused it and why, the
--- message that fails and holds it, how much is parked and dead up to a number, and since when its lease is over.
+-- Return what else is to be known of the named cursors: who paused each, what holds it, what waits beside it.
+-- Before that the last entry of its history; at the end, since when its lease is over. Counts up to :most.
 select cursor.cursor_name,
   (select max(id) from cursor_history as entry where entry.cursor_name = cursor.cursor_name),
   pause.actor, pause.reason,
@@ -8,7 +8,9 @@ select cursor.cursor_name,
   (select count(*) from (select 1 from onceward_parked where cursor_name = cursor.cursor_name limit :most)),
   (select count(*) from (
     select 1 from onceward_dead where state = 'dead' and cursor_name = cursor.cursor_name limit :most)),
-  (julianday(:wall) - julianday(cursor.lease_expires_at)) * 86400.0
+  (julianday(:wall) - julianday(cursor.lease_expires_at)) * 86400.0,
+  case when attempt.due_boot = :boot then attempt.due_seconds - :now
+    else (julianday(attempt.due_at) - julianday(:wall)) * 86400.0 end
 from json_each(:names) as named
 join cursor_positions as cursor on cursor.cursor_name = named.value
 left join cursor_history as pause on cursor.paused and pause.id = (

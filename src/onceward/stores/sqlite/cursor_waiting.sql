@@ -1,5 +1,5 @@
--- Return the cursors that fit among the next so many whose oldest messages wait longest, as `cursor_page` does; each
--- with the moment since when they wait.
+-- Return the cursors that fit among the next so many whose messages wait longest, as `cursor_page` does.
+-- Behind each: since when they wait.
 select cursor_name, last_position, last_processed_at, lease_owner, lease_expires_at, is_held,
   coalesce(error_count, 0), coalesce(paused, 0), coalesce(metadata, '{}'), lease_epoch, steal_count,
   processed_count, rules_version, created_at, updated_at, waiting_since, fits, looked

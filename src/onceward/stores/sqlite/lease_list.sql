@@ -1,5 +1,5 @@
--- List the leases that workers have, or had when they ran out, the latest end first: the seconds until then, whether
--- each is held, and since when it is granted.
+-- List the leases that workers have, or had when they ran out, the latest end first.
+-- Behind each: the seconds until then, whether it is held, and since when it is granted.
 select cursor_name, lease_epoch, lease_owner, lease_expires_at,
   case when lease_boot_id is :boot then lease_expires_boot - :now
     else min(0.0, (julianday(lease_expires_at) - julianday(:wall)) * 86400.0) end,
