@@ -33,6 +33,8 @@ class Beside(NamedTuple):
     dead: int
     #: How long ago its lease ran out; negative while it lasts.
     expired_seconds: float | None
+    #: How long until the failing message is tried again.
+    due_seconds: float | None
 
     @property
     def failing(self) -> dict[str, object] | None:
@@ -53,8 +55,7 @@ def blocked_because(state: CursorState, measure: Measure | None, beside: Beside)
     if state.is_paused:
         return _paused(beside)
     if beside.attempt is not None:
-        failed = f"attempt {beside.attempt} failed, the next one is due at {beside.due_at}"
-        return f"a failing message holds it: {failed}"
+        return f"a failing message holds it: attempt {beside.attempt} failed, {_next(beside)}"
     if state_word(state) == "expired":
         return f"the lease of {state.lease_owner} ran out{_ago(beside)}, and nobody took over"
     return _waiting(state, measure) if measure else None
@@ -72,6 +73,11 @@ def _paused(beside: Beside) -> str:
         return "paused"
     reason = (beside.pause_reason or "")[:_QUOTED_CHARACTERS_MAX]
     return f"paused by {beside.paused_by}" + (f' ("{reason}")' if reason else "")
+
+
+def _next(beside: Beside) -> str:
+    seconds = beside.due_seconds or 0.0
+    return f"the next one is due {f'in {_told(seconds)}' if seconds > 0 else 'now'}"
 
 
 def _ago(beside: Beside) -> str:

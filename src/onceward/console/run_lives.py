@@ -83,7 +83,7 @@ class RunStory:
             self.resumed_from = pending.step if pending else len(self.state.asked) + 1
         elif kind == "redo":
             self.redone += 1
-            pass
+            self.kept.discard(record["step"])
         self.state.take(record)
         if kind in ("run.started", "run.resumed"):
             self.began_at = at
