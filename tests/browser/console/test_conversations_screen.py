@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from onceward.dispatch.models import DeliveryState
@@ -140,6 +141,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     visit(console, path, group[1] if group else "Conversations")
     if "group=team" in path and "tab" not in path:
         expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
+        assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
     fine(page)
 
 

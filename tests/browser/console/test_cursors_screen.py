@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.console.conftest import Visit
+from tests.browser.console.conftest import Visit, over
+from tests.browser.console.seeding import Home
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
 from tests.browser.watching import Watch
+
+
+@pytest.fixture(scope="module")
+def changing(seeded: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """A console whose cursors are changed; no two tests change the same one."""
+    with over(seeded, tmp_path_factory.mktemp("changing") / "home") as server:
+        yield server
 
 
 def row(page: Page, name: str) -> Locator:
@@ -26,6 +35,11 @@ def kinds(console: Console, name: str) -> list[str]:
     """Return what was done to a cursor, newest first."""
     with console.open() as ow:
         return [each.kind for each in ow.cursors.history(name)]
+
+
+def acted(console: Console, verb: str, name: str) -> int:
+    """Return how often the audit says that something was done to a cursor."""
+    return sum(each["target"] == name for each in console.audit(f"cursor.{verb}"))
 
 
 # --- the list ------------------------------------------------------------------------------------
@@ -57,9 +71,9 @@ def test_words_find_cursors_and_stay_in_the_address(
     assert "q=" not in page.url
 
 
-def test_the_keyboard_is_enough(page: Page, mortal: Console, visit: Visit) -> None:
+def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> None:
     """Search, walk, open, go back to the row one came from, stop the news, and ask for them."""
-    visit(mortal, "/cursors?sort=name", "Cursors")
+    visit(changing, "/cursors?sort=name", "Cursors")
     page.keyboard.press("/")
     search = page.get_by_role("combobox", name="Find cursors")
     expect(search).to_be_focused()
@@ -75,7 +89,7 @@ def test_the_keyboard_is_enough(page: Page, mortal: Console, visit: Visit) -> No
     expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
-    with mortal.open() as ow:
+    with changing.open() as ow:
         ow.cursors.acquire("brand new", "w")
     page.get_by_role("button", name="1 new").wait_for()
     expect(row(page, "brand new")).to_have_count(0)
@@ -83,17 +97,17 @@ def test_the_keyboard_is_enough(page: Page, mortal: Console, visit: Visit) -> No
     expect(row(page, "brand new")).to_be_visible()
 
 
-def test_two_presses_are_one(page: Page, mortal: Console, visit: Visit) -> None:
+def test_two_presses_are_one(page: Page, changing: Console, visit: Visit) -> None:
     """A double click pauses once and does not resume; the audit has one row."""
-    visit(mortal, "/cursors", "Cursors")
-    page.get_by_role("button", name="Pause, lead_intake").dblclick(delay=60)
-    expect(row(page, "lead_intake")).to_contain_text("paused")
-    expect(page.get_by_role("button", name="Resume, lead_intake")).to_be_visible()
-    assert len(mortal.audit("cursor.pause")) == 1
-    assert not mortal.audit("cursor.resume")
+    visit(changing, "/cursors", "Cursors")
+    page.get_by_role("button", name="Pause, billing/invoices").dblclick(delay=60)
+    expect(row(page, "billing/invoices")).to_contain_text("paused")
+    expect(page.get_by_role("button", name="Resume, billing/invoices")).to_be_visible()
+    assert acted(changing, "pause", "billing/invoices") == 1
+    assert acted(changing, "resume", "billing/invoices") == 0
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_role("button", name="Pause, lead_intake")).to_be_visible()
-    assert kinds(mortal, "lead_intake")[:2] == ["resume", "pause"]
+    expect(page.get_by_role("button", name="Pause, billing/invoices")).to_be_visible()
+    assert kinds(changing, "billing/invoices")[:2] == ["resume", "pause"]
 
 
 def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit: Visit) -> None:
@@ -131,11 +145,11 @@ def test_it_says_why_it_does_not_move(page: Page, console: Console, visit: Visit
 
 
 def test_a_seek_is_thought_through_done_and_undone(
-    page: Page, mortal: Console, visit: Visit
+    page: Page, changing: Console, visit: Visit
 ) -> None:
     """Numbers first, from the source itself; nothing happens before the name is typed."""
-    visit(mortal, "/cursors/lead_intake", "lead_intake")
-    before = where(mortal, "lead_intake")
+    visit(changing, "/cursors/lead_intake", "lead_intake")
+    before = where(changing, "lead_intake")
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog", name="Seek lead_intake")
     dialog.get_by_role("textbox", name="Position").fill("100")
@@ -146,24 +160,24 @@ def test_a_seek_is_thought_through_done_and_undone(
     expect(plan).to_contain_text("alpha/4711")
     confirm = dialog.get_by_role("button", name="Move to 100")
     confirm.click(force=True)  # It is disabled, and says why.
-    assert where(mortal, "lead_intake") == before
+    assert where(changing, "lead_intake") == before
     dialog.get_by_label("Why").fill("bad deploy")
     dialog.get_by_label("Type lead_intake to confirm").fill("lead_intake")
     confirm.dblclick(delay=30)
     expect(dialog).to_be_hidden()
-    assert where(mortal, "lead_intake") == "100"
+    assert where(changing, "lead_intake") == "100"
     page.get_by_role("button", name="Undo", exact=True).click()
     expect(page.get_by_text("lead_intake is back where it was")).to_be_visible()
-    assert where(mortal, "lead_intake") == before
-    assert kinds(mortal, "lead_intake") == ["undo", "seek"]
-    assert [len(mortal.audit(f"cursor.{each}")) for each in ("seek", "undo")] == [1, 1]
+    assert where(changing, "lead_intake") == before
+    assert kinds(changing, "lead_intake") == ["undo", "seek"]
+    assert [acted(changing, each, "lead_intake") for each in ("seek", "undo")] == [1, 1]
 
 
 def test_a_seek_to_the_start_and_back_by_its_own_button(
-    page: Page, mortal: Console, visit: Visit
+    page: Page, changing: Console, visit: Visit
 ) -> None:
     """Undo is disabled with a reason until there is a seek, and shows its numbers first."""
-    visit(mortal, "/cursors/emails", "emails")
+    visit(changing, "/cursors/emails", "emails")
     undo = page.get_by_role("button", name="Undo the last seek…")
     expect(undo).to_have_accessible_description("There is no seek to undo.")
     page.get_by_role("button", name="Seek…", exact=True).click()
@@ -174,32 +188,32 @@ def test_a_seek_to_the_start_and_back_by_its_own_button(
     expect(dialog).to_contain_text("3 messages parked here")
     dialog.get_by_role("button", name="Move to the start").click()
     expect(dialog).to_be_hidden()
-    assert where(mortal, "emails") is None
+    assert where(changing, "emails") is None
     undo.click()
     expect(dialog).to_contain_text("3 messages parked before the seek")
     dialog.get_by_role("button", name="Move back to 150").click()
     expect(dialog).to_be_hidden()
-    assert where(mortal, "emails") == "150"
+    assert where(changing, "emails") == "150"
 
 
 def test_what_changed_meanwhile_is_told_and_not_overrun(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, changing: Console, visit: Visit, watch: Watch
 ) -> None:
     """Somebody else was faster: nothing is done, and the page says so."""
     watch.expect(409)
-    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    visit(changing, "/cursors/reports%20v2", "reports v2")
     page.keyboard.press("p")  # What is shown stays as it was.
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("textbox", name="Position").fill("100")
+    dialog.get_by_role("textbox", name="Position").fill("60")
     dialog.get_by_label("Why").fill("bad deploy")
-    dialog.get_by_label("Type lead_intake to confirm").fill("lead_intake")
-    expect(dialog.get_by_role("button", name="Move to 100")).to_be_visible()
-    with mortal.open() as ow:
-        ow.cursors.seek("lead_intake", "50", "another person", "bob@desk")
-    dialog.get_by_role("button", name="Move to 100").click()
+    dialog.get_by_label("Type reports v2 to confirm").fill("reports v2")
+    expect(dialog.get_by_role("button", name="Move to 60")).to_be_visible()
+    with changing.open() as ow:
+        ow.cursors.seek("reports v2", "50", "another person", "bob@desk")
+    dialog.get_by_role("button", name="Move to 60").click()
     expect(dialog.get_by_role("alert")).to_contain_text("changed since you looked")
-    assert where(mortal, "lead_intake") == "50"
+    assert where(changing, "reports v2") == "50"
 
 
 def test_what_is_not_there_is_told(

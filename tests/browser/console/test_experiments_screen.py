@@ -8,6 +8,7 @@ from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import FrameLocator, Page, expect
 
 from tests.browser.acting import tab_to, until
@@ -178,6 +179,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: s
     visit(console, f"/experiments?tab={tab}", "Experiments")
     if tab == "compare":
         expect(inside(page).locator("#submit")).to_be_visible()
+        assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
     else:
         expect(page.get_by_role("table").first).to_be_visible()
     fine(page)

@@ -6,8 +6,9 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -33,6 +34,19 @@ def heading(page: Page, title: str) -> None:
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
+
+
+def do(console: Console, verb: str, name: str = "lead_intake") -> None:
+    """Let somebody else act."""
+    body = {"name": name, "reason": "a test", "seen": None}
+    assert console.post(f"/api/cursors/{verb}", body, key=str(uuid4())).status_code == 200
+
+
+@pytest.fixture
+def resumed(console: Console) -> Iterator[Console]:
+    """A console whose cursor may be paused; it goes on afterwards."""
+    yield console
+    do(console, "resume")
 
 
 def test_the_help_lists_what_works_here_and_can_be_searched(
@@ -122,43 +136,53 @@ def test_the_theme_is_kept(page: Page, console: Console, visit: Visit) -> None:
     assert page.evaluate(ground) == by_night
 
 
-def test_who_pauses_sees_no_change_until_they_resume(
-    page: Page, mortal: Console, visit: Visit
+def by_key(page: Page, word: str) -> None:
+    press(page, "p")
+    expect(page.locator(".live")).to_contain_text("Paused" if word == "hidden" else "Live")
+
+
+def by_hiding(page: Page, word: str) -> None:
+    get = f"Object.defineProperty(document, 'visibilityState', {{ get: () => '{word}' }})"
+    page.evaluate(get.replace("{ get", "{ configurable: true, get"))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+@pytest.mark.parametrize("turn", [by_key, by_hiding], ids=["by a key", "by hiding the page"])
+def test_a_page_at_rest_asks_nothing_until_it_goes_on(
+    page: Page, resumed: Console, visit: Visit, turn: Callable[[Page, str], None]
 ) -> None:
-    """`p` keeps everything as it is; afterwards what was missed is shown."""
-    visit(mortal, "/cursors", "Cursors")
+    """Who pauses, or looks elsewhere, sees what was missed when they come back."""
+    visit(resumed, "/cursors", "Cursors")
     row = page.locator('tr[data-key="lead_intake"]')
     expect(row).to_contain_text("held")
-    press(page, "p")
-    expect(page.locator(".live")).to_contain_text("Paused")
+    page.wait_for_timeout(1_200)  # The first word of the stream makes the page ask once more.
+    turn(page, "hidden")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    body = {"name": "lead_intake", "reason": "a test", "seen": None}
-    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
-    page.wait_for_timeout(1_500)
+    do(resumed, "pause")
+    page.wait_for_timeout(1_200)
     assert not asked
     expect(row).to_contain_text("held")
-    press(page, "p")
+    turn(page, "visible")
     expect(row).to_contain_text("paused")
 
 
-def test_an_update_leaves_the_focus_where_it_is(page: Page, mortal: Console, visit: Visit) -> None:
+def test_an_update_leaves_the_focus_where_it_is(page: Page, resumed: Console, visit: Visit) -> None:
     """A row that somebody looks at stays under their fingers while it changes."""
-    visit(mortal, "/cursors", "Cursors")
+    visit(resumed, "/cursors", "Cursors")
     link = page.locator('tr[data-key="lead_intake"] a.row-link')
     link.focus()
-    body = {"name": "lead_intake", "reason": "a test", "seen": None}
-    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    do(resumed, "pause")
     expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
     expect(link).to_be_focused()
 
 
-def test_new_rows_wait_until_they_are_wanted(page: Page, mortal: Console, visit: Visit) -> None:
+def test_new_rows_wait_until_they_are_wanted(page: Page, console: Console, visit: Visit) -> None:
     """What came since is counted, and shown at `.`; nothing moves before."""
-    visit(mortal, "/requests", "Requests")
+    visit(console, "/requests", "Requests")
     first = page.locator("tbody tr").first
     before = first.get_attribute("data-key")
-    ow = mortal.open()
+    ow = console.open()
     for number in (1, 2):
         ow.once(scope="test", key=f"fresh-{number}")(lambda: {"ok": True})()
     ow.close()
@@ -191,13 +215,13 @@ def frozen(console: Console) -> Iterator[None]:
 
 
 def test_a_server_that_falls_silent_is_noticed(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: Watch
 ) -> None:
     """After three beats without a word the page says that it is old; it recovers by itself."""
     watch.expect_death()
-    visit(mortal, "/cursors", "Cursors")
+    visit(console, "/cursors", "Cursors")
     banner = page.locator(".banner")
-    with frozen(mortal):
+    with frozen(console):
         expect(banner).to_contain_text(QUIET)
         assert page.evaluate("document.body.classList.contains('is-stale')")
     expect(banner).to_have_count(0)
@@ -216,13 +240,12 @@ def test_a_server_that_is_killed_and_started_again(
     expect(banner).to_contain_text("asking again")
     mortal.start()
     expect(banner).to_have_count(0)
-    body = {"name": "lead_intake", "reason": "a test", "seen": None}
-    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    do(mortal, "pause")
     expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
 
 
 def test_without_the_stream_the_page_asks(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, resumed: Console, visit: Visit, watch: Watch
 ) -> None:
     """Where something on the road holds streams back, the page stays fresh by asking."""
     watch.expect_death()
@@ -234,9 +257,8 @@ def test_without_the_stream_the_page_asks(
             route.abort()
 
     page.route(EVENTS, hold_back)
-    visit(mortal, "/cursors", "Cursors")
-    body = {"name": "lead_intake", "reason": "a test", "seen": None}
-    assert mortal.post("/api/cursors/pause", body, key="k1").status_code == 200
+    visit(resumed, "/cursors", "Cursors")
+    do(resumed, "pause")
     expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
     expect(page.locator(".live")).to_contain_text("Live")
 
@@ -278,11 +300,12 @@ def test_a_narrow_screen_has_everything_behind_more(
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, resumed: Console, visit: Visit, watch: Watch
 ) -> None:
     """Whatever is pressed happens once: the second attempt carries the same key."""
     watch.expect_death()
     keys: list[str | None] = []
+    before = len(resumed.audit("cursor.pause"))
 
     def lose_the_first(route: Route) -> None:
         keys.append(route.request.header_value("idempotency-key"))
@@ -292,14 +315,14 @@ def test_an_answer_that_is_lost_is_asked_for_again(
         else:
             route.continue_()
 
-    visit(mortal, "/cursors", "Cursors")
+    visit(resumed, "/cursors", "Cursors")
     page.route("**/api/cursors/pause", lose_the_first)
     page.get_by_role("button", name="Pause, lead_intake").dblclick()
     expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
     expect(page.locator(".toast")).to_have_count(1)
     assert len(keys) == 2
     assert len(set(keys)) == 1
-    assert len(mortal.audit("cursor.pause")) == 1
+    assert len(resumed.audit("cursor.pause")) == before + 1
 
 
 def busy_ms(page: Page) -> float:
@@ -363,11 +386,11 @@ def test_everybody_can_use_the_dialogs(
 
 
 def test_everybody_can_use_a_page_that_is_old(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: Watch
 ) -> None:
     """The banner has no violation either."""
     watch.expect_death()
-    visit(mortal, "/cursors", "Cursors")
-    with frozen(mortal):
+    visit(console, "/cursors", "Cursors")
+    with frozen(console):
         expect(page.locator(".banner")).to_be_visible()
         fine(page)

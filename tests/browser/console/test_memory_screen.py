@@ -158,6 +158,20 @@ def test_what_is_deleted_elsewhere_is_restored_here(
     assert len(mortal.audit("memory.restore")) == 1
 
 
+def test_one_fact_comes_back_by_its_change(page: Page, mortal: Console, visit: Visit) -> None:
+    """The history offers the way back from each deletion that still holds, and from no other."""
+    with mortal.open() as ow:
+        memory = Memory(ow, source="cleaner")
+        memory.delete_observations([{"entityName": MAIL, "observations": ["sends receipts"]}])
+    visit(mortal, at(MAIL, card="history"), "Memory")
+    card(page, MAIL).get_by_role("button", name="Restore the observation").click()
+    dialog = page.get_by_role("dialog", name="Restore the observation")
+    dialog.get_by_role("button", name="Restore 1 fact").click()
+    expect(page.get_by_text("Restored: 1 fact.")).to_be_visible()
+    expect(card(page, MAIL).get_by_role("button", name="Restore the observation")).to_have_count(0)
+    assert knows(mortal, MAIL) == 1
+
+
 def test_what_a_search_cannot_find_is_looked_at_by_name(
     page: Page, console: Console, visit: Visit, watch: Watch
 ) -> None:

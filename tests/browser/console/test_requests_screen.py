@@ -97,7 +97,7 @@ def test_it_was_not_done(page: Page, mortal: Console, visit: Visit) -> None:
     expect(page.get_by_label("About")).to_have_count(0)
     dialog = decide(page, "It was not done", "no such mail")
     dialog.get_by_role("button", name="Record: it was not done").click()
-    expect(page.get_by_text("The next caller with this key runs it.")).to_be_visible()
+    expect(page.get_by_role("region", name="The request in short")).to_contain_text("free")
     found = shown(mortal)
     assert (found["state"], [each["state"] for each in found["effects"]]) == (
         "free",

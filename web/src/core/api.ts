@@ -47,7 +47,7 @@ export class ApiError extends Error {
 export const config: Signal<Config | null> = signal(null);
 /** Grows with every action that was done here, so that what is shown is asked for again. */
 export const acted: Signal<number> = signal(0);
-/** When the server last answered anything, on the page's own clock. */
+/** When the server last told us something, on the page's own clock. */
 export const heardAt: Signal<number | null> = signal(null);
 /** Set while a person is asked for the token. */
 export const tokenWanted: Signal<{ give: (token: string | null) => void } | null> = signal(null);
@@ -135,6 +135,11 @@ function token(): string | null {
   return config.value?.token ?? typedToken;
 }
 
+/** The person wants to go on: whoever needs the token may ask for it again. */
+export function askAgain(): void {
+  isDeclined = false;
+}
+
 /** Ask the person; once, whoever wants to know. */
 async function askForToken(): Promise<void> {
   asking ??= new Promise<string | null>((give) => {
@@ -146,7 +151,7 @@ async function askForToken(): Promise<void> {
   const given = await asking;
   isDeclined = given === null;
   if (given === null) {
-    throw new ApiError(401, "UNAUTHORIZED", "Nothing was sent, because this server needs its token.", {
+    throw new ApiError(401, "UNAUTHORIZED", "this server needs its token, and nothing was sent without it", {
       fix: "try again, and paste the token that the server printed when it started",
     });
   }
@@ -181,8 +186,8 @@ async function call<T>(method: string, path: string, { body, key, signal }: Call
   const request = `${method} ${path}`;
   const response = await reach(path, { method, headers, body: body && JSON.stringify(body) }, request, signal);
   const answer = await read(response, request);
-  heardAt.value = performance.now();
   if (!response.ok) throw refusal(response.status, answer, request);
+  heardAt.value = performance.now();
   return answer as T;
 }
 

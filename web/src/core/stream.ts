@@ -2,7 +2,7 @@
 // stream with numbers to resume at, polling where that does not get through, a countdown where nothing does.
 
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
-import { ApiError, get, heardAt, loadConfig } from "./api";
+import { ApiError, askAgain, get, heardAt, loadConfig } from "./api";
 import { isShown, now } from "./clock";
 
 export type Area =
@@ -87,6 +87,7 @@ export function togglePause(): void {
 /** Try again at once. */
 export function retryNow(): void {
   failures = 0;
+  askAgain();
   connect();
 }
 

@@ -11,7 +11,7 @@ import { PauseButton } from "./cursor/pausing";
 import type { CursorItem } from "./cursor/types";
 import { SHAPES, STATE_KINDS, cursorHref, draining, position, shortWorker, spoken } from "./cursor/words";
 
-const LIMIT = 500;
+const LIMIT = 200;
 const STATES = ["held", "free", "expired", "paused"] as const;
 const TABS = [{ id: "", title: "all" }, ...STATES.map((id) => ({ id, title: id }))];
 
@@ -65,7 +65,7 @@ function Condition({ cursor }: { cursor: CursorItem }) {
   return (
     <>
       <State kind={STATE_KINDS[cursor.state]} word={cursor.state} />
-      {cursor.blocked_because !== null && <span class="below">{spoken(cursor.blocked_because)}</span>}
+      {cursor.blocked_because !== null && <span class="below wraps">{spoken(cursor.blocked_because)}</span>}
     </>
   );
 }
@@ -93,7 +93,7 @@ function Rate({ cursor }: { cursor: CursorItem }) {
     <>
       <Num value={Math.round(measure.rate_per_minute * 10) / 10} />
       {measure.lag_messages !== 0 && (
-        <span class="below">{seconds === null ? "never drained" : `drained in ${duration(seconds)}`}</span>
+        <span class="below wraps">{seconds === null ? "never drained" : `drained in ${duration(seconds)}`}</span>
       )}
     </>
   );

@@ -9,7 +9,7 @@ import { Ago, Copy, ErrorBox, Facts, Notice, Skeleton, State } from "../ui/bits"
 import { Page } from "../ui/page";
 import { Bytes } from "./dead/bytes";
 import { DropDialog } from "./dead/drop";
-import { letterHref, letterLook, overReason, type LetterDetail } from "./dead/models";
+import { letterLook, overReason, type LetterDetail } from "./dead/models";
 import { RedriveDialog } from "./dead/redrive";
 import { Neighbours } from "./lists/neighbours";
 
@@ -32,11 +32,11 @@ export default function Screen() {
       back={{ href: "/dead", label: "Dead letters" }}
       actions={actions}
     >
+      <Neighbours list="dead" here={`/dead/${id}`} noun="dead letter" />
       {error !== undefined && data === undefined && <ErrorBox error={error} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>
-          <Neighbours list="dead" here={letterHref(data)} noun="dead letter" />
           <Head letter={data} />
           <Failures letter={data} />
           <Bytes letter={data} />

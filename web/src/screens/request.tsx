@@ -8,6 +8,7 @@ import { Ago, Code, Copy, ErrorBox, Facts, Json, Notice, Skeleton, State } from 
 import { Page } from "../ui/page";
 import { Neighbours } from "./lists/neighbours";
 import { Decide } from "./requests/decide";
+import { DecisionDialog, type Decision } from "./requests/decision";
 import { Effects } from "./requests/effects";
 import { Forget } from "./requests/forget";
 import { isOpen, MEANINGS, openEffects, outcomeLook, requestHref, type OutcomeDetail } from "./requests/models";
@@ -17,10 +18,15 @@ const QUESTION = "What happened under this key, and what does the next caller ge
 
 export default function Screen() {
   const query = route.value.query;
-  const scope = query.get("scope") ?? "";
-  const key = query.get("key") ?? "";
-  const { data, error } = useLive<OutcomeDetail>(["outcomes"], "/api/outcomes/show", { scope, key });
+  const place = { scope: query.get("scope") ?? "", key: query.get("key") ?? "" };
+  // What is half decided about one request must not be sent about the next.
+  return <Request key={requestHref(place)} scope={place.scope} name={place.key} />;
+}
+
+function Request({ scope, name }: { scope: string; name: string }) {
+  const { data, error } = useLive<OutcomeDetail>(["outcomes"], "/api/outcomes/show", { scope, key: name });
   const [isForgetting, setForgetting] = useState(false);
+  const [decision, setDecision] = useState<Decision | null>(null);
   const actions = (
     <ActionButton
       label="Forget…"
@@ -30,18 +36,24 @@ export default function Screen() {
     />
   );
   return (
-    <Page title={key} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
+    <Page title={name} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
+      <Neighbours list="requests" here={requestHref({ scope, key: name })} noun="request" />
       {error !== undefined && data === undefined && <ErrorBox error={error} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>
-          <Neighbours list="requests" here={requestHref(data)} noun="request" />
           <Head found={data} />
-          {(isOpen(data) || openEffects(data).length > 0) && <Decide found={data} />}
+          {(isOpen(data) || openEffects(data).length > 0) && (
+            // A new form for a new state: what was found out about the last one is not true of it.
+            <Decide key={data.version + openEffects(data).length} found={data} onReview={setDecision} />
+          )}
           <Sequence found={data} />
           <Effects found={data} />
           <Came found={data} />
         </>
+      )}
+      {decision !== null && data !== undefined && (
+        <DecisionDialog found={data} decision={decision} onClose={() => setDecision(null)} />
       )}
       {isForgetting && data !== undefined && <Forget found={data} onClose={() => setForgetting(false)} />}
     </Page>

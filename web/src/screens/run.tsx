@@ -11,7 +11,7 @@ import { Artifacts } from "./run/artifacts";
 import { Commands } from "./run/commands";
 import { Explain } from "./run/explain";
 import { JournalTab } from "./run/journal";
-import { runHref, runLook, tookSeconds, type RunDetail } from "./run/models";
+import { runLook, tookSeconds, type RunDetail } from "./run/models";
 import { TABS, type TabId } from "./run/tabs";
 import { Timeline } from "./run/timeline";
 import { useVerify, Verified } from "./run/verify";
@@ -29,11 +29,11 @@ export default function Screen() {
   );
   return (
     <Page title={run} question={QUESTION} back={{ href: "/runs", label: "Runs" }} actions={actions}>
+      <Neighbours list="runs" here={route.value.path} noun="run" />
       {error !== undefined && data === undefined && <ErrorBox error={error} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>
-          <Neighbours list="runs" here={runHref({ ...data.summary, workspace: data.workspace })} noun="run" />
           <Head run={data} />
           <Verified found={verify.found} error={verify.error} />
           <Views run={data} />

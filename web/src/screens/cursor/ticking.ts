@@ -6,15 +6,20 @@ import { connection } from "../../core/live";
 /** Seconds since this answer came; they do not grow on data that is known to be old. */
 export function useElapsed(answer: unknown): number {
   const came = useRef({ answer, at: performance.now() });
-  if (came.current.answer !== answer) came.current = { answer, at: performance.now() };
+  const shown = useRef(0);
+  if (came.current.answer !== answer) {
+    came.current = { answer, at: performance.now() };
+    shown.current = 0;
+  }
   const [, redraw] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => {
-      if (connection.value === "live") redraw((n) => n + 1);
+      if (connection.peek() === "live") redraw((n) => n + 1);
     }, 1000);
     return () => clearInterval(timer);
   }, []);
-  return (performance.now() - came.current.at) / 1000;
+  if (connection.value === "live") shown.current = (performance.now() - came.current.at) / 1000;
+  return shown.current;
 }
 
 /** Ask again now and then, also where no event would say so: a dead worker changes nothing. */

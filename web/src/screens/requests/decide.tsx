@@ -1,30 +1,22 @@
 // Decide: a person says whether work that fell silent was done, after reading what each answer means.
 
 import { useState } from "preact/hooks";
-import { PlannedAction, ActionButton } from "../../ui/action";
-import { Field, Json, Notice } from "../../ui/bits";
-import { openEffects, isOpen, type OutcomeDetail } from "./models";
+import { ActionButton } from "../../ui/action";
+import { Field } from "../../ui/bits";
+import { MEANS, type Decision, type Verdict } from "./decision";
+import { isOpen, openEffects, type OutcomeDetail } from "./models";
 
-type Verdict = "done" | "not_done";
+interface DecideProps {
+  found: OutcomeDetail;
+  onReview: (decision: Decision) => void;
+}
 
-const MEANS: Record<Verdict, { title: string; text: string }> = {
-  done: {
-    title: "It was done",
-    text: "Nothing runs. Every caller with this key, from now on, gets the result that you give here. If it was not done after all, nobody will ever do it.",
-  },
-  not_done: {
-    title: "It was not done",
-    text: "The next caller with this key runs it. If it was done after all, it happens twice.",
-  },
-};
-
-export function Decide({ found }: { found: OutcomeDetail }) {
+export function Decide({ found, onReview }: DecideProps) {
   const [verdict, setVerdict] = useState<Verdict | null>(null);
   const [wanted, setWanted] = useState<string | null>(null);
   const [text, setText] = useState("null");
   const [reason, setReason] = useState("");
   const [isAsked, setAsked] = useState(false);
-  const [isSure, setSure] = useState(false);
   const effect = targetOf(found, wanted);
   const parsed = parse(text);
   const problems = {
@@ -33,15 +25,9 @@ export function Decide({ found }: { found: OutcomeDetail }) {
     reason: reason.trim() === "" ? "say how you know; it is kept with the request" : null,
   };
   const isReady = Object.values(problems).every((each) => each === null);
-  const forget = () => {
-    setVerdict(null);
-    setText("null");
-    setReason("");
-    setAsked(false);
-  };
   const review = () => {
     setAsked(true);
-    if (isReady) setSure(true);
+    if (isReady && verdict !== null) onReview({ effect, verdict, result: parsed.value, reason: reason.trim() });
   };
   return (
     <section class="part decide" aria-label="Decide">
@@ -81,26 +67,6 @@ export function Decide({ found }: { found: OutcomeDetail }) {
         </Field>
         <ActionButton label="Review the decision…" onClick={review} />
       </form>
-      {isSure && verdict !== null && (
-        <PlannedAction
-          title={`Record that it was ${verdict === "done" ? "done" : "not done"}`}
-          onClose={() => setSure(false)}
-          path="/api/outcomes/reconcile"
-          body={() => ({
-            scope: found.scope,
-            key: found.key,
-            effect,
-            verdict,
-            ...(verdict === "done" ? { result: parsed.value } : {}),
-            reason: reason.trim(),
-            seen: found.version,
-          })}
-          describe={() => <Consequence found={found} effect={effect} verdict={verdict} result={parsed.value} />}
-          confirmLabel={() => (verdict === "done" ? "Record: it was done" : "Record: it was not done")}
-          onDone={forget}
-          success={() => `Recorded: ${found.key} was ${verdict === "done" ? "done" : "not done"}`}
-        />
-      )}
     </section>
   );
 }
@@ -121,24 +87,6 @@ function Target({ found, effect, onChange }: TargetProps) {
         {open.map((each) => <option key={each.name} value={each.name}>{`the step ${each.name}`}</option>)}
       </select>
     </Field>
-  );
-}
-
-interface ConsequenceProps {
-  found: OutcomeDetail;
-  effect: string | null;
-  verdict: Verdict;
-  result: unknown;
-}
-
-function Consequence({ found, effect, verdict, result }: ConsequenceProps) {
-  const what = effect === null ? found.key : `the step ${effect} of ${found.key}`;
-  return (
-    <>
-      <p><span class="mono breakable">{what}</span> in <span class="mono breakable">{found.scope}</span></p>
-      <Notice kind="warn">{MEANS[verdict].text}</Notice>
-      {verdict === "done" && <Json value={result} />}
-    </>
   );
 }
 

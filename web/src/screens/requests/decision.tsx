@@ -1,0 +1,68 @@
+// Decision: what somebody found out about work that fell silent, shown once more before it is recorded.
+
+import { PlannedAction } from "../../ui/action";
+import { Json, Notice } from "../../ui/bits";
+import type { OutcomeDetail } from "./models";
+
+export type Verdict = "done" | "not_done";
+
+export interface Decision {
+  /** A step inside the work; null for the work as a whole. */
+  effect: string | null;
+  verdict: Verdict;
+  /** What every later caller gets, if it was done. */
+  result: unknown;
+  reason: string;
+}
+
+export const MEANS: Record<Verdict, { title: string; text: string; word: string }> = {
+  done: {
+    title: "It was done",
+    text: "Nothing runs. Every caller with this key, from now on, gets the result that you give here. If it was not done after all, nobody will ever do it.",
+    word: "done",
+  },
+  not_done: {
+    title: "It was not done",
+    text: "The next caller with this key runs it. If it was done after all, it happens twice.",
+    word: "not done",
+  },
+};
+
+interface DecisionProps {
+  found: OutcomeDetail;
+  decision: Decision;
+  onClose: () => void;
+}
+
+export function DecisionDialog({ found, decision, onClose }: DecisionProps) {
+  const { effect, verdict, result, reason } = decision;
+  const { word, text } = MEANS[verdict];
+  return (
+    <PlannedAction
+      title={`Record that it was ${word}`}
+      onClose={onClose}
+      path="/api/outcomes/reconcile"
+      body={() => ({
+        scope: found.scope,
+        key: found.key,
+        effect,
+        verdict,
+        ...(verdict === "done" ? { result } : {}),
+        reason,
+        seen: found.version,
+      })}
+      describe={() => (
+        <>
+          <p>
+            <span class="mono breakable">{effect === null ? found.key : `the step ${effect} of ${found.key}`}</span> in{" "}
+            <span class="mono breakable">{found.scope}</span>
+          </p>
+          <Notice kind="warn">{text}</Notice>
+          {verdict === "done" && <Json value={result} label="result" />}
+        </>
+      )}
+      confirmLabel={() => `Record: it was ${word}`}
+      success={() => `Recorded: ${found.key} was ${word}`}
+    />
+  );
+}
