@@ -108,7 +108,7 @@ class Crew:
         """Freeze a worker in the middle of a sale; try again when it was a bad moment."""
         for _ in range(FREEZES_MAX):
             found = yield from self._somebody(self._is_busy)
-            if found is not None and self._is_frozen_outside(found):
+            if found is None or self._is_frozen_outside(found):
                 return found
         return None
 
