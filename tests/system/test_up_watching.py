@@ -51,14 +51,14 @@ def test_a_store_is_shown_and_watched(tmp_path: Path) -> None:
         assert ow.cursors.show("~alerts").lease_owner is None
 
 
-def test_without_a_store_none_is_made(tmp_path: Path) -> None:
-    """Looking must not leave a file behind."""
+def test_without_a_store_our_own_is_made(tmp_path: Path) -> None:
+    """The console has something to show from its first start on."""
     environment = {**os.environ, "ONCEWARD_HOME": str(tmp_path / "home")}
     environment.pop("ONCEWARD_STORE", None)
     with up("--port", "0", "--json", env=environment, cwd=tmp_path) as console:
-        assert [name.split()[0] for name in scraped(console)] == ["onceward_build_info"]
+        assert scraped(console)["onceward_up"] == 1
         assert console.stop() == (0, "", "stopped\n")
-    assert not (tmp_path / "home").exists()
+    assert (tmp_path / "home" / "onceward.db").exists()
 
 
 def test_our_own_store_is_found(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     from onceward.stores import migrate, open_store  # noqa: PLC0415 - not for every test run
     from onceward.testing.postgres import PostgresServer  # noqa: PLC0415 - the same
 
-    server = PostgresServer()
+    server = PostgresServer(is_synced=False)
     server.start()
     store = open_store(server.new_database("onceward_template"))
     migrate(store)
