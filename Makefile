@@ -12,10 +12,13 @@ WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 PAGES := src/onceward/console/built/sources.sha256
 WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
-.PHONY: run web test lint lint-web prove bench screens clean constraints
+.PHONY: run demo web test lint lint-web prove bench screens clean constraints
 
 run: $(VENV)/.installed $(PAGES)
 	@$(BIN)/onceward up $(ARGS)
+
+demo: $(VENV)/.installed
+	@$(BIN)/onceward demo $(ARGS)
 
 web: $(PAGES)
 
