@@ -132,7 +132,6 @@ def test_what_was_given_up_is_redriven(page: Page, mortal: Console, visit: Visit
         "/conversations",
         "/conversations?group=team",
         "/conversations?group=broken&tab=deliveries",
-        "/conversations?group=team&tab=outbox",
     ],
 )
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: str) -> None:

@@ -138,7 +138,7 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     """The same while a redrive is thought through."""
     visit(console, "/dead?cursor=emails", "Dead letters")
     page.get_by_role("button", name="Redrive all of emails…").click()
-    expect(page.get_by_role("dialog")).to_contain_text("2 messages are tried again")
+    expect(page.get_by_role("dialog")).to_contain_text("2 messages are tried again at once")
     clean(page)
 
 

@@ -213,7 +213,7 @@ def test_a_console_that_only_shows_still_counts(
     )
 
 
-@pytest.mark.parametrize("path", [at(BILLING, hops="2"), at(BILLING, view="list"), at(GONE)])
+@pytest.mark.parametrize("path", [at(BILLING, hops="2"), at(BILLING, view="list")])
 def test_everybody_can_use_it(
     page: Page, console: Console, visit: Visit, watch: Watch, path: str
 ) -> None:

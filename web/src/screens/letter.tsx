@@ -41,7 +41,7 @@ export default function Screen() {
           <Failures letter={data} />
           <Bytes letter={data} />
           <Trace text={data.error_trace} />
-          {asked === "redrive" && <RedriveDialog what={{ letters: [data] }} onClose={close} />}
+          {asked === "redrive" && <RedriveDialog what={{ ids: [data.id] }} letters={[data]} onClose={close} />}
           {asked === "drop" && <DropDialog letter={data} onClose={close} />}
         </>
       )}

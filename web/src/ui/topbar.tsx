@@ -58,10 +58,15 @@ function Store(): JSX.Element | null {
   if (!settings) return null;
   const { engine, url } = settings.store;
   return (
-    <span class="store" title={url}>
-      {settings.is_read_only && <strong>Read-only · </strong>}
-      {nameOf(engine)} · {url.split(/[/\\]/).at(-1) || url}
-    </span>
+    <>
+      {settings.is_read_only && (
+        <span class="read-only" title="Nothing can be changed from here">
+          <Icon name="lock" />
+          <span class="word">Read-only</span>
+        </span>
+      )}
+      <span class="store" title={url}>{nameOf(engine)} · {url.split(/[/\\]/).at(-1) || url}</span>
+    </>
   );
 }
 

@@ -90,7 +90,7 @@ export function Letters() {
         )
       )}
       {what !== null && (
-        <RedriveDialog what={what} onClose={() => setWhat(null)} onDone={() => (selected.value = new Set())} />
+        <RedriveDialog what={what} letters={pages.items} onClose={() => setWhat(null)} onDone={() => (selected.value = new Set())} />
       )}
     </>
   );
@@ -113,7 +113,7 @@ function Bulk({ chosen, cursor, onRedrive, onClear }: BulkProps) {
       <ActionButton
         label={alive.length === 0 ? "Redrive selected…" : `Redrive ${messages(alive.length)}…`}
         disabledReason={bulkReason(chosen, alive)}
-        onClick={() => onRedrive({ letters: alive })}
+        onClick={() => onRedrive({ ids: alive.map((each) => each.id) })}
       />
       {cursor !== null && (
         <ActionButton label={`Redrive all of ${cursor}…`} onClick={() => onRedrive({ cursor })} />

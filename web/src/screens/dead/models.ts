@@ -58,6 +58,7 @@ export interface Undelivered {
   error: string | null;
   started_at: string | null;
   ended_at: string | null;
+  version: string;
 }
 
 export function letterLook(state: LetterState): Look {

@@ -4,21 +4,23 @@ import { PlannedAction } from "../../ui/action";
 import { Code, Notice } from "../../ui/bits";
 import { messages, type Letter, type Redrive } from "./models";
 
-export type What = { letters: Letter[] } | { cursor: string };
+export type What = { ids: number[] } | { cursor: string };
 
 interface RedriveProps {
   what: What;
+  /** As they are shown now: what is done is done to these versions. */
+  letters: Pick<Letter, "id" | "version">[];
   onClose: () => void;
   onDone?: () => void;
 }
 
-export function RedriveDialog({ what, onClose, onDone }: RedriveProps) {
+export function RedriveDialog({ what, letters, onClose, onDone }: RedriveProps) {
   return (
     <PlannedAction<Redrive>
       title="Redrive dead letters"
       onClose={onClose}
       path="/api/dead/redrive"
-      body={() => bodyOf(what)}
+      body={() => bodyOf(what, letters)}
       describe={(plan) => <Plan plan={plan} />}
       refuse={(plan) => (plan.count === 0 ? "there is nothing to put back" : null)}
       confirmLabel={(plan) => `Redrive ${messages(plan.count)}`}
@@ -28,10 +30,10 @@ export function RedriveDialog({ what, onClose, onDone }: RedriveProps) {
   );
 }
 
-function bodyOf(what: What): object {
+function bodyOf(what: What, letters: RedriveProps["letters"]): object {
   if ("cursor" in what) return { cursor: what.cursor };
-  const seen = Object.fromEntries(what.letters.map((each) => [String(each.id), each.version]));
-  return { ids: what.letters.map((each) => each.id), seen };
+  const meant = letters.filter((each) => what.ids.includes(each.id));
+  return { ids: what.ids, seen: Object.fromEntries(meant.map((each) => [String(each.id), each.version])) };
 }
 
 function Plan({ plan }: { plan: Redrive }) {
@@ -40,7 +42,7 @@ function Plan({ plan }: { plan: Redrive }) {
     <>
       <p>
         <strong class="plan-number">{messages(plan.count)}</strong> {plan.count === 1 ? "is" : "are"} tried again at
-        once by the cursor's worker, with all attempts before them.
+        once, as if for the first time: the attempts of before do not count any more.
       </p>
       {plan.cursors !== undefined && plan.cursors.length > 0 && (
         <ul class="plan-list">
@@ -75,8 +77,8 @@ function Sample({ plan }: { plan: Redrive }) {
     <ul class="plan-sample" aria-label="Some of them">
       {plan.sample.map((each) => (
         <li key={each.id}>
-          <span class="mono">#{each.id}</span> <span class="mono breakable">{each.position}</span>
-          <span class="cell-note">{`${each.error_type}: ${each.error_message}`}</span>
+          <span class="mono">#{each.id}</span> at <span class="mono breakable">{each.position}</span>
+          <div class="cell-note clip">{`${each.error_type}: ${each.error_message}`}</div>
         </li>
       ))}
       {rest > 0 && <li class="hint">and {rest.toLocaleString("en")} more</li>}

@@ -50,10 +50,10 @@ export function UndeliveredTab() {
             more={pages.more}
             empty={<Nothing />}
             actions={(each) => (
-              <>
+              <span class="acts-pair">
                 <ActionButton label="Redrive…" name={`Redrive letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "redrive" })} />
                 <ActionButton label="Drop…" kind="danger" name={`Drop letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "drop" })} />
-              </>
+              </span>
             )}
           />
         )
@@ -82,11 +82,16 @@ const TELLING: Record<Verb, { text: string; label: string; done: string }> = {
   drop: { text: "The agent never gets them. They stay to be read.", label: "Drop for good", done: "dropped for good" },
 };
 
+interface Plan {
+  messages: number;
+  is_open: boolean;
+  sample: { seq: number; sender: string; text: string }[];
+}
+
 function Decision({ letter, verb, onClose }: { letter: Undelivered; verb: Verb; onClose: () => void }) {
   const [reason, setReason] = useState("");
-  const number = letter.last_seq - letter.first_seq + 1;
   return (
-    <PlannedAction
+    <PlannedAction<Plan>
       title={`${verb === "redrive" ? "Redrive" : "Drop"} letter ${letter.id} of ${letter.group}`}
       onClose={onClose}
       kind={verb === "drop" ? "danger" : "plain"}
@@ -96,14 +101,22 @@ function Decision({ letter, verb, onClose }: { letter: Undelivered; verb: Verb; 
         </Field>
       }
       path={`/api/dispatch/${verb}`}
-      body={() => ({ id: letter.id, reason: reason.trim() })}
-      describe={() => (
+      body={() => ({ id: letter.id, reason: reason.trim(), seen: letter.version })}
+      describe={(plan) => (
         <>
-          <p><strong class="plan-number">Up to {messages(number)}</strong> {spanText(letter)}.</p>
+          <p><strong class="plan-number">{messages(plan.messages)}</strong> of {letter.group}.</p>
           <Notice kind={verb === "drop" ? "warn" : "info"}>{TELLING[verb].text}</Notice>
+          <ul class="plan-list" aria-label="Some of them">
+            {plan.sample.map((each) => (
+              <li key={each.seq}><span class="hint">{each.seq}</span> {each.sender}: <span class="breakable">{each.text}</span></li>
+            ))}
+          </ul>
         </>
       )}
-      refuse={() => (verb === "drop" && reason.trim() === "" ? "say why first" : null)}
+      refuse={(plan) => {
+        if (!plan.is_open) return "somebody has decided already";
+        return verb === "drop" && reason.trim() === "" ? "say why first" : null;
+      }}
       confirmLabel={() => TELLING[verb].label}
       success={() => `Letter ${letter.id}: ${TELLING[verb].done}`}
     />

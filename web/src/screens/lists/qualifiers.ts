@@ -16,7 +16,7 @@ export function takeApart(text: string, names: readonly string[]): Asked {
       const value = quoted ?? bare ?? "";
       if (value !== "") named[name] = value;
     } else {
-      rest.push(whole);
+      rest.push(whole.startsWith('"') ? whole.slice(1, -1) : whole);
     }
   }
   return { named, rest: rest.join(" ") };

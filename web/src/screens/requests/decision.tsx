@@ -28,6 +28,12 @@ export const MEANS: Record<Verdict, { title: string; text: string; word: string 
   },
 };
 
+/** A step is part of a whole that may run again. */
+const STEP_MEANS: Record<Verdict, string> = {
+  done: "When the work is run again, this step is not: it gets the result that you give here. If it was not done after all, nobody will ever do it.",
+  not_done: "When the work is run again, this step is, too. If it was done after all, it happens twice.",
+};
+
 interface DecisionProps {
   found: OutcomeDetail;
   decision: Decision;
@@ -37,6 +43,7 @@ interface DecisionProps {
 export function DecisionDialog({ found, decision, onClose }: DecisionProps) {
   const { effect, verdict, result, reason } = decision;
   const { word, text } = MEANS[verdict];
+  const meaning = effect === null ? text : STEP_MEANS[verdict];
   return (
     <PlannedAction
       title={`Record that it was ${word}`}
@@ -57,8 +64,9 @@ export function DecisionDialog({ found, decision, onClose }: DecisionProps) {
             <span class="mono breakable">{effect === null ? found.key : `the step ${effect} of ${found.key}`}</span> in{" "}
             <span class="mono breakable">{found.scope}</span>
           </p>
-          <Notice kind="warn">{text}</Notice>
-          {verdict === "done" && <Json value={result} label="result" />}
+          <Notice kind="warn">{meaning}</Notice>
+          {verdict === "done" && <><span class="hint">Result</span><Json value={result} label="result" /></>}
+          <p><span class="hint">Because</span> {reason}</p>
         </>
       )}
       confirmLabel={() => `Record: it was ${word}`}
