@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import FenceLost, InvalidArgument, KeyInFlight, NotReconcilable
+from onceward.errors import Conflict, FenceLost, InvalidArgument, KeyInFlight, NotReconcilable
 from onceward.handle import Onceward
 from onceward.outcomes import Ambiguous, Claim, Expired, Fence, Fresh, Pruned, Replay
 from onceward.seams import ManualClock
@@ -150,6 +150,21 @@ def test_a_forgotten_key_is_free_for_any_work(ow: Onceward) -> None:
     assert found is not None
     assert (found.result, found.fingerprint) == (None, None)
     assert granted(ow, fingerprint="other").number > fence.number
+
+
+def test_only_what_was_seen_is_forgotten(ow: Onceward) -> None:
+    """Run again within the same instant, it is another outcome, and stays."""
+    words = {"actor": "ann", "reason": "wrong"}
+    ow.outcomes.finish(granted(ow), b"1")
+    seen = ow.outcomes.show("shop.charge", "k")
+    ow.outcomes.forget("shop.charge", "k", **words)
+    ow.outcomes.finish(granted(ow), b"2")
+    with pytest.raises(Conflict, match="changed since"):
+        ow.outcomes.forget("shop.charge", "k", **words, seen=seen)
+    found = ow.outcomes.show("shop.charge", "k")
+    assert found is not None
+    assert found.result == b"2"
+    assert ow.outcomes.forget("shop.charge", "k", **words, seen=found)
 
 
 def test_another_boot_ends_leases_but_not_lives(ow: Onceward, ow_time: MovingTime) -> None:

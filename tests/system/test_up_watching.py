@@ -92,3 +92,25 @@ def test_a_mistake_in_the_rules_is_told_at_the_start(tmp_path: Path) -> None:
     assert "fix: write threshold = 300, without quotes" in said
     assert "does not exist" in refused("--config", str(tmp_path / "nope.toml"))
     assert "sqlite:///" in refused("--store", "mysql://x")
+
+
+def test_a_read_only_console_leaves_the_store_as_it_is(tmp_path: Path) -> None:
+    """It takes no lease, so it evaluates no alert and runs no agent, and brings nothing up to date."""
+    url = f"sqlite:///{tmp_path / 'ours.db'}"
+    open_handle(url).close()
+    with up("--port", "0", "--json", "--store", url, "--read-only", cwd=tmp_path) as console:
+        assert scraped(console)["onceward_up"] == 1
+        assert console.stop()[0] == 0
+    with open_handle(url) as ow:
+        assert ow.cursors.list("~*") == ()
+
+
+def test_a_read_only_console_makes_no_store(tmp_path: Path) -> None:
+    """Where there is none it says so, and what to do."""
+    url = f"sqlite:///{tmp_path / 'none.db'}"
+    with up("--port", "0", "--json", "--store", url, "--read-only", cwd=tmp_path) as console:
+        response = console.get("/api/cursors")
+        assert response.status_code == 503
+        assert "onceward db migrate" in response.json()["error"]["context"]["fix"]
+        assert console.stop()[0] == 0
+    assert not (tmp_path / "none.db").exists()

@@ -128,8 +128,8 @@ def _dispatching(ow: Onceward, agents: int, poll: float) -> Iterator[Dispatcher]
 
 
 @contextlib.contextmanager
-def conversing(opened: Opened, token: str) -> Iterator[Chats]:
-    """Run the agents of a store beside something else that is served.
+def conversing(opened: Opened, token: str, *, may_run: bool = True) -> Iterator[Chats]:
+    """Run the agents of a store beside something else that is served, or only show what they say.
 
     A store that cannot be reached is asked again and again, and keeps nobody from anything.
     """
@@ -143,8 +143,9 @@ def conversing(opened: Opened, token: str) -> Iterator[Chats]:
     starting = threading.Thread(
         target=_start, args=(opened, dispatcher, stopping), name="onceward-chats", daemon=True
     )
-    starting.start()
-    starting.join(_OPEN_SECONDS)
+    if may_run:
+        starting.start()
+        starting.join(_OPEN_SECONDS)
     try:
         yield Chats(ow, dispatcher, token=token)
     finally:

@@ -80,7 +80,8 @@ def up(
 ) -> None:
     """Serve the console until Ctrl-C: cursors, workers, runs, keys, memory, Lab, conversations.
 
-    Agents of the store's groups are run by one process: by this one, unless another does.
+    Agents of the store's groups are run by one process: by this one, unless another does or it is
+    read-only.
 
     Example: `onceward up --demo`
     """
@@ -128,9 +129,13 @@ def _built(
     from onceward.workers.watching import opening, watching
 
     rules = tuple(read_rules(config))
-    with opening(store) as opened, watching(opened, rules) as metrics:
+    may_change = not wanted.is_read_only
+    with (
+        opening(store, may_change=may_change) as opened,
+        watching(opened, rules if may_change else None) as metrics,
+    ):
         lab = open_lab(roots)
-        with conversing(opened, lab.session.token) as chats:
+        with conversing(opened, lab.session.token, may_run=may_change) as chats:
 
             def build() -> Starlette:
                 from onceward.console.app import build_app

@@ -19,7 +19,7 @@ from onceward.console.answers import json_answer
 from onceward.console.house import House
 from onceward.console.read_only import read_only
 from onceward.crash import crash_point
-from onceward.errors import Conflict, InvalidArgument, OncewardError
+from onceward.errors import Conflict, InvalidArgument, OncewardError, OutcomeUnknown
 from onceward.handle import Onceward
 from onceward.stores import Transaction
 
@@ -73,8 +73,8 @@ class Acting:
         ow, performed = self._house.ow(), list[bool]()
 
         def perform(tx: Transaction) -> dict[str, Any]:
-            performed.append(True)
             result = work(tx)
+            performed.append(True)
             crash_point("console.act.before_audit")
             self._record(tx, action, "done", result)
             return result
@@ -82,7 +82,10 @@ class Acting:
         try:
             result = self._once(ow, action, perform)
         except OncewardError as refused:
-            self._record_refusal(ow, action, refused)
+            # What may have happened is not called refused: the key is asked again, and tells.
+            is_unknown = isinstance(refused, OutcomeUnknown) or (performed and not action.is_atomic)
+            if not is_unknown:
+                self._record_refusal(ow, action, refused)
             raise
         receipt = {"key": action.key, "action": action.name, "is_replay": not performed}
         headers = {} if performed else {REPLAYED_HEADER: "true"}

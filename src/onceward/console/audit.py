@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import orjson
 
 from onceward.keys.encoding import encoded
+from onceward.secrets import Redactor
 from onceward.stores import Row, Store, Transaction
 
 #: More of what was asked or answered is not kept.
@@ -76,7 +79,13 @@ def _entry(row: Row) -> Entry:
 
 
 def _kept(value: Mapping[str, Any]) -> str:
-    text = encoded(value)
+    text = encoded(_redactor().value(dict(value)))
     if len(text) > TEXT_BYTES_MAX:
         text = encoded({"cut": text[:TEXT_BYTES_MAX].decode(errors="ignore"), "bytes": len(text)})
     return text.decode().replace("\\u0000", "\\ufffd")
+
+
+@lru_cache(maxsize=1)
+def _redactor() -> Redactor:
+    """Return what knows the secrets of this process's environment."""
+    return Redactor.from_environment(os.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -34,6 +35,7 @@ from onceward.console.house import House
 from onceward.errors import Conflict, InvalidArgument
 from onceward.retries import DeadLetter, DeadLetters
 from onceward.retries.models import check_text
+from onceward.stores import Transaction
 from onceward.stores.paging import NEWEST
 
 REASON_CHARS_MAX: Final = 2_000
@@ -147,18 +149,22 @@ def _add_redriving(router: APIRouter, house: House, acting: Acting) -> None:
             return acting.think(lambda: _plan(dead, body)[1])
         target = body.cursor or ", ".join(map(str, (body.ids or ())[:20]))
         action = Action(name="dead.redrive", target=target, key=key, body=body.model_dump())
-        return acting.do(action, lambda _: _redrive(dead, body, house.actor))
+        return acting.do(action, lambda tx: _redrive(dead, tx, body, house.actor))
 
 
-def _plan(dead: DeadLetters, body: Redriving) -> tuple[list[DeadLetter], dict[str, Any]]:
-    letters, is_cut = chosen(dead, body.ids, body.cursor)
+def _plan(
+    dead: DeadLetters, body: Redriving, tx: Transaction | None = None
+) -> tuple[list[DeadLetter], dict[str, Any]]:
+    """Return what a redrive would do; inside the transaction that does it, nothing else changes."""
+    read = None if tx is None else partial(dead.hold, tx, to_redrive=True)
+    letters, is_cut = chosen(dead, body.ids, body.cursor, read=read)
     check_versions(letters, body.seen)
     lines = dead.lines(letter.id for letter in letters)
     return letters, plan_of(letters, lines, is_cut=is_cut)
 
 
-def _redrive(dead: DeadLetters, body: Redriving, actor: str) -> dict[str, Any]:
-    letters, plan = _plan(dead, body)
+def _redrive(dead: DeadLetters, tx: Transaction, body: Redriving, actor: str) -> dict[str, Any]:
+    letters, plan = _plan(dead, body, tx)
     if not letters:
         return plan
     done = dead.redrive([letter.id for letter in letters], actor=actor)
@@ -175,19 +181,27 @@ def _add_dropping(router: APIRouter, house: House, acting: Acting) -> None:
             return acting.think(lambda: {"letter": item_of(_undropped(dead, body))})
         action = Action(name="dead.drop", target=str(body.id), key=key, body=body.model_dump())
 
-        def work(_: object) -> dict[str, Any]:
-            _undropped(dead, body)
-            dead.drop(body.id, reason=body.reason, actor=house.actor)
-            return {"letter": item_of(chosen(dead, [body.id], None)[0][0])}
-
-        return acting.do(action, work)
+        return acting.do(action, lambda tx: _drop(dead, tx, body, house.actor))
 
 
-def _undropped(dead: DeadLetters, body: Dropping) -> DeadLetter:
-    """Return the letter, if it can be dropped and is as it was seen."""
-    ((letter,), _) = chosen(dead, [body.id], None)
+def _drop(dead: DeadLetters, tx: Transaction, body: Dropping, actor: str) -> dict[str, Any]:
+    letter = _undropped(dead, body, tx)
+    if not dead.drop(body.id, reason=body.reason, actor=actor):
+        raise _undroppable(letter)
+    return {"letter": item_of(chosen(dead, [body.id])[0][0])}
+
+
+def _undropped(dead: DeadLetters, body: Dropping, tx: Transaction | None = None) -> DeadLetter:
+    """Return the letter, if it can be dropped and is as it was seen; in `tx`, it stays so."""
+    read = None if tx is None else partial(dead.hold, tx)
+    ((letter,), _) = chosen(dead, [body.id], read=read)
     check_seen(f"dead letter {letter.id}", body.seen, version_of(letter))
     if letter.state != "dead":
-        message = f"dead letter {letter.id} is {letter.state}: there is nothing to drop"
-        raise Conflict(message, fix="look at it again", id=letter.id, state=letter.state)
+        raise _undroppable(letter)
     return letter
+
+
+def _undroppable(letter: DeadLetter) -> Conflict:
+    is_now = "not dead any more" if letter.state == "dead" else letter.state
+    message = f"dead letter {letter.id} is {is_now}: there is nothing to drop"
+    return Conflict(message, fix="look at it again", id=letter.id, state=letter.state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import codecs
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -54,14 +54,21 @@ def _text(raw: bytes, *, is_cut: bool) -> str | None:
 
 
 def chosen(
-    dead: DeadLetters, ids: Sequence[int] | None, cursor: str | None
+    dead: DeadLetters,
+    ids: Sequence[int] | None,
+    cursor: str | None = None,
+    *,
+    read: Callable[[Sequence[int]], list[DeadLetter]] | None = None,
 ) -> tuple[list[DeadLetter], bool]:
-    """Return the letters that somebody means, and whether there are more than one call takes."""
+    """Return the letters that somebody means, and whether there are more than one call takes.
+
+    Whoever is going to change them reads them so that nobody else does.
+    """
     is_cut = False
     if ids is None:
         found = dead.matching(DeadFilter(cursor=cursor, limit=REDRIVE_MAX + 1))
         ids, is_cut = found[:REDRIVE_MAX], len(found) > REDRIVE_MAX
-    letters = dead.some(ids)
+    letters = (read or dead.some)(ids)
     missing = sorted(set(ids) - {letter.id for letter in letters})
     if missing:
         message = f"there is no dead letter {missing[0]}"

@@ -9,7 +9,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from onceward.console.answers import answers, json_answer, moment
+from onceward.console.answers import answers, json_answer
 from onceward.console.pulse import Event, Pulse
 from onceward.keys.encoding import encoded
 
@@ -40,7 +40,8 @@ def events_router(pulse: Pulse) -> APIRouter:
         poll: Annotated[bool, Query(description="Answer at once, in JSON.")] = False,  # noqa: FBT002 - its name in the query
     ) -> Response:
         """Tell which areas have changed behind a number, from now on or at once."""
-        number = int(last_seen) if last_seen and last_seen.isdigit() else since
+        is_number = last_seen and last_seen.isascii() and last_seen.isdigit()
+        number = int(last_seen) if last_seen and is_number else since
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if poll or streams.is_full:
@@ -76,7 +77,9 @@ class _Streams:
                         yield _told("changed", event.number, _body(event))
                     if not news.events:
                         kind = "reset" if news.is_reset else "beat"
-                        yield _told(kind, news.number, {"n": news.number, "as_of": moment()})
+                        yield _told(
+                            kind, news.number, {"n": news.number, "as_of": self._pulse.as_of}
+                        )
                     number = news.number
                     await listener.wait(BEAT_SECONDS)
         finally:
@@ -85,14 +88,14 @@ class _Streams:
 
 def _polled(pulse: Pulse, number: int | None) -> Response:
     """Look now, since nobody may be looking, and answer."""
-    pulse.look()
+    pulse.glance()
     news = pulse.since(number)
     return json_answer(
         {
             "events": [_body(each) for each in news.events],
             "is_reset": news.is_reset,
             "next": news.number,
-            "as_of": moment(),
+            "as_of": pulse.as_of,
         }
     )
 

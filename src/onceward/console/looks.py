@@ -1,7 +1,7 @@
 """Looks: what is another when an area of the house has changed; each is cheap, and none is exact.
 
-A look that misses a change shows it at the next one; a look that sees one too many costs a page a
-question. Knows nobody who listens.
+What a look cannot see, whoever listens is told of after a while anyway; a look that sees one change
+too many costs a page a question. Knows nobody who listens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _LEDGERS_MAX: Final = 200
 def looks_of(house: House) -> Mapping[str, Look]:
     """Return how to look at every area."""
     of_store: dict[str, Look] = {area: _look(house, area) for area in _OF_STORE}
-    return {**of_store, "runs": lambda: _runs(house), "lab": lambda: _lab(house)}
+    # Files first: they are there when the store is away.
+    return {"runs": lambda: _runs(house), "lab": lambda: _lab(house), **of_store}
 
 
 def _look(house: House, area: str) -> Look:

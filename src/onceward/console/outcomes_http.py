@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -29,17 +30,18 @@ from onceward.outcomes import EffectRecord, Outcomes, OutcomeState, Record
 from onceward.outcomes.claims import NAME_CHARS_MAX, check_names
 from onceward.outcomes.verdicts import (
     check_idle,
-    check_open,
     found,
     found_step,
     is_decided_so,
+    open_fence,
     told,
 )
 from onceward.retries.models import check_text
 from onceward.stores.paging import NEWEST
 
 REASON_CHARS_MAX: Final = 2_000
-_SEEN_CHARS_MAX: Final = 100
+#: A version, or a fence alone.
+_SEEN: Final = r"^(?:[a-z]{1,20}\.)?[0-9]{1,18}$"
 
 StateFilter = Annotated[OutcomeState | None, Query(description="Only those that stand so now.")]
 ScopeFilter = Annotated[
@@ -62,19 +64,28 @@ class _About(BaseModel):
     key: str = Field(min_length=1, max_length=NAME_CHARS_MAX)
     reason: str = Field(min_length=1, max_length=REASON_CHARS_MAX)
     #: `version` of the key as it was looked at, or its fence; refused if it is not so any more.
-    seen: str | None = Field(default=None, max_length=_SEEN_CHARS_MAX)
+    #: Only a dry run goes without: a retry must not decide about another claim than the first try.
+    seen: str | None = Field(default=None, pattern=_SEEN)
     dry_run: bool = False
 
     def check(self) -> None:
         """Refuse what no store can hold, by name."""
         check_names(self.scope, self.key)
         check_text("reason", self.reason.strip())
+        if self.seen is None and not self.dry_run:
+            message = "seen: say which state of the key you looked at"
+            raise InvalidArgument(message, fix="send the `version` it has", field="seen")
 
     def check_seen(self, record: Record) -> None:
         """Refuse to decide about another state than the one that was seen."""
         is_fence = self.seen is not None and self.seen.isdecimal()
         now = str(record.fence) if is_fence else version_of(record)
         check_seen(f"{record.scope} {record.key}", self.seen, now)
+
+    def is_next(self, record: Record) -> bool:
+        """Say whether a key has changed once since it was seen: a decision is a new fence."""
+        fence = (self.seen or "").rpartition(".")[2]
+        return fence.isdecimal() and record.fence == int(fence) + 1
 
 
 class Forgetting(_About):
@@ -106,8 +117,12 @@ class Deciding(_About):
         return self.verdict == "done"
 
     def as_asked(self) -> dict[str, Any]:
-        """Return all of it; a result may be nested more deeply than the models go."""
-        return {**self.model_dump(exclude={"result"}), "result": self.result}
+        """Return all of it, as the audit may keep it: of a result, what tells it from others."""
+        kept = None
+        if self.is_done:
+            result = compact_json(self.result, root="result")
+            kept = {"sha256": hashlib.sha256(result).hexdigest(), "bytes": len(result)}
+        return {**self.model_dump(exclude={"result"}), "result": kept}
 
 
 def outcomes_router(house: House, acting: Acting) -> APIRouter:
@@ -196,20 +211,28 @@ def _item(outcomes: Outcomes, body: _About, text: str) -> dict[str, Any]:
     return {"outcome": item_of(record, has_result=record.result is not None), "text": text}
 
 
+def _looked(outcomes: Outcomes, body: Deciding) -> tuple[Record, EffectRecord | None]:
+    """Return the key and the step as they are at one moment."""
+    with outcomes.store.snapshot():
+        record = found(outcomes, body.scope, body.key)
+        if body.effect is None:
+            return record, None
+        return record, found_step(outcomes, body.scope, body.key, body.effect)
+
+
 def _plan(outcomes: Outcomes, body: Deciding) -> dict[str, Any]:
-    body.check_seen(found(outcomes, body.scope, body.key))
-    check_open(outcomes, body.scope, body.key, body.effect)
+    record, step = _looked(outcomes, body)
+    body.check_seen(record)
+    open_fence(record, step)
     return _item(outcomes, body, told(body.scope, body.key, body.effect, is_done=body.is_done))
 
 
 def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
     """Decide, unless a life before this one has, just so."""
-    record = found(outcomes, body.scope, body.key)
-    known: Record | EffectRecord = record
-    if body.effect is not None:
-        known = found_step(outcomes, body.scope, body.key, body.effect)
+    record, step = _looked(outcomes, body)
     said = {"verdict": "done" if body.is_done else "not done", "actor": actor}
-    if not is_decided_so(known, **said, reason=body.reason, result=body.result):
+    is_before = is_decided_so(step or record, **said, reason=body.reason, result=body.result)
+    if not (is_before and (step is not None or body.is_next(record))):
         body.check_seen(record)
         verdict: dict[str, Any] = {"done": body.result} if body.is_done else {"not_done": True}
         outcomes.reconcile(
@@ -219,7 +242,7 @@ def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
             effect=body.effect,
             actor=actor,
             reason=body.reason,
-            fence=check_open(outcomes, body.scope, body.key, body.effect),
+            fence=open_fence(record, step),
         )
     return _item(outcomes, body, told(body.scope, body.key, body.effect, is_done=body.is_done))
 
@@ -232,10 +255,11 @@ def _plan_forgetting(outcomes: Outcomes, body: Forgetting) -> dict[str, Any]:
 
 
 def _forget(outcomes: Outcomes, body: Forgetting, actor: str) -> dict[str, Any]:
-    """Forget, unless a life before this one has."""
+    """Forget what was seen, unless a life before this one has; never what came of it later."""
     record = found(outcomes, body.scope, body.key)
     text = _forgotten(record)
-    if not is_decided_so(record, verdict="forgotten", actor=actor, reason=body.reason):
+    is_before = is_decided_so(record, verdict="forgotten", actor=actor, reason=body.reason)
+    if not (is_before and body.is_next(record)):
         body.check_seen(record)
         outcomes.forget(body.scope, body.key, actor=actor, reason=body.reason, seen=record)
     return _item(outcomes, body, text)

@@ -182,10 +182,9 @@ class _Stuck:
 
 
 def _stuck(house: House) -> Iterator[tuple[str, _Stuck]]:
-    for name, seconds, messages, owner, is_held, is_paused in house.ow().store.read(
-        "overview_behind", limit=NAMED_MAX
-    ):
-        if seconds < STUCK_SECONDS or is_held:
+    rows = house.ow().store.read("overview_behind", limit=NAMED_MAX)
+    for name, seconds, messages, owner, is_paused in rows:
+        if seconds < STUCK_SECONDS:
             continue
         many = "messages wait" if messages is None else f"{messages:,} messages wait"
         why = "it is paused" if is_paused else _nobody(owner)

@@ -7,6 +7,7 @@ of the run names. Every file is reached below the workspace, through no link.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -74,9 +75,8 @@ def _plain(line: Line) -> dict[str, Any]:
 # --- artifacts -----------------------------------------------------------------------------------
 
 
-def artifact_of(story: RunStory, root: Path, step: int, path: str) -> dict[str, Any]:
-    """Return a file that a receipt names: as it was recorded, and as it is now."""
-    recorded = _recorded(story, step, path)
+def artifact_of(root: Path, step: int, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file that a receipt names: as it was recorded, and as it is now. May take long."""
     told = {"path": path, "step": step, "recorded": recorded, "text": None}
     gone = {"sha256": None, "size": None, "is_as_recorded": False}
     try:
@@ -91,7 +91,8 @@ def artifact_of(story: RunStory, root: Path, step: int, path: str) -> dict[str, 
     return {**told, **found, "is_as_recorded": is_same}
 
 
-def _recorded(story: RunStory, step: int, path: str) -> dict[str, Any]:
+def recorded_of(story: RunStory, step: int, path: str) -> dict[str, Any]:
+    """Return what the receipt of a step says of a file; NotFound when it names no such."""
     asked = story.state.asked
     named = _named(asked[step - 1]) if 0 < step <= len(asked) else []
     for each in named:

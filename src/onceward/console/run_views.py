@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from onceward.console.run_lives import NONSENSE, Life, RunStory
-from onceward.console.run_reading import RunItem, Wanted, item_of, runs_of
+from onceward.console.run_reading import RunItem, item_of, runs_of
 from onceward.console.workspaces import Workspaces, plain_workspace
 from onceward.orchestrator.models import CommandStory, CommandView
 from onceward.orchestrator.views import stories_of, view_of
@@ -21,7 +21,7 @@ COMMANDS_MAX: Final = 2_000
 
 def newest_runs(workspaces: Workspaces, limit: int) -> list[RunItem]:
     """Return the latest runs; what was read before and has not changed is not read again."""
-    return runs_of(workspaces).page(Wanted(), limit=limit).items
+    return runs_of(workspaces).newest(limit)
 
 
 def plain_item(item: RunItem) -> dict[str, Any]:

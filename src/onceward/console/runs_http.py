@@ -18,7 +18,7 @@ from onceward.console.answers import (
     page_answer,
 )
 from onceward.console.house import House
-from onceward.console.run_files import artifact_of, journal_page
+from onceward.console.run_files import artifact_of, journal_page, recorded_of
 from onceward.console.run_lives import NONSENSE
 from onceward.console.run_reading import Runs, Wanted, runs_of
 from onceward.console.run_views import plain_item, plain_stories, plain_whole
@@ -97,7 +97,8 @@ def _add_files(router: APIRouter, runs: Runs) -> None:
     def artifact(workspace: WorkspaceId, run: RunId, step: Step, path: FilePath) -> Response:
         """Return a file that a receipt of the run names, and whether it is as it was recorded."""
         with runs.story(workspace, run) as (place, story):
-            found = artifact_of(story, place.root, step, path)
+            recorded = recorded_of(story, step, path)
+        found = artifact_of(place.root, step, path, recorded)
         return json_answer({**found, "as_of": moment()})
 
     @router.get("/api/orchestrator/verify", responses=answers(404))

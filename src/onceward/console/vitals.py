@@ -57,10 +57,10 @@ class Vitals:
         """Measure now."""
         store = self._ow().store
         ((cursors, held, expired, paused, processed),) = store.read("overview_leases")
-        behind = store.read("overview_behind", limit=1)
+        ((lag,),) = store.read("overview_lag")
         vital = Vital(
             at=timestamp(self._clock.now()),
-            lag_seconds=float(behind[0][1]) if behind else 0.0,
+            lag_seconds=lag or 0.0,
             cursors=cursors,
             held=held,
             expired=expired,

@@ -7,6 +7,7 @@ that cannot be written now is not written.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from contextlib import suppress
@@ -16,6 +17,7 @@ from onceward.cursors.models import OWN_PREFIX, Epoch
 from onceward.errors import OncewardError
 from onceward.stores import Store
 
+_log = logging.getLogger("onceward.cursors")
 #: What a late holder tried. `write`: something of a handler's, in a transaction that it marked.
 Tried = Literal["checkpoint", "renew", "guard", "write", "fail"]
 #: Notes that wait to be written; more are dropped.
@@ -46,6 +48,7 @@ class Refusals:
         self._mutex = threading.Lock()
         self._waiting: dict[_Refusal, None] = {}
         self._thread: threading.Thread | None = None
+        self._has_complained = False
 
     def add(self, name: str, worker: str, epoch: Epoch, what: Tried) -> None:
         """Note it soon; returns at once, and raises nothing."""
@@ -74,12 +77,29 @@ class Refusals:
             thread.join(seconds)
 
     def _run(self) -> None:
-        while True:
+        try:
+            while (refusal := self._next()) is not None:
+                self._write(refusal)
+        finally:
             with self._mutex:
-                if not self._waiting:
+                if self._thread is threading.current_thread():  # Not one that came after it.
                     self._thread = None
-                    return
-                refusal = next(iter(self._waiting))
-                del self._waiting[refusal]
-            with suppress(OncewardError):
-                self._store.write_query("refusal_add", **refusal._asdict())
+
+    def _next(self) -> _Refusal | None:
+        with self._mutex:
+            if not self._waiting:
+                self._thread = None
+                return None
+            refusal = next(iter(self._waiting))
+            del self._waiting[refusal]
+            return refusal
+
+    def _write(self, refusal: _Refusal) -> None:
+        try:
+            self._store.write_query("refusal_add", **refusal._asdict())
+        except OncewardError:
+            pass  # Best effort.
+        except Exception:
+            if not self._has_complained:
+                _log.exception("a refusal was not noted; further ones are not told")
+            self._has_complained = True

@@ -24,6 +24,7 @@ from onceward.demo.world import DemoWorld, check_empty, prepare
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.seams import Clock, Randomness
+from onceward.stores import open_store
 
 #: How long workers are under fire unless told otherwise.
 SECONDS: Final = 25.0
@@ -79,9 +80,10 @@ def tell_story(
         tell(event)
 
     stage = Stage(note, clock=clock, randomness=randomness)
+    with closing(open_store(world.store_url)) as store:
+        check_empty(store)
     prepare(world)
     with closing(open_handle(world.store_url)) as ow:
-        check_empty(ow)
         leads.create(ow)
         cast = Cast(world, clock=clock)
         try:

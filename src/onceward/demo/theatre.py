@@ -20,8 +20,8 @@ from onceward.demo.cast import end_tagged, tied
 from onceward.demo.leads import lead_app
 from onceward.demo.world import DemoWorld, check_empty, prepare
 from onceward.errors import Internal
-from onceward.handle import open as open_handle
 from onceward.seams import Clock, SystemClock
+from onceward.stores import open_store
 
 #: How long the beginning may take, on a busy machine.
 BEGIN_SECONDS: Final = 60.0
@@ -38,10 +38,10 @@ def living(home: Path, store_url: str, *, clock: Clock | None = None) -> Iterato
     it started runs afterwards, however the block, or this process, ends.
     """
     time = clock or SystemClock()
+    with closing(open_store(store_url)) as store:
+        check_empty(store)
     apps = (lead_app(store_url),)
     world = DemoWorld(home=home.resolve(), store_url=store_url, apps=apps)
-    with closing(open_handle(store_url)) as ow:
-        check_empty(ow)
     prepare(world)
     with _environment(world.environment), _quiet():
         director = _start(world)

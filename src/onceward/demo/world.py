@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from onceward.errors import Conflict
-from onceward.handle import Onceward
 from onceward.journal import atomic
 from onceward.seams import SystemFiles
+from onceward.stores import Store
 from onceward.stores.opening import HOME_VARIABLE, STORE_VARIABLE
 from onceward.workers import App
 
@@ -132,8 +132,12 @@ def store_in(home: Path) -> str:
     return f"sqlite:///{home / 'onceward.db'}"
 
 
-def check_empty(ow: Onceward) -> None:
-    """Refuse a store in which somebody works: a demonstration adds tables and kills workers."""
-    if ow.cursors.list():
-        message = f"{ow.store.url} is in use: it holds cursors"
-        raise Conflict(message, fix="give the demonstration a database of its own")
+def check_empty(store: Store) -> None:
+    """Refuse a store that was used before: a demonstration adds tables and kills workers.
+
+    Look before it is migrated: a database of somebody's holds our tables, if nothing else yet.
+    """
+    if store.applied():
+        message = f"{store.url} is in use: it holds tables of Onceward's"
+        fix = "give the demonstration an empty database, or leave --store out"
+        raise Conflict(message, fix=fix)

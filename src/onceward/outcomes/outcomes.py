@@ -173,14 +173,14 @@ class Outcomes(Claims):
         """Erase what is known of a key, so that it may run again; False when nothing was known.
 
         KeyInFlight while somebody is at it. With what was `seen` of it, Conflict when it is not so
-        any more.
+        any more, such as when it was run again.
         """
         check_names(scope, key)
         note = _note("forgotten", actor, reason)
-        updated_at = None if seen is None else seen.updated_at
+        was = (None, None) if seen is None else (seen.fence, seen.updated_at)
 
         def operation(tx: Transaction) -> bool:
-            place = {"scope": scope, "key": key, "updated_at": updated_at}
+            place = {"scope": scope, "key": key, "fence": was[0], "updated_at": was[1]}
             forgotten = bool(tx.query("outcome_forget", **place, note=note))
             if forgotten:
                 tx.query("effect_forget", scope=scope, key=key)
@@ -190,7 +190,7 @@ class Outcomes(Claims):
         crash_point("outcome.forget.after_commit")
         known = None if forgotten else self.show(scope, key)
         if known is not None:
-            if known.updated_at != (updated_at or known.updated_at):
+            if seen is not None and (known.fence, known.updated_at) != was:
                 message = f"{scope} {key} changed since you looked"
                 raise Conflict(message, fix="look again, then decide", scope=scope, key=key)
             message = f"{scope} {key}: somebody is at it"

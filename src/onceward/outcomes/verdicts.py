@@ -36,19 +36,32 @@ def found_step(outcomes: Outcomes, scope: str, key: str, effect: str) -> EffectR
     raise NotFound(message, fix="look with `onceward outcomes show`", scope=scope, key=key)
 
 
-def check_open(outcomes: Outcomes, scope: str, key: str, effect: str | None) -> int:
-    """Raise what reconciling would raise; returns the fence of the claim to decide about."""
+def check_open(outcomes: Outcomes, scope: str, key: str, effect: str | None) -> None:
+    """Raise what reconciling would raise."""
     record = found(outcomes, scope, key)
     if effect is None:
+        open_fence(record)
+        return
+    steps = {step.name: step for step in outcomes.effects(scope, key)}
+    if effect not in steps:
+        raise _nothing(record, effect)
+    open_fence(record, steps[effect])
+
+
+def open_fence(record: Record, step: EffectRecord | None = None) -> int:
+    """Return the fence of the claim to decide about; NotReconcilable when nothing is open."""
+    if step is None:
         is_open, fence = record.state in _UNDECIDED, record.fence
     else:
-        steps = {step.name: step for step in outcomes.effects(scope, key)}
-        is_open = effect in steps and _is_open(steps[effect], record)
-        fence = steps[effect].fence if effect in steps else 0
+        is_open, fence = _is_open(step, record), step.fence
     if not is_open:
-        message = f"{scope} {key}: there is nothing to decide"
-        raise NotReconcilable(message, scope=scope, key=key, effect=effect)
+        raise _nothing(record, None if step is None else step.name)
     return fence
+
+
+def _nothing(record: Record, effect: str | None) -> NotReconcilable:
+    message = f"{record.scope} {record.key}: there is nothing to decide"
+    return NotReconcilable(message, scope=record.scope, key=record.key, effect=effect)
 
 
 def _is_open(step: EffectRecord, record: Record) -> bool:

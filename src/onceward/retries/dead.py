@@ -9,6 +9,7 @@ import builtins
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
@@ -40,7 +41,7 @@ from onceward.stores.paging import NEWEST, Page, read_page
 LETTERS_MAX: Final = 10_000
 #: What `dead_page` returns before them.
 _LISTED_COLUMNS: Final = 3
-#: As `dead_page`, `dead_some` and `dead_show` return them.
+#: As `dead_page`, `dead_some`, `dead_hold` and `dead_show` return them.
 _SUMMARY_COLUMNS: Final = (
     *("id", "cursor", "position", "key", "state", "error_type", "error_message", "attempts"),
     *("first_failed_at", "dead_at", "redrive_count", "changed_at", "changed_by", "reason"),
@@ -136,6 +137,21 @@ class DeadLetters:
         """Return those of these letters that exist, whatever their state, in order."""
         return [DeadLetter(**_summary(row)) for row in self._some(ids)]
 
+    def hold(
+        self, tx: Transaction, ids: Iterable[int], *, to_redrive: bool = False
+    ) -> builtins.list[DeadLetter]:
+        """Return those of these letters that exist; nobody changes them before `tx` ends.
+
+        Who is going to redrive them says so: the turn of a cursor comes before its letters, as
+        for everybody else, so that no two wait for each other.
+        """
+        wanted = _listed(ids)
+        if to_redrive:
+            for cursor in sorted({row[1] for row in tx.query("dead_some", ids=wanted)}):
+                turn(tx, cursor, is_worker=False)
+        rows = sorted(tx.query("dead_hold", ids=wanted), key=itemgetter(0))
+        return [DeadLetter(**_summary(row)) for row in rows]
+
     def lines(self, ids: Iterable[int]) -> builtins.list[Line]:
         """Return where the messages of dead letters would line up again, the longest first."""
         chosen: Counter[tuple[str, str | None]] = Counter()
@@ -152,9 +168,7 @@ class DeadLetters:
         ]
 
     def _some(self, ids: Iterable[int]) -> builtins.list[Row]:
-        wanted = sorted(set(ids))
-        _checked(len(wanted) or 1)
-        return self._store.read("dead_some", ids=orjson.dumps(wanted).decode())
+        return self._store.read("dead_some", ids=_listed(ids))
 
     def count(self) -> dict[str, int]:
         """Return how many letters are dead now, by cursor."""
@@ -308,6 +322,12 @@ def _missing(letter: int) -> DeadLetterMissing:
 
 def _since(since: datetime | None) -> str | None:
     return timestamp(since) if since is not None else None
+
+
+def _listed(ids: Iterable[int]) -> str:
+    wanted = sorted(set(ids))
+    _checked(len(wanted) or 1)
+    return orjson.dumps(wanted).decode()
 
 
 def _checked(limit: int) -> int:

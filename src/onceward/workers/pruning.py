@@ -22,6 +22,8 @@ TRACES_ROWS_MAX: Final = 1_000_000
 #: How long where a cursor was, and which workers there were, is kept.
 SAMPLES_SECONDS: Final = DAY_SECONDS
 WORKERS_SECONDS: Final = DAY_SECONDS
+#: A sample that is further ahead is of a clock that was wrong.
+AHEAD_SECONDS: Final = 3600.0
 #: How often one process looks.
 PRUNE_SECONDS: Final = 60.0
 #: Rows of one table in one commit, and commits in one look.
@@ -30,7 +32,7 @@ BATCHES_MAX: Final = 20
 _QUERIES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("grant_prune", {"seconds": TRACES_SECONDS, "most": TRACES_ROWS_MAX}),
     ("refusal_prune", {"seconds": TRACES_SECONDS, "most": TRACES_ROWS_MAX}),
-    ("sample_prune", {"seconds": SAMPLES_SECONDS}),
+    ("sample_prune", {"seconds": SAMPLES_SECONDS, "ahead": AHEAD_SECONDS}),
     ("worker_prune", {"seconds": WORKERS_SECONDS}),
 )
 

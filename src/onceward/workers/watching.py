@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
-from onceward.errors import StoreUnavailable
+from onceward.errors import SchemaMismatch, StoreUnavailable
 from onceward.handle import Onceward
-from onceward.stores import Store, migrate, open_store
+from onceward.stores import Store, migrate, open_store, status
 from onceward.workers.alert_models import Rule
 from onceward.workers.alert_sending import alerting
 from onceward.workers.metrics import Metrics
@@ -22,9 +23,9 @@ CLOSE_SECONDS_MAX: Final = 0.5
 
 
 @contextmanager
-def opening(url: str | None) -> Iterator[Opened]:
+def opening(url: str | None, *, may_change: bool = True) -> Iterator[Opened]:
     """Open a store while the block runs; without a URL the one that every command would take."""
-    opened = Opened(open_store(url))
+    opened = Opened(open_store(url), may_change=may_change)
     try:
         yield opened
     finally:
@@ -34,24 +35,26 @@ def opening(url: str | None) -> Iterator[Opened]:
 
 
 @contextmanager
-def watching(opened: Opened, rules: Sequence[Rule]) -> Iterator[Callable[[], bytes]]:
+def watching(opened: Opened, rules: Sequence[Rule] | None) -> Iterator[Callable[[], bytes]]:
     """Look after a store while the block runs; gives the function that makes its metrics.
 
-    A store that cannot be reached is asked again and again.
+    A store that cannot be reached is asked again and again. Without rules it is only looked at.
     """
-    with pruning(opened), alerting(opened, rules):
-        try:
-            yield Metrics(opened).page
-        finally:
-            opened.give_up()
+    with ExitStack() as stack:
+        if rules is not None:
+            stack.enter_context(pruning(opened))
+            stack.enter_context(alerting(opened, rules))
+        stack.callback(opened.give_up)
+        yield Metrics(opened).page
 
 
 class Opened:
     """A store that is brought up to date when somebody needs it, again until it succeeds."""
 
-    def __init__(self, store: Store) -> None:
-        """Ask it for nothing yet."""
+    def __init__(self, store: Store, *, may_change: bool = True) -> None:
+        """Ask it for nothing yet; one that may not be changed is taken as it is, or not at all."""
         self.store = store
+        self._may_change = may_change
         self._mutex = threading.Lock()
         self._ow: Onceward | None = None
 
@@ -64,13 +67,22 @@ class Opened:
             raise StoreUnavailable
         try:
             if self._ow is None:
-                migrate(self.store)
+                (migrate if self._may_change else _check)(self.store)
                 self._ow = Onceward(self.store)
             return self._ow
         finally:
             self._mutex.release()
 
     def give_up(self) -> None:
-        """Let nobody wait any longer for a store that was never reached."""
+        """Let nobody wait any longer for a store that was never reached; does not wait itself."""
         if self._ow is None:
-            self.store.close()
+            threading.Thread(target=self.store.close, daemon=True).start()
+
+
+def _check(store: Store) -> None:
+    """Refuse a store that would have to be made or brought up to date."""
+    path = store.url.removeprefix("sqlite:///") if store.engine == "sqlite" else ""
+    is_missing = bool(path) and not Path(path).exists()
+    if is_missing or status(store).pending:
+        message = f"{store.url} is not up to date, and may not be changed"
+        raise SchemaMismatch(message, fix="run `onceward db migrate`, or start without --read-only")

@@ -15,12 +15,12 @@ def do(console: Console, reason: str, key: str) -> int:
     return console.post("/api/cursors/pause", body, key=key).status_code
 
 
-def test_who_did_what_is_there(page: Page, mortal: Console, visit: Visit) -> None:
+def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> None:
     """Done and refused, newest first; a new one waits until it is asked for, and moves nothing."""
-    assert do(mortal, HOSTILE, "one") == 200
+    assert do(console, HOSTILE, "one") == 200
     body = {"id": 404, "reason": "a test", "seen": None}
-    assert mortal.post("/api/dead/drop", body, key="two").status_code == 404
-    visit(mortal, "/audit", "Audit")
+    assert console.post("/api/dead/drop", body, key="two").status_code == 404
+    visit(console, "/audit", "Audit")
     rows = page.get_by_role("table", name="Actions").locator("tbody tr")
     expect(rows.first).to_contain_text("dead.drop")
     expect(rows.first).to_contain_text("refused")
@@ -31,7 +31,7 @@ def test_who_did_what_is_there(page: Page, mortal: Console, visit: Visit) -> Non
     page.keyboard.press("Escape")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
     body = {"name": "lead_intake", "reason": "again", "seen": None}
-    assert mortal.post("/api/cursors/resume", body, key="three").is_success
+    assert console.post("/api/cursors/resume", body, key="three").is_success
     page.get_by_role("button", name="1 new").wait_for()
     expect(rows).to_have_count(2)
     page.keyboard.press(".")

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 from fastapi import Response
 
+from onceward.console import audit
 from onceward.console.acting import Acting, Action, check_seen
 from onceward.console.audit import page
 from onceward.console.house import House
-from onceward.errors import Conflict, CursorMissing, InvalidArgument, KeyReused, RequestRefused
+from onceward.errors import (
+    Conflict,
+    CursorMissing,
+    InvalidArgument,
+    KeyReused,
+    OutcomeUnknown,
+    RequestRefused,
+    StoreBusy,
+)
 from onceward.handle import Onceward
 from onceward.stores import Transaction
 
@@ -152,3 +161,49 @@ def test_a_huge_or_hostile_body_is_kept_in_part(ow: Onceward) -> None:
     acting_of(ow).do(action(key="k2", body=body), pause(ow, []))
     (entry,) = page(ow.store, before=2**62, limit=1)
     assert entry.details["reason"] == "\N{REPLACEMENT CHARACTER} \N{SNOWMAN}"
+
+
+@pytest.mark.usefixtures("cursor")
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_what_may_have_happened_is_not_called_refused(
+    ow: Onceward, is_atomic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the record fails once, the next press completes it: done once, recorded once."""
+    acting, calls, add = acting_of(ow), list[int](), audit.add
+    failures = [StoreBusy("a moment"), None]
+
+    def fail_once(tx: Transaction, **columns: Any) -> None:
+        if columns["outcome"] == "done" and (error := failures.pop(0)) is not None:
+            raise error
+        add(tx, **columns)
+
+    monkeypatch.setattr(audit, "add", fail_once)
+    with pytest.raises(StoreBusy):
+        acting.do(action(is_atomic=is_atomic), pause(ow, calls))
+    assert ow.cursors.show("c").is_paused is not is_atomic
+    failures[:] = [None]
+    acting.do(action(is_atomic=is_atomic), pause(ow, calls))
+    assert len(ow.cursors.history("c")) == 1
+    assert [each for each in entries(ow) if each[1] == "done"] == [("cursor.pause", "done")]
+    assert (("cursor.pause", "refused") in entries(ow)) is is_atomic
+
+
+@pytest.mark.usefixtures("cursor")
+def test_a_commit_without_an_answer_is_not_called_refused(ow: Onceward) -> None:
+    """Nobody knows, and the record must not say otherwise."""
+
+    def lost(_: Transaction) -> dict[str, Any]:
+        raise OutcomeUnknown
+
+    with pytest.raises(OutcomeUnknown):
+        acting_of(ow).do(action(), lost)
+    assert entries(ow) == []
+
+
+@pytest.mark.usefixtures("cursor")
+def test_secrets_are_not_kept(ow: Onceward) -> None:
+    """What looks like a secret is blotted out before it is recorded."""
+    body = {"name": "c", "api_key": "sk-live-0123456789abcdef0123456789abcdef"}
+    acting_of(ow).do(action(body=body), pause(ow, []))
+    (entry,) = page(ow.store, before=2**62, limit=1)
+    assert "0123456789abcdef" not in str(entry.details)

@@ -1,18 +1,21 @@
 """Dead letters over HTTP, on both engines: lists, one letter, redrive after a preview, drop."""
 
 import base64
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.unit.console.asking import Asking, error_of
 
-from onceward.console import dead_views
+from onceward.console import dead_http, dead_views
 from onceward.console.acting import Acting
 from onceward.console.audit import page
 from onceward.console.dead_http import dead_router
 from onceward.console.house import House
 from onceward.handle import Onceward
-from onceward.retries import Failure, Message
+from onceward.retries import DeadLetters, Failure, Message
 
 RAW = '{"name": "Ann \N{SNOWMAN}"}'.encode()
 
@@ -52,6 +55,26 @@ def park(ow: Onceward, position: str, *, key: str = "k") -> None:
 
 def ids(asking: Asking, **query: Any) -> list[int]:
     return [each["id"] for each in asking.body("/api/dead", **query)["items"]]
+
+
+def after(
+    monkeypatch: pytest.MonkeyPatch, name: str, call: Callable[[], object]
+) -> Callable[[], list[object]]:
+    """Let somebody else act right behind a check; returns what gives what came of it."""
+    real, came = getattr(dead_http, name), list[object]()
+    other = threading.Thread(target=lambda: came.append(call()))
+
+    def checked(*args: Any) -> None:
+        real(*args)
+        other.start()
+        other.join(0.3)
+
+    def ended() -> list[object]:
+        other.join(10)
+        return came
+
+    monkeypatch.setattr(dead_http, name, checked)
+    return ended
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -246,6 +269,42 @@ def test_a_drop_gives_a_letter_up_with_a_reason(ow: Onceward, asking: Asking) ->
     for seen in ("dead.0", None):
         response = asking.act("/api/dead/drop", **{**body, "seen": seen})
         assert error_of(response)[:2] == (409, "CONFLICT")
+
+
+def test_nobody_changes_a_letter_between_the_look_and_the_drop(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever redrives it meanwhile waits, and then finds it dropped."""
+    letter = bury(ow, "1")
+    others = after(monkeypatch, "check_seen", lambda: ow.dead.redrive(letter, actor="bob").ids)
+    done = asking.done("/api/dead/drop", id=letter, reason="spam", seen="dead.0")
+    assert done["letter"]["version"] == "dropped.0"
+    assert others() == [()]
+    assert ow.dead.show(letter).state == "dropped"
+
+
+def test_nobody_changes_letters_between_the_look_and_the_redrive(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever drops one meanwhile waits, and then has nothing to drop."""
+    letters = [bury(ow, "1"), bury(ow, "2", cursor="other")]
+    seen = {str(letter): "dead.0" for letter in letters}
+    drop = partial(ow.dead.drop, letters[1], reason="spam", actor="bob")
+    others = after(monkeypatch, "check_versions", drop)
+    assert asking.done("/api/dead/redrive", ids=letters, seen=seen)["ids"] == letters
+    assert others() == [False]
+    assert ow.dead.show(letters[1]).state == "redriven"
+
+
+def test_a_drop_that_drops_nothing_is_a_conflict(
+    ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However that came: nobody is told that it was done."""
+    letter = bury(ow, "1")
+    monkeypatch.setattr(DeadLetters, "drop", lambda *_, **__: False)
+    response = asking.act("/api/dead/drop", id=letter, reason="spam")
+    assert error_of(response)[:2] == (409, "CONFLICT")
+    assert [each.outcome for each in page(ow.store, before=2**62, limit=9)] == ["refused"]
 
 
 @pytest.mark.parametrize(

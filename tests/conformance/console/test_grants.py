@@ -1,5 +1,7 @@
 """Grants: every lease that was ever granted is written down, by the database itself."""
 
+import itertools
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
 
 __all__ = ["table"]
+
+_numbers = itertools.count()
 
 
 def told(ow: Onceward, name: str = "c") -> list[tuple[int, str, str | None]]:
@@ -162,12 +166,12 @@ def test_one_grant_at_a_time_is_open_however_many_want_it(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store that knows nothing of grants yet."""
+    """A store that knows nothing of the console yet."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'before.db'}"
     else:
         server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.new_database("before_grants", like="template0")
+        url = server.new_database(f"before_{os.getpid()}_{next(_numbers)}", like="template0")
     store = open_store(url, clock=ManualClock())
     store.applied()
     for number, name, sql in migrations(store.engine)[:11]:
@@ -183,7 +187,7 @@ def test_leases_of_before_have_a_grant(empty: Store) -> None:
             "insert into cursor_positions (cursor_name, lease_owner, lease_epoch) "
             "values ('c', 'w1', 7), ('~lock', 'w1', 7), ('free', null, 7)"
         )
-    assert migrate(empty) == [12]
+    assert 12 in migrate(empty)
     ow = Onceward(empty)
     assert told(ow) == [(7, "w1", None)]
     assert told(ow, "~lock") == []

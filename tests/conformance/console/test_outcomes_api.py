@@ -1,5 +1,8 @@
 """Requests and keys over HTTP, on both engines: lists, the story of a key, verdicts, forgetting."""
 
+import hashlib
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,13 +13,14 @@ from onceward.console.audit import page
 from onceward.console.house import House
 from onceward.console.outcomes_http import outcomes_router
 from onceward.handle import Onceward
-from onceward.outcomes import Fence, Fresh
+from onceward.outcomes import Fence, Fresh, Outcomes, Record
 from onceward.stores import paging
 from onceward.testing.moving_time import MovingTime
 
 SCOPE = "shop.charge"
-VERDICT = {"scope": SCOPE, "key": "k", "verdict": "not_done", "reason": "no trace of it"}
-FORGET = {"scope": SCOPE, "key": "k", "reason": "a test"}
+WHICH = {"scope": SCOPE, "key": "k"}
+VERDICT = {**WHICH, "verdict": "not_done", "reason": "no trace of it", "seen": "ambiguous.1"}
+FORGET = {**WHICH, "reason": "a test", "seen": "done.1"}
 
 
 def asking_of(ow: Onceward, *, is_read_only: bool = False) -> Asking:
@@ -42,6 +46,14 @@ def silent(ow: Onceward, ow_time: MovingTime, key: str = "k", **changed: Any) ->
     fence = granted(ow, key, **changed)
     ow_time.advance(seconds=61)
     return fence
+
+
+def beside(call: Callable[[], object]) -> None:
+    """Do something as somebody else would, in the middle of what this thread does."""
+    other = threading.Thread(target=call)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
 
 
 def shown(asking: Asking, key: str = "k") -> Any:
@@ -295,7 +307,9 @@ def test_a_verdict_on_what_changed_is_refused(
     silent(ow, ow_time, on_crash="rerun")
     silent(ow, ow_time, owner="host/2", on_crash="ambiguous")
     for is_plan in (True, False):
-        response = asking.act("/api/outcomes/reconcile", **VERDICT, seen=seen, dry_run=is_plan)
+        response = asking.act(
+            "/api/outcomes/reconcile", **{**VERDICT, "seen": seen}, dry_run=is_plan
+        )
         assert error_of(response)[:2] == (409, "CONFLICT")
         context = response.json()["error"]["context"]
         assert (context["seen"], context["now"]) == (seen, seen.replace("1", "2"))
@@ -306,9 +320,11 @@ def test_a_verdict_on_what_changed_is_refused(
 def test_nobody_decides_about_work_in_progress(ow: Onceward, asking: Asking) -> None:
     """Neither in earnest nor in a dry run; a key nobody knows is a 404."""
     granted(ow)
+    body = {**VERDICT, "seen": "running.1"}
     for is_plan in (True, False):
-        response = asking.act("/api/outcomes/reconcile", **VERDICT, dry_run=is_plan)
+        response = asking.act("/api/outcomes/reconcile", **body, dry_run=is_plan)
         assert error_of(response)[:2] == (409, "CONFLICT")
+        assert "nothing to decide" in response.json()["error"]["message"]
     response = asking.act("/api/outcomes/reconcile", **{**VERDICT, "key": "other"})
     assert error_of(response)[:2] == (404, "NOT_FOUND")
 
@@ -351,6 +367,8 @@ def test_a_verdict_on_one_step(ow: Onceward, asking: Asking, ow_time: MovingTime
         ({"effect": "\0"}, "effect"),
         ({"effect": ""}, "effect"),
         ({"unknown": 1}, "unknown"),
+        ({"seen": None}, "seen"),
+        ({"seen": "lost"}, "seen"),
     ],
 )
 def test_bad_verdicts_name_the_field(
@@ -377,13 +395,50 @@ def test_an_action_needs_a_key_and_a_console_that_acts(
     assert shown(asking)["state"] == "ambiguous"
 
 
+def test_a_verdict_is_about_the_claim_that_was_checked(
+    ow: Onceward, asking: Asking, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decided by somebody else, run again and silent again right after the look: not this one."""
+    silent(ow, ow_time)
+    real, looks = Outcomes.show, []
+
+    def show(outcomes: Outcomes, scope: str, key: str) -> Record | None:
+        record = real(outcomes, scope, key)
+        looks.append(record)
+        if len(looks) == 1:
+            beside(decided_and_silent_again)
+        return record
+
+    def decided_and_silent_again() -> None:
+        ow.outcomes.reconcile(SCOPE, "k", not_done=True, actor="bob", reason="no trace")
+        silent(ow, ow_time, owner="host/2")
+
+    monkeypatch.setattr(Outcomes, "show", show)
+    response = asking.act("/api/outcomes/reconcile", **VERDICT)
+    assert error_of(response)[:2] == (409, "CONFLICT")
+    assert shown(asking)["version"] == "ambiguous.3"
+
+
+def test_the_audit_holds_no_result(ow: Onceward, asking: Asking, ow_time: MovingTime) -> None:
+    """Forgetting a key would not erase it there; what tells two results apart is kept."""
+    silent(ow, ow_time)
+    body = {**VERDICT, "verdict": "done", "result": {"card": "4111"}}
+    asking.done("/api/outcomes/reconcile", "one", **body)
+    other = asking.act("/api/outcomes/reconcile", "one", **{**body, "result": {"card": "4112"}})
+    assert error_of(other)[:2] == (422, "KEY_REUSED")
+    entries = page(ow.store, before=2**62, limit=10)
+    assert "411" not in str([(each.details, each.result) for each in entries])
+    digest = hashlib.sha256(b'{"card":"4111"}').hexdigest()
+    assert entries[-1].details["result"] == {"sha256": digest, "bytes": 15}
+
+
 # --- forgetting -----------------------------------------------------------------------------------
 
 
 def test_forgetting_frees_a_key_after_a_dry_run(ow: Onceward, asking: Asking) -> None:
     """Once for each key, harmless to repeat under another, with a note of who and why."""
     ow.outcomes.finish(granted(ow), b"1")
-    body = {**FORGET, "seen": "done.1"}
+    body = FORGET
     plan = asking.done("/api/outcomes/forget", None, **body, dry_run=True)
     assert plan["text"] == f"{SCOPE} k: was done; the next caller runs it"
     assert shown(asking)["state"] == "done"
@@ -396,12 +451,41 @@ def test_forgetting_frees_a_key_after_a_dry_run(ow: Onceward, asking: Asking) ->
 def test_what_is_at_work_or_has_changed_is_not_forgotten(ow: Onceward, asking: Asking) -> None:
     """409 for both, and for a key nobody knows 404."""
     fence = granted(ow)
+    body = {**FORGET, "seen": "running.1"}
     for is_plan in (True, False):
-        response = asking.act("/api/outcomes/forget", **FORGET, dry_run=is_plan)
+        response = asking.act("/api/outcomes/forget", **body, dry_run=is_plan)
         assert error_of(response)[:2] == (409, "IN_FLIGHT")
     ow.outcomes.finish(fence, b"1")
-    stale = asking.act("/api/outcomes/forget", **FORGET, seen="running.1")
+    stale = asking.act("/api/outcomes/forget", **body)
     assert error_of(stale)[:2] == (409, "CONFLICT")
     assert shown(asking)["state"] == "done"
     missing = asking.act("/api/outcomes/forget", **{**FORGET, "key": "other"})
     assert error_of(missing)[:2] == (404, "NOT_FOUND")
+
+
+def test_forgetting_wants_to_know_what_was_seen(ow: Onceward, asking: Asking) -> None:
+    """Else a retry could forget what the work came to when it was run again; a plan may ask."""
+    ow.outcomes.finish(granted(ow), b"1")
+    blind = {**FORGET, "seen": None}
+    assert error_of(asking.act("/api/outcomes/forget", **blind)) == (
+        400,
+        "INVALID_ARGUMENT",
+        "seen",
+    )
+    assert asking.done("/api/outcomes/forget", None, **blind, dry_run=True)["dry_run"]
+    assert shown(asking)["version"] == "done.1"
+
+
+def test_a_retry_forgets_nothing_newer(ow: Onceward, asking: Asking) -> None:
+    """Forgotten, its record lost: the retry finds it done, until the work was run again."""
+    ow.outcomes.finish(granted(ow), b"1")
+    words = {"actor": "ann", "reason": str(FORGET["reason"])}
+    ow.outcomes.forget(SCOPE, "k", **words)
+    assert asking.done("/api/outcomes/forget", **FORGET)["outcome"]["version"] == "free.2"
+    ow.outcomes.finish(granted(ow), b"2")
+    response = asking.act("/api/outcomes/forget", **FORGET)
+    assert error_of(response)[:2] == (409, "CONFLICT")
+    assert shown(asking)["result"] == 2
+    ow.outcomes.forget(SCOPE, "k", **words)  # Not what was asked for: of another run.
+    response = asking.act("/api/outcomes/forget", **FORGET)
+    assert error_of(response)[:2] == (409, "CONFLICT")

@@ -61,9 +61,9 @@ def measure(ow: Onceward, cursor: str, *, messages: int, oldest_seconds: float) 
     with ow.transaction() as tx:
         tx.execute(
             f"insert into onceward_measures (cursor_name, lag_messages, lag_seconds,"
-            f" processed_count, measured_at, waiting_since{_boot(ow)[0]}) values"
-            f" (?, ?, ?, 0, {_now(ow)}, {_seconds(ow)} - ?{_boot(ow)[1]})",
-            [cursor, messages, oldest_seconds, oldest_seconds],
+            f" processed_count, measured_at{_boot(ow)[0]}) values"
+            f" (?, ?, ?, 0, {_now(ow)}{_boot(ow)[1]})",
+            [cursor, messages, oldest_seconds],
         )
 
 
@@ -79,12 +79,6 @@ def _now(ow: Onceward) -> str:
     if ow.store.engine == "postgres":
         return "onceward_now()"
     return f"'{_wall(ow)}'"
-
-
-def _seconds(ow: Onceward) -> str:
-    if ow.store.engine == "postgres":
-        return "extract(epoch from onceward_now())"
-    return f"(julianday('{_wall(ow)}') - 2440587.5) * 86400.0"
 
 
 def _wall(ow: Onceward) -> str:
@@ -174,3 +168,16 @@ def test_names_of_cursors_may_hold_anything(ow: Onceward) -> None:
     (entry,) = overview.activity(house_of(ow))
     assert entry["href"] == "/cursors/a%2Fb%3Fc%23d%20%7Bx%7D"
     assert entry["text"] == "ann paused a/b?c#d {x}: {who} %s"
+
+
+def test_slow_cursors_that_are_held_do_not_hide_one_that_nobody_has(ow: Onceward) -> None:
+    """However many workers are behind, what nobody works on is named."""
+    for number in range(overview.NAMED_MAX + 1):
+        ow.cursors.acquire(f"slow-{number}", "w1")
+        measure(ow, f"slow-{number}", messages=9, oldest_seconds=4_000)
+    lease = ow.cursors.acquire("orders", "w1")
+    assert lease is not None
+    lease.release()
+    measure(ow, "orders", messages=99_999, oldest_seconds=3_600)
+    assert "no worker has it" in wanted(ow)["behind:orders"]
+    assert Vitals(lambda: ow).measure().lag_seconds == pytest.approx(4_000, abs=5)

@@ -10,6 +10,7 @@ from onceward.cursors.refusals import WAITING_MAX, Refusals
 from onceward.cursors.traces import Refusal, refusals_of
 from onceward.errors import LeaseLost, OncewardError
 from onceward.handle import Onceward
+from onceward.stores import Row
 from onceward.testing.moving_time import MovingTime
 
 __all__ = ["table"]
@@ -132,6 +133,43 @@ def test_a_store_that_cannot_keep_the_note_does_not_hide_the_loss(
     ow.cursors.refusals.settle(10.0)
     with pytest.raises(LeaseLost):
         late.renew()
+
+
+def test_an_error_of_any_kind_ends_one_note_and_not_all(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is not ours may fail below the store too; that is told once, and the next is noted."""
+    write = ow.store.write_query
+
+    def failing(name: str, /, **params: object) -> list[Row]:
+        if params["epoch"] in (1, 2):
+            raise RuntimeError("no thread for you")
+        return write(name, **params)
+
+    monkeypatch.setattr(ow.store, "write_query", failing)
+    for epoch in (1, 2, 3):
+        ow.cursors.refusals.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
+        ow.cursors.refusals.settle(10.0)
+    assert [each.epoch for each in noted(ow)] == [3]
+    assert [each.name for each in caplog.records] == ["onceward.cursors"]
+
+
+def test_a_thread_that_was_ended_is_followed_by_another(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even what nobody may hold back leaves no thread behind that only seems to run."""
+    write = ow.store.write_query
+
+    def ending(name: str, /, **params: object) -> list[Row]:
+        if params["epoch"] == 1:
+            raise SystemExit
+        return write(name, **params)
+
+    monkeypatch.setattr(ow.store, "write_query", ending)
+    for epoch in (1, 2):
+        ow.cursors.refusals.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
+        ow.cursors.refusals.settle(10.0)
+    assert [each.epoch for each in noted(ow)] == [2]
 
 
 def test_notes_that_cannot_be_written_do_not_pile_up(ow: Onceward) -> None:

@@ -16,7 +16,13 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
 from onceward.workers import pruning as pruning_module
 from onceward.workers.measuring import POSITION_CHARACTERS_MAX
-from onceward.workers.pruning import DAY_SECONDS, PRUNE_SECONDS, TRACES_SECONDS, Pruning
+from onceward.workers.pruning import (
+    AHEAD_SECONDS,
+    DAY_SECONDS,
+    PRUNE_SECONDS,
+    TRACES_SECONDS,
+    Pruning,
+)
 from onceward.workers.registry import Registry, registered
 
 __all__ = ["bench"]
@@ -96,6 +102,47 @@ def test_it_is_known_whose_messages_wait_longest(ow: Onceward, bench: Bench) -> 
     assert waiting(ow) == ["older", "old"]
 
 
+def test_workers_of_an_older_version_tell_since_when_messages_wait(
+    ow: Onceward, bench: Bench
+) -> None:
+    """They write what they measured and know nothing of that moment; it is kept all the same."""
+    for name, lag in (("a", 50), ("b", 500)):
+        bench.cursor(name, "1")
+        oldest_at = bench.now() - timedelta(seconds=lag)
+        bench.measuring.add(name, Behind(Lag(messages=3, oldest_at=oldest_at)), is_partition=False)
+    bench.measured()
+    assert waiting(ow) == ["b", "a"]
+    older = "update onceward_measures set lag_messages = ?, lag_seconds = ? where cursor_name = ?"
+    with ow.transaction() as tx:
+        tx.execute(older, (3, 5000.0, "a"))
+    assert waiting(ow) == ["a", "b"]
+    with ow.transaction() as tx:
+        tx.execute(older, (0, 5000.0, "a"))
+        tx.execute(older, (None, None, "b"))
+    assert waiting(ow) == []
+
+
+def sample_of_the_future(ow: Onceward, *, seconds: float) -> None:
+    """Leave what a process writes whose clock is so far ahead."""
+    ahead = {
+        "sqlite": "strftime('%Y-%m-%dT%H:%M:%fZ', taken_at, ? || ' seconds')",
+        "postgres": "taken_at + make_interval(secs => ?)",
+    }[ow.store.engine]
+    with ow.transaction() as tx:
+        tx.execute(f"update onceward_samples set taken_at = {ahead}", [seconds])  # noqa: S608
+
+
+def test_a_clock_that_was_ahead_does_not_end_the_samples(ow: Onceward, bench: Bench) -> None:
+    """One sample of next week is no reason to leave out those of this week."""
+    bench.cursor(position="1")
+    bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
+    bench.measured()
+    sample_of_the_future(ow, seconds=7 * DAY_SECONDS)
+    bench.cursor(position="2")
+    bench.measured()
+    assert sorted(str(row[0]) for row in samples(ow)) == ["1", "2"]
+
+
 # --- what is removed -----------------------------------------------------------------------------
 
 
@@ -134,6 +181,21 @@ def test_the_past_is_removed_when_it_is_old(
     assert refusals_of(ow.store, "c", 10) == ()
     (kept,) = grants_of(ow.store, "c", 10)
     assert (kept.epoch, kept.ended_at) == (holder.epoch, None)
+
+
+def test_a_sample_of_the_far_future_is_removed(
+    ow: Onceward, bench: Bench, pruning: Pruning, clock: ManualClock
+) -> None:
+    """Clocks differ a little; one that is an hour ahead is wrong, and its sample would stay long."""
+    bench.cursor(position="1")
+    bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
+    bench.measured()
+    sample_of_the_future(ow, seconds=AHEAD_SECONDS - 100)
+    assert pruning.tick() == 0
+    sample_of_the_future(ow, seconds=200)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    assert pruning.tick() == 1
+    assert samples(ow) == []
 
 
 def test_it_looks_once_a_minute(ow: Onceward, ow_time: MovingTime, pruning: Pruning) -> None:

@@ -8,8 +8,9 @@ import httpx
 from fastapi import FastAPI
 
 from onceward.console.events_http import BEAT_SECONDS, _Streams, events_router
-from onceward.console.pulse import Pulse
+from onceward.console.pulse import LOOK_SECONDS, Pulse
 from onceward.failures import wire_errors
+from onceward.seams import ManualClock
 
 
 def site(pulse: Pulse) -> FastAPI:
@@ -19,7 +20,7 @@ def site(pulse: Pulse) -> FastAPI:
     return app
 
 
-def ask(pulse: Pulse, query: str, **headers: str) -> httpx.Response:
+def ask(pulse: Pulse, query: str, headers: dict[bytes, bytes] | None = None) -> httpx.Response:
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app=site(pulse))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -100,11 +101,19 @@ def test_a_poll_answers_at_once_in_json() -> None:
 
 def test_a_poll_looks_for_itself() -> None:
     """Nobody else may be looking, so a poll does."""
-    values = {"dead": 1}
-    pulse = Pulse({"dead": lambda: values["dead"]}, first=10)
+    values, clock = {"dead": 1}, ManualClock()
+    pulse = Pulse({"dead": lambda: values["dead"]}, first=10, clock=clock)
     first = ask(pulse, "poll=1").json()["next"]
     values["dead"] = 2
+    assert ask(pulse, f"poll=1&since={first}").json()["events"] == [], "a moment ago one looked"
+    clock.advance(seconds=LOOK_SECONDS)
     assert len(ask(pulse, f"poll=1&since={first}").json()["events"]) == 1
+
+
+def test_a_digit_that_is_no_number_is_passed_over() -> None:
+    """What a browser never sends is no reason to fail."""
+    response = ask(Pulse({}), "poll=1", {b"Last-Event-ID": b"\xb2"})
+    assert response.status_code == 200
 
 
 def test_a_number_that_is_none_is_refused() -> None:

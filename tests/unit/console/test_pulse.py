@@ -1,6 +1,6 @@
 """The numbered events of the console: resumed without gaps, or told that there is one."""
 
-from onceward.console.pulse import KEPT_MAX, Pulse
+from onceward.console.pulse import ALL_SECONDS, KEPT_MAX, Pulse
 from onceward.errors import StoreUnavailable
 from onceward.seams import ManualClock
 
@@ -64,3 +64,51 @@ def test_a_store_that_goes_away_is_news_and_no_failure() -> None:
     pulse.look()
     pulse.look()
     assert len(pulse.since(0).events) == 1
+
+
+def test_a_store_that_is_away_is_asked_once_a_look() -> None:
+    """Each question waits for seconds, and one answer is enough for all areas."""
+    asked: list[str] = []
+
+    def look(area: str) -> object:
+        asked.append(area)
+        raise StoreUnavailable
+
+    clock = ManualClock()
+    areas = ("runs", "cursors", "dead")
+    pulse = Pulse({area: (lambda area=area: look(area)) for area in areas}, clock=clock)
+    pulse.look()
+    assert asked == ["runs"]
+
+
+def test_what_is_told_is_as_old_as_the_last_good_look() -> None:
+    """While the store is away a page can see its data grow old."""
+    clock, state = ManualClock(), {"is_away": False}
+
+    def look() -> object:
+        if state["is_away"]:
+            raise StoreUnavailable
+        return 1
+
+    pulse = Pulse({"cursors": look}, clock=clock)
+    pulse.look()
+    state["is_away"] = True
+    pulse.look()
+    before = pulse.as_of
+    clock.advance(seconds=10)
+    pulse.look()
+    assert pulse.as_of == before
+    state["is_away"] = False
+    pulse.look()
+    assert pulse.as_of > before
+
+
+def test_what_no_look_can_see_is_told_after_a_while() -> None:
+    """No page is older than that, whatever was changed behind our back."""
+    clock = ManualClock()
+    pulse = Pulse({"cursors": lambda: 1, "dead": lambda: 1}, clock=clock)
+    pulse.look()
+    clock.advance(seconds=ALL_SECONDS)
+    pulse.look()
+    pulse.look()
+    assert [each.areas for each in pulse.since(0).events] == [("cursors", "dead")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, 
 from tests.unit.orchestrator.theatre import Theatre, stage
 
 from onceward.console import run_files
+from onceward.console.run_reading import runs_of
 from onceward.orchestrator.ledger import seal_line
+from onceward.rooted import RootedFile
 
 
 @pytest.fixture
@@ -142,6 +145,30 @@ def test_an_artifact_is_shown_as_it_is_and_as_it_was(site: Site) -> None:
     found = artifact(site, "src/T-1.txt")
     assert (found["sha256"], found["size"], found["is_as_recorded"]) == (None, None, False)
     assert found["reason"]
+
+
+def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file takes long, and nobody waits for that who only wants the run."""
+    site.theatre.run()
+    place, real = site.place, run_files._look
+    site.look("run")  # Remembered from now on, for everybody.
+    seen: list[int] = []
+
+    def look(file: RootedFile) -> dict[str, Any]:
+        other = threading.Thread(target=lambda: seen.append(looked()))
+        other.start()
+        other.join(2)
+        return real(file)
+
+    def looked() -> int:
+        with runs_of(site.workspaces).story(place["workspace"], place["run"]) as (_, story):
+            return len(story.state.asked)
+
+    monkeypatch.setattr(run_files, "_look", look)
+    response = site.get(f"{BASE}/artifact", **place, step=1, path="src/T-1.txt")
+    assert (response.json()["is_as_recorded"], seen) == (True, [3])
 
 
 def test_only_what_a_receipt_names_is_shown(site: Site) -> None:

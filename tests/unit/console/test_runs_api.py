@@ -151,6 +151,40 @@ def test_a_long_search_gives_way(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     assert pages == [0, 0, 1]
 
 
+def test_a_long_ledger_hides_no_other_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at everything is told of each failed run, however much there is to read."""
+    monkeypatch.setattr(run_reading, "SCAN_BYTES_MAX", 1)
+    monkeypatch.setattr(run_reading, "SCAN_RUNS_MAX", 1)
+    ids = [f"run-20260101-000000-0000000{number}" for number in range(4)]
+    for run in ids[:3]:
+        site.write(started(run), record(2, "run.failed", reason="no", step=1), run=run)
+    site.write(started(ids[3]), run=ids[3])
+    found = newest_runs(site.workspaces, limit=3)
+    assert [each.summary.run_id for each in found] == ids[:0:-1]
+    assert [each.state for each in found] == ["crashed", "failed", "failed"]
+
+
+def test_a_run_at_work_that_was_read_before_may_be_shown_as_it_was(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When there is much to read: it cannot have ended. One that nobody holds is read again."""
+    ids = [f"run-20260101-000000-0000000{number}" for number in range(2)]
+    locks = [Workspace(root=site.root).lock(run) for run in ids]
+    held = [hold(lock, SystemFiles(), SystemClock()) for lock in locks]
+    for run in ids:
+        site.write(started(run), run=run)
+    newest_runs(site.workspaces, limit=5)
+    monkeypatch.setattr(run_reading, "SCAN_BYTES_MAX", 1)
+    for run in ids:
+        site.write(started(run), record(2, "run.failed", reason="no", step=1), run=run)
+    found = newest_runs(site.workspaces, limit=5)
+    assert [each.state for each in found] == ["failed", "running"]
+    for each in held:
+        each.release()
+    found = newest_runs(site.workspaces, limit=5)
+    assert [each.state for each in found] == ["failed", "failed"]
+
+
 # --- one run --------------------------------------------------------------------------------------
 
 

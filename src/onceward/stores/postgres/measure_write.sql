@@ -1,10 +1,9 @@
 -- Keep what was measured of many cursors at once; the latest counts.
 insert into onceward_measures (
   cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
-  rate_per_minute, measured_at, waiting_since
+  rate_per_minute, measured_at
 )
-select cursor, position, messages, lag, oldest_at, held_back_by, processed, rate, moment,
-  case when coalesce(messages, 1) > 0 then extract(epoch from moment) - lag end
+select cursor, position, messages, lag, oldest_at, held_back_by, processed, rate, moment
 from (select onceward_now() as moment) as now
 cross join jsonb_to_recordset(:rows::jsonb) as measure (
   cursor text, position text, messages bigint, seconds float8, oldest_at timestamptz, held_back_by text,
@@ -22,5 +21,4 @@ on conflict (cursor_name) do update set
   held_back_by = excluded.held_back_by,
   processed_count = excluded.processed_count,
   rate_per_minute = excluded.rate_per_minute,
-  measured_at = excluded.measured_at,
-  waiting_since = excluded.waiting_since
+  measured_at = excluded.measured_at

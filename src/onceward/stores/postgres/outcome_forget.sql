@@ -9,7 +9,7 @@ update onceward_outcomes set
   updated_at = onceward_now(),
   until_at = onceward_now()
 where
-  scope = :scope and key = :key
+  scope = :scope and key = :key and (:fence::bigint is null or fence = :fence)
   and (:updated_at::text is null or onceward_text(updated_at) = :updated_at)
   and not (state = 'running' and onceward_now() < until_at)
 returning fence

@@ -8,7 +8,7 @@ from (
     from onceward_refusals order by id desc limit :limit)
   union all
   (select dead_at, 'dead', cursor_name, id::text, error_type || ': ' || error_message, null
-    from onceward_dead where state = 'dead' order by dead_at desc limit :limit)
+    from onceward_dead where state = 'dead' order by id desc limit :limit)
   union all
   (select fired_at, 'alert', cursor_name, rule, kind, null
     from onceward_alerts where fired_at is not null order by fired_at desc limit :limit)

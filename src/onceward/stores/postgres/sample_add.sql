@@ -7,5 +7,6 @@ where cursor_name in (select jsonb_array_elements_text(:names::jsonb))
     select 1 from onceward_samples as sample
     where sample.cursor_name = measure.cursor_name
       and sample.taken_at > measure.measured_at - make_interval(secs => :seconds::float8)
+      and sample.taken_at <= measure.measured_at -- Not one of a clock that was ahead.
   )
 on conflict do nothing

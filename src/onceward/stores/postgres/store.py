@@ -16,9 +16,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onceward.errors import StoreBusy, StoreUnavailable
+from onceward.seams import Clock, SystemClock
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_telling
 from onceward.stores.forks import life, reset_after_fork
+from onceward.stores.postgres.migrating import IN_PIECES, LOCK_BRIEFLY, patiently
 from onceward.stores.postgres.refusals import translated
 from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
 from onceward.stores.queries import Engine
@@ -45,9 +47,16 @@ class PostgresStore:
 
     engine: Engine = "postgres"
 
-    def __init__(self, url: str, *, connect_seconds: float = CONNECT_SECONDS_MAX) -> None:
-        """Name the database; the URL goes to libpq as it is."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        connect_seconds: float = CONNECT_SECONDS_MAX,
+        clock: Clock | None = None,
+    ) -> None:
+        """Name the database; the URL goes to libpq as it is. The clock is for pauses alone."""
         self._url = url
+        self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
         parts = conninfo_to_dict(url)
         place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
@@ -197,16 +206,24 @@ class PostgresStore:
         return self._commit(PATIENT, _applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
-        """Run a migration and note it, in one transaction."""
+        """Run a migration and note it, in one transaction, or in pieces and note it after them."""
+        what, is_in_pieces = f"migration {number}", sql.startswith(IN_PIECES)
 
         def operation(transaction: PostgresTransaction) -> bool:
             if number in _applied(transaction):
                 return False
-            transaction.control(f"migration {number}", sql)
+            if not is_in_pieces:
+                transaction.control(what, f"{LOCK_BRIEFLY}; {sql}")
             transaction.query("note_migration", number=number, name=name)
             return True
 
-        return self._commit(PATIENT, operation)
+        def attempt() -> bool:
+            if is_in_pieces and number not in self.applied():
+                with self.connection() as connection, translated(what):
+                    connection.execute(sql.encode(), prepare=False)
+            return self._commit(PATIENT, operation)
+
+        return patiently(what, attempt, self._clock)
 
     def problems(self) -> list[str]:
         """Return nothing: PostgreSQL checks its pages when it reads them."""

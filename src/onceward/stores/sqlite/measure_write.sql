@@ -1,10 +1,9 @@
 -- Keep what was measured of many cursors at once; the latest counts.
 insert into onceward_measures (
   cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
-  rate_per_minute, measured_at, measured_seconds, measured_boot, waiting_since
+  rate_per_minute, measured_at, measured_seconds, measured_boot
 )
-select cursor, position, messages, seconds, oldest_at, held_back_by, processed, rate, :wall, :now, :boot,
-  iif(coalesce(messages, 1) > 0, (julianday(:wall) - 2440587.5) * 86400.0 - seconds, null)
+select cursor, position, messages, seconds, oldest_at, held_back_by, processed, rate, :wall, :now, :boot
 from (
   select value ->> 'cursor' as cursor, value ->> 'position' as position, value ->> 'messages' as messages,
     coalesce(max(0.0, (julianday(:wall) - julianday(value ->> 'oldest_at')) * 86400.0), value ->> 'seconds')
@@ -24,5 +23,4 @@ on conflict (cursor_name) do update set
   rate_per_minute = excluded.rate_per_minute,
   measured_at = excluded.measured_at,
   measured_seconds = excluded.measured_seconds,
-  measured_boot = excluded.measured_boot,
-  waiting_since = excluded.waiting_since
+  measured_boot = excluded.measured_boot

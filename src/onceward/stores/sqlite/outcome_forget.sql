@@ -11,7 +11,7 @@ update onceward_outcomes set
   until_boot = :boot,
   until_seconds = :now
 where
-  scope = :scope and key = :key
+  scope = :scope and key = :key and (:fence is null or fence = :fence)
   and (:updated_at is null or updated_at = :updated_at)
   and not (state = 'running' and until_boot = :boot and :now < until_seconds)
 returning fence

@@ -9,7 +9,7 @@ select * from (
 union all
 select * from (
   select dead_at, 'dead', cursor_name, '' || id, error_type || ': ' || error_message, null
-  from onceward_dead where state = 'dead' order by dead_at desc limit :limit
+  from onceward_dead where state = 'dead' order by id desc limit :limit
 )
 union all
 select * from (

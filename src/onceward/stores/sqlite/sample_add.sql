@@ -7,4 +7,5 @@ where cursor_name in (select value from json_each(:names))
     select 1 from onceward_samples as sample
     where sample.cursor_name = measure.cursor_name
       and sample.taken_at > strftime('%Y-%m-%dT%H:%M:%fZ', measured_at, -:seconds || ' seconds')
+      and sample.taken_at <= measure.measured_at -- Not one of a clock that was ahead.
   )

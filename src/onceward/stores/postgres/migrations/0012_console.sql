@@ -48,22 +48,6 @@ create function onceward_note_grant() returns trigger
     end
   $$;
 
-create trigger onceward_first_granted after insert on cursor_positions
-  for each row when (new.lease_owner is not null and not starts_with(new.cursor_name, '~'))
-  execute function onceward_note_grant();
-
-create trigger onceward_granted after update of lease_owner, lease_epoch on cursor_positions
-  for each row when (
-    (new.lease_owner is distinct from old.lease_owner or new.lease_epoch <> old.lease_epoch)
-    and not starts_with(new.cursor_name, '~')
-  )
-  execute function onceward_note_grant();
-
-insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-  select cursor_name, lease_epoch, lease_owner, updated_at from cursor_positions
-    where lease_owner is not null and not starts_with(cursor_name, '~')
-    order by cursor_name;
-
 -- Late holders that the store turned away: one row for each thing that one of them tried.
 create table onceward_refusals (
   id bigint generated always as identity primary key,
@@ -88,13 +72,6 @@ create table onceward_samples (
   primary key (cursor_name, taken_at)
 );
 create index onceward_samples_taken on onceward_samples (taken_at);
-
--- Since when the oldest message of a cursor waits, in seconds of Unix time; null while none does.
-alter table onceward_measures add column waiting_since double precision;
-update onceward_measures set waiting_since = extract(epoch from measured_at) - lag_seconds
-  where lag_seconds is not null and coalesce(lag_messages, 1) > 0;
-create index onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
-  where waiting_since is not null;
 
 -- The worker processes; one that says nothing for a while is silent, one that ended has said so.
 create table onceward_workers (
@@ -124,26 +101,19 @@ create table onceward_audit (
 );
 create unique index onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
 
--- The order in which keys came to be known.
-alter table onceward_outcomes add column sequence bigint generated always as identity;
-create unique index onceward_outcomes_sequence on onceward_outcomes (sequence);
--- The few that are not over, found among the many that are.
-create index onceward_outcomes_open on onceward_outcomes (state, sequence)
-  where state = 'running' or state = 'ambiguous';
-drop view onceward_outcomes_now;
-create view onceward_outcomes_now as
-  select
-    outcome.*,
-    case
-      when state = 'running' and onceward_now() < until_at then 'running'
-      when state = 'running' and on_crash = 'rerun' then 'abandoned'
-      when state = 'running' then 'ambiguous'
-      when state = 'ambiguous' or until_at is null then state
-      when onceward_now() >= until_at + interval '30 days' then 'gone'
-      when state = 'free' or onceward_now() < until_at then state
-      else 'expired'
-    end as standing
-  from onceward_outcomes as outcome;
+-- Last, so that cursors are locked for a moment only.
+create trigger onceward_first_granted after insert on cursor_positions
+  for each row when (new.lease_owner is not null and not starts_with(new.cursor_name, '~'))
+  execute function onceward_note_grant();
 
--- Dead letters of all cursors, the newest first.
-create index onceward_dead_newest on onceward_dead (state, id);
+create trigger onceward_granted after update of lease_owner, lease_epoch on cursor_positions
+  for each row when (
+    (new.lease_owner is distinct from old.lease_owner or new.lease_epoch <> old.lease_epoch)
+    and not starts_with(new.cursor_name, '~')
+  )
+  execute function onceward_note_grant();
+
+insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+  select cursor_name, lease_epoch, lease_owner, updated_at from cursor_positions
+    where lease_owner is not null and not starts_with(cursor_name, '~')
+    order by cursor_name;

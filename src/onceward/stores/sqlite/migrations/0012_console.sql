@@ -17,34 +17,6 @@ create table onceward_grants (
 create index onceward_grants_of_cursor on onceward_grants (cursor_name, id);
 create index onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
 
-create trigger onceward_first_granted after insert on cursor_positions
-  when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
-begin
-  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-    values (new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at);
-end;
-
-create trigger onceward_granted after update of lease_owner, lease_epoch on cursor_positions
-  when (new.lease_owner is not old.lease_owner or new.lease_epoch <> old.lease_epoch)
-    and substr(new.cursor_name, 1, 1) <> '~'
-begin
-  update onceward_grants set
-      ended_at = new.updated_at,
-      ending = case
-        when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
-        when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
-        else 'stolen'
-      end,
-      expired_at = iif(new.lease_owner <> old.lease_owner, min(old.lease_expires_at, new.updated_at), null)
-    where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name) and ended_at is null;
-  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-    select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
-end;
-
-insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-  select cursor_name, lease_epoch, lease_owner, updated_at from cursor_positions
-    where lease_owner is not null and substr(cursor_name, 1, 1) <> '~';
-
 -- Late holders that the store turned away: one row for each thing that one of them tried.
 create table onceward_refusals (
   id integer primary key autoincrement,
@@ -69,13 +41,6 @@ create table onceward_samples (
   primary key (cursor_name, taken_at)
 ) strict, without rowid;
 create index onceward_samples_taken on onceward_samples (taken_at);
-
--- Since when the oldest message of a cursor waits, in seconds of Unix time; null while none does.
-alter table onceward_measures add column waiting_since real;
-update onceward_measures set waiting_since = (julianday(measured_at) - 2440587.5) * 86400.0 - lag_seconds
-  where lag_seconds is not null and coalesce(lag_messages, 1) > 0;
-create index onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
-  where waiting_since is not null;
 
 -- The worker processes; one that says nothing for a while is silent, one that ended has said so.
 create table onceward_workers (
@@ -107,8 +72,30 @@ create table onceward_audit (
 ) strict;
 create unique index onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
 
--- The few that are not over, found among the many that are.
-create index onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
+create trigger onceward_first_granted after insert on cursor_positions
+  when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    values (new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at);
+end;
 
--- Dead letters of all cursors, the newest first.
-create index onceward_dead_newest on onceward_dead (state, id);
+create trigger onceward_granted after update of lease_owner, lease_epoch on cursor_positions
+  when (new.lease_owner is not old.lease_owner or new.lease_epoch <> old.lease_epoch)
+    and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  update onceward_grants set
+      ended_at = new.updated_at,
+      ending = case
+        when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
+        when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
+        else 'stolen'
+      end,
+      expired_at = iif(new.lease_owner <> old.lease_owner, min(old.lease_expires_at, new.updated_at), null)
+    where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name) and ended_at is null;
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
+end;
+
+insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+  select cursor_name, lease_epoch, lease_owner, updated_at from cursor_positions
+    where lease_owner is not null and substr(cursor_name, 1, 1) <> '~';

@@ -1,0 +1,2 @@
+-- Every key has its number already: SQLite's own.
+select 1;
