@@ -661,7 +661,11 @@ CREATE TABLE public.onceward_measures (
     processed_count bigint NOT NULL,
     rate_per_minute double precision,
     measured_at timestamp with time zone NOT NULL,
-    waiting_since double precision
+    waiting_since double precision GENERATED ALWAYS AS (
+CASE
+    WHEN (COALESCE(lag_messages, (1)::bigint) > 0) THEN ((EXTRACT(epoch FROM (measured_at AT TIME ZONE 'UTC'::text)))::double precision - lag_seconds)
+    ELSE NULL::double precision
+END) STORED
 );
 
 CREATE TABLE public.onceward_migrations (
@@ -684,10 +688,19 @@ CREATE TABLE public.onceward_outcomes (
     result text,
     failure text,
     note text,
-    sequence bigint NOT NULL,
+    sequence bigint,
     CONSTRAINT onceward_outcomes_on_crash_check CHECK ((on_crash = ANY (ARRAY['ambiguous'::text, 'rerun'::text]))),
     CONSTRAINT onceward_outcomes_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'ambiguous'::text, 'free'::text, 'expired'::text])))
 );
+
+CREATE SEQUENCE public.onceward_outcomes_arrival
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE public.onceward_outcomes_arrival OWNED BY public.onceward_outcomes.sequence;
 
 CREATE VIEW public.onceward_outcomes_now AS
  SELECT scope,
@@ -703,7 +716,6 @@ CREATE VIEW public.onceward_outcomes_now AS
     result,
     failure,
     note,
-    sequence,
         CASE
             WHEN ((state = 'running'::text) AND (public.onceward_now() < until_at)) THEN 'running'::text
             WHEN ((state = 'running'::text) AND (on_crash = 'rerun'::text)) THEN 'abandoned'::text
@@ -714,15 +726,6 @@ CREATE VIEW public.onceward_outcomes_now AS
             ELSE 'expired'::text
         END AS standing
    FROM public.onceward_outcomes outcome;
-
-ALTER TABLE public.onceward_outcomes ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.onceward_outcomes_sequence_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
 
 CREATE TABLE public.onceward_parked (
     id bigint NOT NULL,
@@ -817,6 +820,8 @@ UNION ALL
          LIMIT 1) AS value
    FROM public.onceward_dual_groups g
   WHERE (g.dual_name = 'dispatch'::text);
+
+ALTER TABLE ONLY public.onceward_outcomes ALTER COLUMN sequence SET DEFAULT nextval('public.onceward_outcomes_arrival'::regclass);
 
 ALTER TABLE ONLY public.cursor_history
     ADD CONSTRAINT cursor_history_pkey PRIMARY KEY (id);

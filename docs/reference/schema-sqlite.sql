@@ -239,7 +239,9 @@ CREATE TABLE onceward_measures (
   measured_at text not null,
   measured_seconds real not null,
   measured_boot text not null
-, waiting_since real) strict;
+, waiting_since real generated always as (
+  iif(coalesce(lag_messages, 1) > 0, (julianday(measured_at) - 2440587.5) * 86400.0 - lag_seconds, null)
+) virtual) strict;
 
 CREATE TABLE onceward_alerts (
   id text primary key,
@@ -462,30 +464,6 @@ CREATE INDEX onceward_grants_of_cursor on onceward_grants (cursor_name, id);
 
 CREATE INDEX onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
 
-CREATE TRIGGER onceward_first_granted after insert on cursor_positions
-  when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
-begin
-  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-    values (new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at);
-end;
-
-CREATE TRIGGER onceward_granted after update of lease_owner, lease_epoch on cursor_positions
-  when (new.lease_owner is not old.lease_owner or new.lease_epoch <> old.lease_epoch)
-    and substr(new.cursor_name, 1, 1) <> '~'
-begin
-  update onceward_grants set
-      ended_at = new.updated_at,
-      ending = case
-        when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
-        when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
-        else 'stolen'
-      end,
-      expired_at = iif(new.lease_owner <> old.lease_owner, min(old.lease_expires_at, new.updated_at), null)
-    where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name) and ended_at is null;
-  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
-    select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
-end;
-
 CREATE TABLE onceward_refusals (
   id integer primary key autoincrement,
   cursor_name text not null,
@@ -509,9 +487,6 @@ CREATE TABLE onceward_samples (
 ) strict, without rowid;
 
 CREATE INDEX onceward_samples_taken on onceward_samples (taken_at);
-
-CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
-  where waiting_since is not null;
 
 CREATE TABLE onceward_workers (
   worker text primary key,
@@ -542,6 +517,33 @@ CREATE TABLE onceward_audit (
 ) strict;
 
 CREATE UNIQUE INDEX onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
+
+CREATE TRIGGER onceward_first_granted after insert on cursor_positions
+  when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    values (new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at);
+end;
+
+CREATE TRIGGER onceward_granted after update of lease_owner, lease_epoch on cursor_positions
+  when (new.lease_owner is not old.lease_owner or new.lease_epoch <> old.lease_epoch)
+    and substr(new.cursor_name, 1, 1) <> '~'
+begin
+  update onceward_grants set
+      ended_at = new.updated_at,
+      ending = case
+        when new.lease_owner is null and new.lease_epoch > old.lease_epoch then 'moved'
+        when new.lease_owner is null or new.lease_owner = old.lease_owner then 'released'
+        else 'stolen'
+      end,
+      expired_at = iif(new.lease_owner <> old.lease_owner, min(old.lease_expires_at, new.updated_at), null)
+    where id = (select max(id) from onceward_grants where cursor_name = new.cursor_name) and ended_at is null;
+  insert into onceward_grants (cursor_name, epoch, worker, granted_at)
+    select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
+end;
+
+CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
+  where waiting_since is not null;
 
 CREATE INDEX onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
 

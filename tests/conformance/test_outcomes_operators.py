@@ -154,7 +154,7 @@ def test_a_forgotten_key_is_free_for_any_work(ow: Onceward) -> None:
 
 def test_only_what_was_seen_is_forgotten(ow: Onceward) -> None:
     """Run again within the same instant, it is another outcome, and stays."""
-    words = {"actor": "ann", "reason": "wrong"}
+    words: dict[str, Any] = {"actor": "ann", "reason": "wrong"}
     ow.outcomes.finish(granted(ow), b"1")
     seen = ow.outcomes.show("shop.charge", "k")
     ow.outcomes.forget("shop.charge", "k", **words)

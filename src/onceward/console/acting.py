@@ -131,6 +131,7 @@ class Acting:
             outcome=outcome,
             details=action.body,
             result=result,
+            is_repeatable=not action.is_atomic and outcome == "done",
         )
 
     def _record_refusal(self, ow: Onceward, action: Action, error: OncewardError) -> None:

@@ -51,8 +51,9 @@ def add(  # noqa: PLR0913 - one argument a column, all by name
     outcome: Ending,
     details: Mapping[str, Any],
     result: Mapping[str, Any],
+    is_repeatable: bool = False,
 ) -> None:
-    """Record an action in the transaction that does it; what was done is recorded once."""
+    """Record an action; `is_repeatable` if not in the transaction that does it, so maybe again."""
     tx.query(
         "audit_add",
         actor=actor,
@@ -63,6 +64,7 @@ def add(  # noqa: PLR0913 - one argument a column, all by name
         outcome=outcome,
         details=_kept(details),
         result=_kept(result),
+        is_repeatable=is_repeatable,
     )
 
 

@@ -99,7 +99,7 @@ class Refusals:
             self._store.write_query("refusal_add", **refusal._asdict())
         except OncewardError:
             pass  # Best effort.
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, the next one may be written
             if not self._has_complained:
                 _log.exception("a refusal was not noted; further ones are not told")
             self._has_complained = True

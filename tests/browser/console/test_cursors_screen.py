@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.console.conftest import Visit, over
 from tests.browser.console.seeding import Home
@@ -214,6 +214,61 @@ def test_what_changed_meanwhile_is_told_and_not_overrun(
     dialog.get_by_role("button", name="Move to 60").click()
     expect(dialog.get_by_role("alert")).to_contain_text("changed since you looked")
     assert where(changing, "reports v2") == "50"
+
+
+def planned(page: Page, name: str, position: str) -> Locator:
+    """Fill in a seek up to its last press, and return its dialog."""
+    page.get_by_role("button", name="Seek…", exact=True).click()
+    dialog = page.get_by_role("dialog", name=f"Seek {name}")
+    dialog.get_by_role("textbox", name="Position").fill(position)
+    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label(f"Type {name} to confirm").fill(name)
+    expect(dialog.get_by_role("button", name=f"Move to {position}")).not_to_have_attribute(
+        "aria-disabled", "true"
+    )
+    return dialog
+
+
+def test_undo_takes_back_its_own_seek_and_nobody_elses(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """A colleague moved the cursor in the meantime: that stays, and it is told."""
+    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    planned(page, "lead_intake", "100").get_by_role("button", name="Move to 100").click()
+    undo = page.get_by_role("button", name="Undo", exact=True)
+    expect(undo).to_be_visible()
+    body = {"name": "lead_intake", "position": "200", "reason": "mine", "seen": None}
+    assert mortal.post("/api/cursors/seek", body, key="colleague").status_code == 200
+    undo.click()
+    expect(page.get_by_text("Not undone: The cursor lead_intake was moved again")).to_be_visible()
+    assert where(mortal, "lead_intake") == "200"
+
+
+def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
+    page: Page, mortal: Console, visit: Visit, watch: Watch
+) -> None:
+    """Its refusal is told, and its success closes no other dialog."""
+    watch.expect(409)
+    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    dialog = planned(page, "lead_intake", "100")
+    held: list[Route] = []
+    page.route("**/api/cursors/seek", held.append)
+    dialog.get_by_role("button", name="Move to 100").click()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
+    refused = {"error": {"code": "CONFLICT", "message": "it changed", "context": {}}}
+    held.pop().fulfill(status=409, json=refused)
+    expect(page.get_by_text("Not done (Seek lead_intake)")).to_be_visible()
+    page.unroute("**/api/cursors/seek")
+    dialog = planned(page, "lead_intake", "100")
+    page.route("**/api/cursors/seek", held.append)
+    dialog.get_by_role("button", name="Move to 100").click()
+    dialog.get_by_role("button", name="Cancel").click()
+    page.unroute("**/api/cursors/seek")
+    dialog = planned(page, "lead_intake", "300")
+    held.pop().continue_()
+    expect(page.get_by_text("lead_intake is at 100")).to_be_visible()
+    expect(dialog.get_by_label("Why")).to_have_value("bad deploy")
 
 
 def test_what_is_not_there_is_told(

@@ -244,6 +244,42 @@ def test_a_server_that_is_killed_and_started_again(
     expect(page.locator('tr[data-key="lead_intake"]')).to_contain_text("paused")
 
 
+def test_ages_are_by_the_clock_of_the_server(page: Page, console: Console, visit: Visit) -> None:
+    """A browser whose clock is ten minutes slow does not put what has happened into the future."""
+    page.add_init_script("const own = Date.now; Date.now = () => own() - 600_000;")
+    visit(console, "/alerts?tab=doctor", "Alerts")
+    looked = page.get_by_text("Looked").first
+    expect(looked).to_have_text(re.compile(r"Looked (now|\d+ s ago)\."))
+
+
+def test_a_server_without_its_store_is_not_taken_for_a_live_one(
+    page: Page, console: Console, visit: Visit
+) -> None:
+    """It speaks, but the moment that it speaks of stands still."""
+    page.add_init_script(
+        """
+        window.EventSource = class extends EventTarget {
+          constructor() {
+            super();
+            this.timer = setInterval(() => {
+              const data = JSON.stringify({ n: 5, as_of: window.stopped ?? new Date().toISOString() });
+              this.dispatchEvent(new MessageEvent("beat", { data }));
+            }, 100);
+          }
+          close() { clearInterval(this.timer); }
+        };
+        """
+    )
+    visit(console, "/cursors", "Cursors")
+    freshness = page.get_by_role("group", name="Freshness")
+    expect(freshness).to_contain_text("Live")
+    page.evaluate("window.stopped = new Date(Date.now() - 60_000).toISOString()")
+    expect(freshness).to_contain_text("Stale")
+    expect(page.get_by_text("The server cannot reach its store.")).to_be_visible()
+    page.evaluate("window.stopped = undefined")
+    expect(freshness).to_contain_text("Live")
+
+
 def test_without_the_stream_the_page_asks(
     page: Page, resumed: Console, visit: Visit, watch: Watch
 ) -> None:

@@ -144,7 +144,8 @@ def test_somebody_else_was_faster(page: Page, console: Console, visit: Visit, wa
     page.keyboard.press("p")  # What is shown stays as it was.
     dialog = decide(page, "It was not done", "no payment")
     expect(dialog.get_by_role("button", name="Record: it was not done")).to_be_visible()
-    body = {"scope": OURS, "key": "order-3", "verdict": "done", "result": 1, "reason": "I saw it"}
+    about = {"scope": OURS, "key": "order-3", "seen": shown(console, "order-3")["version"]}
+    body = {**about, "verdict": "done", "result": 1, "reason": "I saw it"}
     assert console.post("/api/outcomes/reconcile", body, key="theirs").is_success
     dialog.get_by_role("button", name="Record: it was not done").click()
     expect(dialog.get_by_role("alert").first).to_contain_text("hanged since you looked")

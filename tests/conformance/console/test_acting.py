@@ -8,7 +8,7 @@ import pytest
 from fastapi import Response
 
 from onceward.console import audit
-from onceward.console.acting import Acting, Action, check_seen
+from onceward.console.acting import SCOPE, Acting, Action, check_seen
 from onceward.console.audit import page
 from onceward.console.house import House
 from onceward.errors import (
@@ -207,3 +207,14 @@ def test_secrets_are_not_kept(ow: Onceward) -> None:
     acting_of(ow).do(action(body=body), pause(ow, []))
     (entry,) = page(ow.store, before=2**62, limit=1)
     assert "0123456789abcdef" not in str(entry.details)
+
+
+@pytest.mark.usefixtures("cursor")
+def test_a_key_that_was_freed_by_hand_acts_and_is_recorded_again(ow: Onceward) -> None:
+    """Whatever is done is in the record, also under a key that was used before."""
+    acting = acting_of(ow)
+    acting.do(action(), pause(ow, []))
+    ow.cursors.resume("c")
+    assert ow.outcomes.forget(SCOPE, "k", actor="bob", reason="again")
+    acting.do(action(), pause(ow, []))
+    assert entries(ow) == [("cursor.pause", "done")] * 2

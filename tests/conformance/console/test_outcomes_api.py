@@ -479,7 +479,7 @@ def test_forgetting_wants_to_know_what_was_seen(ow: Onceward, asking: Asking) ->
 def test_a_retry_forgets_nothing_newer(ow: Onceward, asking: Asking) -> None:
     """Forgotten, its record lost: the retry finds it done, until the work was run again."""
     ow.outcomes.finish(granted(ow), b"1")
-    words = {"actor": "ann", "reason": str(FORGET["reason"])}
+    words: dict[str, Any] = {"actor": "ann", "reason": FORGET["reason"]}
     ow.outcomes.forget(SCOPE, "k", **words)
     assert asking.done("/api/outcomes/forget", **FORGET)["outcome"]["version"] == "free.2"
     ow.outcomes.finish(granted(ow), b"2")

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from fastapi import FastAPI
 
@@ -58,33 +59,17 @@ def asked(ow: Onceward) -> dict[str, Any]:
 
 def measure(ow: Onceward, cursor: str, *, messages: int, oldest_seconds: float) -> None:
     """Keep a measure as a worker would: so many messages, the oldest so old."""
-    with ow.transaction() as tx:
-        tx.execute(
-            f"insert into onceward_measures (cursor_name, lag_messages, lag_seconds,"
-            f" processed_count, measured_at{_boot(ow)[0]}) values"
-            f" (?, ?, ?, 0, {_now(ow)}{_boot(ow)[1]})",
-            [cursor, messages, oldest_seconds],
-        )
-
-
-def _boot(ow: Onceward) -> tuple[str, str]:
-    return (
-        (", measured_seconds, measured_boot", ", 0, 'x'")
-        if ow.store.engine == "sqlite"
-        else ("", "")
-    )
-
-
-def _now(ow: Onceward) -> str:
-    if ow.store.engine == "postgres":
-        return "onceward_now()"
-    return f"'{_wall(ow)}'"
-
-
-def _wall(ow: Onceward) -> str:
-    from onceward.seams import timestamp
-
-    return timestamp(ow.store.clock.now())  # type: ignore[attr-defined]  # SQLite's
+    taken = {
+        "cursor": cursor,
+        "position": None,
+        "messages": messages,
+        "seconds": oldest_seconds,
+        "oldest_at": None,
+        "held_back_by": None,
+        "processed": 0,
+        "rate": None,
+    }
+    ow.store.write_query("measure_write", rows=orjson.dumps([taken]).decode())
 
 
 def test_a_quiet_house_needs_nobody(ow: Onceward) -> None:

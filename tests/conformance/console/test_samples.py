@@ -129,7 +129,7 @@ def sample_of_the_future(ow: Onceward, *, seconds: float) -> None:
         "postgres": "taken_at + make_interval(secs => ?)",
     }[ow.store.engine]
     with ow.transaction() as tx:
-        tx.execute(f"update onceward_samples set taken_at = {ahead}", [seconds])  # noqa: S608
+        tx.execute(f"update onceward_samples set taken_at = {ahead}", [seconds])
 
 
 def test_a_clock_that_was_ahead_does_not_end_the_samples(ow: Onceward, bench: Bench) -> None:
@@ -186,7 +186,7 @@ def test_the_past_is_removed_when_it_is_old(
 def test_a_sample_of_the_far_future_is_removed(
     ow: Onceward, bench: Bench, pruning: Pruning, clock: ManualClock
 ) -> None:
-    """Clocks differ a little; one that is an hour ahead is wrong, and its sample would stay long."""
+    """Clocks differ a little; one that is an hour ahead is wrong, and its sample would stay."""
     bench.cursor(position="1")
     bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
     bench.measured()

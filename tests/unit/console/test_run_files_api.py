@@ -13,7 +13,6 @@ from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, 
 from tests.unit.orchestrator.theatre import Theatre, stage
 
 from onceward.console import run_files
-from onceward.console.run_reading import runs_of
 from onceward.orchestrator.ledger import seal_line
 from onceward.rooted import RootedFile
 
@@ -154,21 +153,18 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
     site.theatre.run()
     place, real = site.place, run_files._look
     site.look("run")  # Remembered from now on, for everybody.
-    seen: list[int] = []
+    waited: list[bool] = []
 
     def look(file: RootedFile) -> dict[str, Any]:
-        other = threading.Thread(target=lambda: seen.append(looked()))
+        other = threading.Thread(target=site.get, args=(f"{BASE}/run",), kwargs=place)
         other.start()
-        other.join(2)
+        other.join(3)
+        waited.append(other.is_alive())
         return real(file)
 
-    def looked() -> int:
-        with runs_of(site.workspaces).story(place["workspace"], place["run"]) as (_, story):
-            return len(story.state.asked)
-
     monkeypatch.setattr(run_files, "_look", look)
-    response = site.get(f"{BASE}/artifact", **place, step=1, path="src/T-1.txt")
-    assert (response.json()["is_as_recorded"], seen) == (True, [3])
+    found = site.body(f"{BASE}/artifact", **place, step=1, path="src/T-1.txt")
+    assert (found["is_as_recorded"], waited) == (True, [False])
 
 
 def test_only_what_a_receipt_names_is_shown(site: Site) -> None:

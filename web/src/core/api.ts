@@ -2,6 +2,7 @@
 // happen once, and what an answer that is not a success means. Knows no screen.
 
 import { signal, type Signal } from "@preact/signals";
+import { learnTime } from "./clock";
 
 export interface Config {
   version: string;
@@ -15,6 +16,7 @@ export interface Config {
   can_count?: boolean;
   actor: string;
   home?: string;
+  as_of?: string;
 }
 
 export type Params = Record<string, string | number | boolean | null | undefined>;
@@ -63,11 +65,13 @@ let isDeclined = false;
 /** Read. A server that other machines can reach may want its token for that, too. */
 export async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
   const address = withParams(path, params);
+  const used = token();
   try {
     return await call<T>("GET", address, { signal });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401 || isDeclined) throw error;
-    await askForToken();
+    // Somebody may have given it while this was on its way.
+    if (token() === used) await askForToken();
     return call<T>("GET", address, { signal });
   }
 }
@@ -95,7 +99,9 @@ export async function act<T>(path: string, body: object, opts: { key?: string } 
 
 /** Ask for the server's settings. */
 export async function loadConfig(): Promise<Config> {
+  const askedAt = Date.now();
   const fresh = await get<Config>("/api/console/config");
+  learnTime(fresh.as_of, askedAt);
   config.value = fresh;
   return fresh;
 }

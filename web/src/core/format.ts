@@ -1,4 +1,6 @@
-// Format: numbers, durations and times as people read them. Knows no clock but the one it is given.
+// Format: numbers, durations and times as people read them. Ages are by the server's clock.
+
+import { serverNow } from "./clock";
 
 export const NOTHING = "–";
 const MINUTE = 60;
@@ -48,7 +50,7 @@ export function exact(n: number | null | undefined): string {
 }
 
 /** A moment: how far away it is, and which one exactly, with its zone. */
-export function when(at: string | null | undefined, now: number = Date.now()): { relative: string; absolute: string } {
+export function when(at: string | null | undefined, now: number = serverNow()): { relative: string; absolute: string } {
   const ms = at ? Date.parse(at) : NaN;
   if (Number.isNaN(ms)) return { relative: NOTHING, absolute: at ?? "" };
   const away = (now - ms) / 1000;

@@ -8,7 +8,7 @@ import { isShown } from "./clock";
 import { useKeys } from "./keys";
 import { isPaused, onChange, type Area } from "./stream";
 
-export { connection, dataAge, isPaused, refusal, retryIn, retryNow, togglePause } from "./stream";
+export { connection, dataAge, isPaused, isStoreAway, refusal, retryIn, retryNow, togglePause } from "./stream";
 export type { Area, Connection } from "./stream";
 
 /** Parameters that say which thing is meant: the answer about another one must not be shown. */
@@ -109,7 +109,7 @@ export function usePages<T extends object>(
     async (signal: AbortSignal) => {
       setLoading(true);
       try {
-        const page = await firstPage<T>(path, JSON.parse(query) as Params, signal);
+        const page = await somePage<T>(path, JSON.parse(query) as Params, signal);
         if (signal.aborted) return;
         setSheet((old) => (old?.query === query ? merge(old, page, keyOf.current) : sheetOf(query, page)));
         setError(undefined);
@@ -130,7 +130,7 @@ export function usePages<T extends object>(
     isAsked.current = true;
     setLoading(true);
     try {
-      const page = await get<PageAnswer<T>>(path, { ...(JSON.parse(query) as Params), after: next });
+      const page = await somePage<T>(path, { ...(JSON.parse(query) as Params), after: next });
       setSheet((old) => (old?.query === query && old.next === next ? append(old, page, keyOf.current) : old));
     } catch (problem) {
       setError(asApiError(problem));
@@ -161,7 +161,7 @@ export function usePages<T extends object>(
 }
 
 /** A filtered page may come back empty though there is more behind it. */
-async function firstPage<T>(path: string, params: Params, signal: AbortSignal): Promise<PageAnswer<T>> {
+async function somePage<T>(path: string, params: Params, signal?: AbortSignal): Promise<PageAnswer<T>> {
   let page = await get<PageAnswer<T>>(path, params, signal);
   for (let asked = 1; page.items.length === 0 && page.next !== null && asked < EMPTY_PAGES_MAX; asked += 1) {
     page = await get<PageAnswer<T>>(path, { ...params, after: page.next }, signal);

@@ -3,7 +3,7 @@
 
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
 import { ApiError, askAgain, get, heardAt, loadConfig } from "./api";
-import { isShown, now } from "./clock";
+import { isShown, now, serverNow } from "./clock";
 
 export type Area =
   | "cursors" | "workers" | "outcomes" | "dead" | "alerts" | "runs" | "memory" | "lab" | "dispatch" | "audit";
@@ -12,11 +12,13 @@ export type Connection = "live" | "paused" | "stale" | "offline";
 interface Changed {
   n: number;
   areas: Area[];
+  as_of: string;
 }
 
 interface Polled {
   events: Changed[];
   next: number;
+  as_of: string;
   /** Nobody knows what was missed. */
   is_reset?: boolean;
 }
@@ -32,6 +34,8 @@ const POLL_TIMEOUT_MS = 5_000;
 /** From polling back to the stream: after so many polls, and not for ever. */
 const POLLS_PER_TRY = 15;
 const TRIES_MAX = 3;
+/** Beats in a row that tell of the same moment. */
+const REPEATS_MAX = 2;
 
 /** Whether the person asked for stillness. */
 export const isPaused = signal(false);
@@ -39,6 +43,10 @@ export const isPaused = signal(false);
 export const refusal = signal<string | null>(null);
 const state = signal<"live" | "connecting" | "stale" | "offline">("connecting");
 const retryAt = signal<number | null>(null);
+/** While the server speaks but cannot reach its store: when it last could. */
+const away = signal<string | null>(null);
+/** Whether it is the store that is gone, and not the server. */
+export const isStoreAway: ReadonlySignal<boolean> = computed(() => away.value !== null);
 const handlers = new Set<(areas: Area[] | "all") => void>();
 
 let source: EventSource | null = null;
@@ -46,6 +54,8 @@ let timer: number | undefined;
 let watchdog: number | undefined;
 let last: number | null = null;
 let failures = 0;
+let lastAsOf: string | undefined;
+let repeats = 0;
 let polls = 0;
 let tries = 0;
 /** Grows with every connection: what an older one still says is not heard. */
@@ -54,10 +64,12 @@ let generation = 0;
 /** What the person should know about how fresh everything is. */
 export const connection: ReadonlySignal<Connection> = computed(() => {
   if (isPaused.value) return "paused";
-  return state.value === "connecting" ? "live" : state.value;
+  if (state.value === "stale" || state.value === "offline") return state.value;
+  return away.value === null ? "live" : "stale";
 });
 /** Seconds since the server last said anything. */
 export const dataAge: ReadonlySignal<number | null> = computed(() => {
+  if (away.value !== null) return Math.max(0, Math.floor((now.value - Date.parse(away.value)) / 1000));
   now.value;
   return heardAt.value === null ? null : Math.max(0, Math.floor((performance.now() - heardAt.value) / 1000));
 });
@@ -118,8 +130,9 @@ function connect(): void {
       take(JSON.parse((event as MessageEvent<string>).data) as Partial<Changed>);
     });
   };
-  hear("beat", ({ n }) => {
+  hear("beat", ({ n, as_of }) => {
     last = n ?? last;
+    compare(as_of);
   });
   hear("changed", (change) => take(change as Changed));
   hear("reset", ({ n }) => reset(n));
@@ -139,6 +152,7 @@ async function poll(mine: number): Promise<void> {
     const answer = await get<Polled>(PATH, { poll: 1, since: last }, timeout);
     if (mine !== generation) return;
     heard();
+    compare(answer.as_of);
     if (answer.is_reset) reset(answer.next);
     answer.events.forEach(take);
     last = answer.next;
@@ -158,7 +172,7 @@ function retryLater(): void {
   state.value = "offline";
   const delay = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)] ?? 15_000;
   failures += 1;
-  retryAt.value = Date.now() + delay;
+  retryAt.value = serverNow() + delay;
   timer = window.setTimeout(connect, delay);
 }
 
@@ -187,6 +201,13 @@ function watch(ms = SILENCE_MS): void {
   }, ms);
 }
 
+/** The moment that a beat tells of goes on with the clock; where it stands still, the store is out of reach. */
+function compare(asOf: string | undefined): void {
+  repeats = asOf !== undefined && asOf === lastAsOf ? repeats + 1 : 0;
+  lastAsOf = asOf;
+  away.value = repeats >= REPEATS_MAX ? (asOf ?? null) : null;
+}
+
 function take(change: Changed): void {
   last = change.n;
   tell(change.areas);
@@ -194,6 +215,8 @@ function take(change: Changed): void {
 
 function reset(number: number | undefined): void {
   last = number ?? null;
+  // Nobody knows the number: it may be another server, with another token, version and permission.
+  void loadConfig().catch(() => undefined);
   tell("all");
 }
 

@@ -2,10 +2,11 @@
 
 import { useState } from "preact/hooks";
 import { usePages } from "../core/live";
-import { Ago, Copy, Empty, ErrorBox, Facts, Fresh, Json, Skeleton, State } from "../ui/bits";
+import { Ago, Copy, Empty, Facts, Json, State } from "../ui/bits";
 import { Dialog } from "../ui/dialog";
 import { Page } from "../ui/page";
 import { Table, type Column } from "../ui/table";
+import { Listed } from "./lists/listed";
 
 interface Entry {
   id: number;
@@ -38,39 +39,37 @@ const COLUMNS: Column<Entry>[] = [
 ];
 
 export default function Screen() {
-  const pages = usePages<Entry>(["audit"], "/api/console/audit");
+  const pages = usePages<Entry>(["audit"], "/api/console/audit", {}, { rowKey });
   const [shown, setShown] = useState<Entry | null>(null);
   return (
     <Page title="Audit" question="Who did what, and what came of it?">
-      {pages.error !== undefined && <ErrorBox error={pages.error} />}
-      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
-      {pages.isLoading && pages.items.length === 0 ? (
-        <Skeleton />
-      ) : (
-        pages.error === undefined && (
-          <Table
-            label="Actions"
-            columns={COLUMNS}
-            rows={pages.items}
-            rowKey={(each) => String(each.id)}
-            more={pages.more}
-            actions={(each) => (
-              <button type="button" aria-label={`Details of ${each.action} ${each.target}`} onClick={() => setShown(each)}>
-                Details
-              </button>
-            )}
-            empty={
-              <Empty
-                title="Nothing was done here yet"
-                text="Every pause, seek, redrive, decision and restore that somebody makes through this console is written down here, also those that were refused: who, when, what they saw and what came of it."
-              />
-            }
-          />
-        )
-      )}
+      <Listed pages={pages}>
+        <Table
+          label="Actions"
+          columns={COLUMNS}
+          rows={pages.items}
+          rowKey={rowKey}
+          more={pages.more}
+          actions={(each) => (
+            <button type="button" aria-label={`Details of ${each.action} ${each.target}`} onClick={() => setShown(each)}>
+              Details
+            </button>
+          )}
+          empty={
+            <Empty
+              title="Nothing was done here yet"
+              text="Every pause, seek, redrive, decision and restore that somebody makes through this console is written down here, also those that were refused: who, when, what they saw and what came of it."
+            />
+          }
+        />
+      </Listed>
       {shown !== null && <Details entry={shown} onClose={() => setShown(null)} />}
     </Page>
   );
+}
+
+function rowKey(entry: Entry): string {
+  return String(entry.id);
 }
 
 function Ending({ entry }: { entry: Entry }) {

@@ -120,7 +120,8 @@ function moved(entry: HistoryEntry, at: string | null) {
 function useNeighbours(name: string): void {
   const walk = async (step: 1 | -1) => {
     const { items } = await get<{ items: CursorItem[] }>("/api/cursors", { limit: NEIGHBOURS_MAX });
-    const next = items[items.findIndex((each) => each.name === name) + step];
+    const here = items.findIndex((each) => each.name === name);
+    const next = here < 0 ? undefined : items[here + step];
     if (next !== undefined) go(cursorHref(next.name));
   };
   useKeys(

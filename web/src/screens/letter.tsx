@@ -15,7 +15,7 @@ import { Neighbours } from "./lists/neighbours";
 
 export default function Screen() {
   const id = route.value.parts[1] ?? "";
-  const { data, error } = useLive<LetterDetail>(["dead"], "/api/dead/show", { id });
+  const { data, error, reload } = useLive<LetterDetail>(["dead"], "/api/dead/show", { id });
   const [asked, setAsked] = useState<"redrive" | "drop" | null>(null);
   const reason = overReason(data);
   const actions = (
@@ -33,7 +33,7 @@ export default function Screen() {
       actions={actions}
     >
       <Neighbours list="dead" here={`/dead/${id}`} noun="dead letter" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} />}
+      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>

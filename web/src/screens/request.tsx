@@ -24,7 +24,7 @@ export default function Screen() {
 }
 
 function Request({ scope, name }: { scope: string; name: string }) {
-  const { data, error } = useLive<OutcomeDetail>(["outcomes"], "/api/outcomes/show", { scope, key: name });
+  const { data, error, reload } = useLive<OutcomeDetail>(["outcomes"], "/api/outcomes/show", { scope, key: name });
   const [isForgetting, setForgetting] = useState(false);
   const [decision, setDecision] = useState<Decision | null>(null);
   const actions = (
@@ -38,7 +38,7 @@ function Request({ scope, name }: { scope: string; name: string }) {
   return (
     <Page title={name} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
       <Neighbours list="requests" here={requestHref({ scope, key: name })} noun="request" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} />}
+      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>

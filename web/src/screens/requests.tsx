@@ -2,14 +2,16 @@
 
 import { useLive, usePages } from "../core/live";
 import { route, setQuery } from "../core/router";
-import { Ago, Empty, ErrorBox, Fresh, NoMatch, SearchBox, Skeleton, State } from "../ui/bits";
+import { Ago, Code, Copy, Empty, NoMatch, SearchBox, State } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Table, type Column } from "../ui/table";
+import { Listed } from "./lists/listed";
 import { useRemembered } from "./lists/neighbours";
 import { takeApart } from "./lists/qualifiers";
-import { Rail } from "./lists/rail";
+import { Chip, Rail } from "./lists/rail";
 import { MEANINGS, outcomeLook, requestHref, STATES, type Outcome } from "./requests/models";
 
+const EXAMPLE = '@ow.once(key=lambda order: f"charge#{order}")';
 const COLUMNS: Column<Outcome>[] = [
   {
     key: "key",
@@ -32,7 +34,7 @@ export default function Screen() {
   const asked = takeApart(query.get("q") ?? "", ["state", "scope"]);
   const state = asked.named.state ?? query.get("state");
   const scope = asked.named.scope ?? query.get("scope");
-  const pages = usePages<Outcome>(["outcomes"], "/api/outcomes", { state, scope, q: asked.rest || null });
+  const pages = usePages<Outcome>(["outcomes"], "/api/outcomes", { state, scope, q: asked.rest || null }, { rowKey });
   const counts = useLive<Record<string, number | null>>(["outcomes"], "/api/console/counts").data;
   useRemembered("requests", pages.items.map(requestHref));
   const choices = [
@@ -45,30 +47,29 @@ export default function Screen() {
     <Page title="Requests" question="Was it done once?">
       <div class="filters">
         <Rail label="Outcome" param="state" choices={choices} />
+        <Chip param="scope" />
         <SearchBox
           label="Search keys"
           suggestions={[...STATES.map((each) => `state:${each}`), ...scopesOf(pages.items)]}
         />
       </div>
-      {pages.error !== undefined && <ErrorBox error={pages.error} />}
-      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
-      {pages.isLoading && pages.items.length === 0 ? (
-        <Skeleton />
-      ) : (
-        pages.error === undefined && (
-          <Table
-            label="Requests"
-            columns={COLUMNS}
-            rows={pages.items}
-            rowKey={(each) => JSON.stringify([each.scope, each.key])}
-            href={requestHref}
-            more={pages.more}
-            empty={isAsked ? <None more={pages.more} onClear={clear} /> : <Nothing />}
-          />
-        )
-      )}
+      <Listed pages={pages}>
+        <Table
+          label="Requests"
+          columns={COLUMNS}
+          rows={pages.items}
+          rowKey={rowKey}
+          href={requestHref}
+          more={pages.more}
+          empty={isAsked ? <None more={pages.more} onClear={clear} /> : <Nothing />}
+        />
+      </Listed>
     </Page>
   );
+}
+
+function rowKey(outcome: Outcome): string {
+  return JSON.stringify([outcome.scope, outcome.key]);
 }
 
 /** The server looks at some thousands of rows at a time, so nothing yet is not nothing at all. */
@@ -88,10 +89,12 @@ function Nothing() {
     <Empty
       title="No requests yet"
       text="Work that runs under a key has one outcome, whoever asks and however often. Put a function under a key and call it; a second call gets the first result, and both are one row here:"
-      commands={[
-        "@ow.once(key=lambda order: f\"charge#{order}\")",
-        "app = IdempotencyMiddleware(app, store=ow)",
-      ]}
+      action={
+        <span class="key-text">
+          <Code>{EXAMPLE}</Code>
+          <Copy text={EXAMPLE} label="line" />
+        </span>
+      }
     />
   );
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { duration } from "../core/format";
 import { useLive } from "../core/live";
 import { route } from "../core/router";
-import { Ago, Command as Terminal, ErrorBox, Facts, Notice, Skeleton, State, Tabs, useTab } from "../ui/bits";
+import { Ago, Command as Terminal, ErrorBox, Facts, Notice, sentence, Skeleton, State, Tabs, useTab } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Neighbours } from "./lists/neighbours";
 import { Artifacts } from "./run/artifacts";
@@ -20,7 +20,7 @@ const QUESTION = "What happened, step by step, and where does it go on?";
 
 export default function Screen() {
   const [, workspace = "", run = ""] = route.value.parts;
-  const { data, error } = useLive<RunDetail>(["runs"], "/api/orchestrator/run", { workspace, run });
+  const { data, error, reload } = useLive<RunDetail>(["runs"], "/api/orchestrator/run", { workspace, run });
   const verify = useVerify(data);
   const actions = (
     <button type="button" aria-busy={verify.isBusy || undefined} onClick={() => void verify.look()}>
@@ -30,7 +30,7 @@ export default function Screen() {
   return (
     <Page title={run} question={QUESTION} back={{ href: "/runs", label: "Runs" }} actions={actions}>
       <Neighbours list="runs" here={route.value.path} noun="run" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} />}
+      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>
@@ -51,7 +51,7 @@ function Head({ run }: { run: RunDetail }) {
       <p class="run-headline">
         <State {...look} /> <span>{run.headline}</span>
       </p>
-      {summary.reason !== null && <Notice kind={summary.status === "failed" ? "bad" : "info"}>{summary.reason}</Notice>}
+      <Reason run={run} />
       <Resume run={run} word={look.word} />
       <Facts
         items={[
@@ -65,21 +65,31 @@ function Head({ run }: { run: RunDetail }) {
           ["Workspace", <code class="path">{run.workspace.path}</code>],
         ]}
       />
-      {summary.damaged > 0 && (
-        <Notice kind="bad">{summary.damaged} lines of the ledger are damaged; verify the files before you resume.</Notice>
-      )}
     </section>
+  );
+}
+
+function Reason({ run }: { run: RunDetail }) {
+  const { reason, damaged, status } = run.summary;
+  if (reason === null && damaged === 0) return null;
+  const lines = damaged === 1 ? "One line of its ledger is damaged." : `${damaged} lines of its ledger are damaged.`;
+  return (
+    <Notice kind={status === "failed" || damaged > 0 ? "bad" : "info"}>
+      {reason !== null && sentence(reason)} {damaged > 0 && lines}
+    </Notice>
   );
 }
 
 /** Agents run where their tools are, so a run is resumed there and not from here. */
 function Resume({ run, word }: { run: RunDetail; word: string }) {
-  if (word === "done" || word === "running") return null;
-  const retry = word === "failed" ? " --retry" : "";
-  const command = `onceward resume --run ${run.summary.run_id} --workspace ${quoted(run.workspace.path)}${retry}`;
+  const isDamaged = run.summary.damaged > 0;
+  if (!isDamaged && (word === "done" || word === "running")) return null;
+  const verb = isDamaged ? `runs verify ${run.summary.run_id}` : `resume --run ${run.summary.run_id}`;
+  const retry = !isDamaged && word === "failed" ? " --retry" : "";
+  const command = `onceward ${verb} --workspace ${quoted(run.workspace.path)}${retry}`;
   return (
     <div class="resume">
-      <span>To go on, in a terminal:</span>
+      <span>{isDamaged ? "To see all that is damaged, in a terminal:" : "To go on, in a terminal:"}</span>
       <Terminal text={command} />
     </div>
   );

@@ -2,9 +2,10 @@
 
 import { usePages } from "../core/live";
 import { route, setQuery } from "../core/router";
-import { Ago, Empty, ErrorBox, Fresh, NoMatch, Num, SearchBox, Skeleton, State } from "../ui/bits";
+import { Ago, Empty, NoMatch, Num, SearchBox, State } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Table, type Column } from "../ui/table";
+import { Listed } from "./lists/listed";
 import { useRemembered } from "./lists/neighbours";
 import { takeApart } from "./lists/qualifiers";
 import { Rail, type Choice } from "./lists/rail";
@@ -21,7 +22,7 @@ const COLUMNS: Column<RunItem>[] = [
     title: "Run",
     render: (each) => (
       <>
-        <span class="mono">{each.run_id}</span>
+        <span class="mono run-id">{each.run_id}</span>
         <div class="cell-note">{each.goal ?? each.tasks.join(", ")}</div>
       </>
     ),
@@ -36,7 +37,6 @@ const COLUMNS: Column<RunItem>[] = [
   },
   { key: "steps", title: "Steps", align: "end", render: (each) => <Num value={each.steps} /> },
   { key: "resumed", title: "Resumed", align: "end", render: (each) => (each.resumed === 0 ? "–" : `${each.resumed} ×`) },
-  { key: "started", title: "Started", hideNarrow: true, render: (each) => <Ago at={each.started_at} /> },
   { key: "updated", title: "Last record", render: (each) => <Ago at={each.updated_at} /> },
 ];
 
@@ -53,23 +53,17 @@ export default function Screen() {
         <Rail label="State" param="status" choices={CHOICES} />
         <SearchBox label="Search runs" suggestions={STATES.map((each) => `status:${each}`)} />
       </div>
-      {pages.error !== undefined && <ErrorBox error={pages.error} />}
-      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
-      {pages.isLoading && pages.items.length === 0 ? (
-        <Skeleton />
-      ) : (
-        pages.error === undefined && (
-          <Table
-            label="Runs"
-            columns={COLUMNS}
-            rows={pages.items}
-            rowKey={rowKey}
-            href={runHref}
-            more={pages.more}
-            empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, status: null })} /> : <Nothing />}
-          />
-        )
-      )}
+      <Listed pages={pages}>
+        <Table
+          label="Runs"
+          columns={COLUMNS}
+          rows={pages.items}
+          rowKey={rowKey}
+          href={runHref}
+          more={pages.more}
+          empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, status: null })} /> : <Nothing />}
+        />
+      </Listed>
     </Page>
   );
 }
@@ -89,11 +83,11 @@ function Nothing() {
 }
 
 function Standing({ run }: { run: RunItem }) {
+  const note = run.reason ?? (run.damaged > 0 ? "its ledger is damaged" : null);
   return (
     <>
       <State {...runLook(run)} />
-      {run.damaged > 0 && <State kind="bad" word="ledger damaged" />}
-      {run.reason !== null && <div class="cell-note">{run.reason}</div>}
+      {note !== null && <div class="cell-note clip" title={note}>{note}</div>}
     </>
   );
 }

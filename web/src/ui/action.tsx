@@ -16,7 +16,8 @@ const PLAN_REST_MS = 300;
 
 export interface Undo<T> {
   path: string;
-  body: object | ((result: T) => object);
+  /** Made when it is undone: only what was done here may be taken back, and not what came after it. */
+  body: object | ((result: T) => object | Promise<object>);
   /** Said when it is undone. */
   success?: string;
 }
@@ -127,8 +128,10 @@ export function PlannedAction<T>(props: PlannedProps<T>): JSX.Element {
   const [failed, setFailed] = useState<ApiError>();
   const intent = useIntent();
   const isRunning = useRef(false);
+  const isGone = useRef(false);
+  useEffect(() => () => { isGone.current = true; }, []);
   const current = plan?.asked === asked ? plan.answer : undefined;
-  const isTyped = props.confirmWord === undefined || typed.trim() === props.confirmWord;
+  const isTyped = props.confirmWord === undefined || typed.trim() === props.confirmWord.trim();
   const reason = config.value?.is_read_only ? READ_ONLY
     : current === undefined ? (planError ? "It cannot be done like this" : "Counting what would happen")
     : props.refuse?.(current) ?? (isTyped ? null : `Type ${props.confirmWord} first`);
@@ -142,10 +145,12 @@ export function PlannedAction<T>(props: PlannedProps<T>): JSX.Element {
       const result = await act<T>(props.path, { ...body, dry_run: false }, { key: intent.keyFor(body) });
       toast(props.success(result), { undo: undoOf(props.undo, result) });
       props.onDone?.(result);
-      props.onClose();
+      // Whoever closed it meanwhile may have another one open by now.
+      if (!isGone.current) props.onClose();
     } catch (problem) {
       const error = asApiError(problem);
       setFailed(error);
+      if (isGone.current) toast(`Not done (${props.title}): ${error.status === 409 ? changed(error) : told(error)}`, { kind: "bad" });
       if (!error.isPassing) intent.end();
       // What is shown is asked for again, and with it the version that the next attempt carries.
       if (error.status === 409) { acted.value += 1; replan(); }
@@ -155,7 +160,7 @@ export function PlannedAction<T>(props: PlannedProps<T>): JSX.Element {
     }
   }
 
-  const label = current === undefined ? "Counting…" : props.confirmLabel(current);
+  const label = current !== undefined ? props.confirmLabel(current) : planError ? "Not possible" : "Counting…";
   return (
     <Dialog
       title={props.title}
@@ -243,11 +248,12 @@ function useIntent(): { keyFor: (body: object) => string; end: () => void } {
 
 function undoOf<T>(undo: Undo<T> | undefined, result: T): (() => void) | undefined {
   if (!undo) return undefined;
-  const body = typeof undo.body === "function" ? (undo.body as (result: T) => object)(result) : undo.body;
-  const key = freshKey();
+  const { path, body, success = "Undone" } = undo;
   return () => {
-    act(undo.path, body, { key })
-      .then(() => toast(undo.success ?? "Undone"))
+    Promise.resolve()
+      .then(() => (typeof body === "function" ? (body as (result: T) => object | Promise<object>)(result) : body))
+      .then((sent) => act(path, sent))
+      .then(() => toast(success))
       .catch((problem: unknown) => toast(`Not undone: ${told(asApiError(problem))}`, { kind: "bad" }));
   };
 }

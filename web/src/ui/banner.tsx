@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { config } from "../core/api";
 import { duration } from "../core/format";
-import { connection, dataAge, refusal, retryIn, retryNow } from "../core/live";
+import { connection, dataAge, isStoreAway, refusal, retryIn, retryNow } from "../core/live";
 import { sentence } from "./bits";
 import { Icon } from "./icons";
 
@@ -28,7 +28,7 @@ function Old({ isSilent }: { isSilent: boolean }): JSX.Element {
     <>
       <Icon name="warn" />
       <p>
-        <strong>{isSilent ? "The server has gone quiet." : refusal.value ? "The server refuses this page." : "The server does not answer."}</strong>
+        <strong>{whatIsWrong(isSilent)}</strong>
         {!isSilent && refusal.value && ` ${sentence(refusal.value)}`}
         {" "}What you see may be out of date.
         {" "}<span class="countdown" aria-hidden="true">It is {duration(dataAge.value)} old; {next(retryIn.value)}</span>
@@ -36,6 +36,11 @@ function Old({ isSilent }: { isSilent: boolean }): JSX.Element {
       <button type="button" onClick={retryNow}>Try now</button>
     </>
   );
+}
+
+function whatIsWrong(isSilent: boolean): string {
+  if (isSilent) return isStoreAway.value ? "The server cannot reach its store." : "The server has gone quiet.";
+  return refusal.value ? "The server refuses this page." : "The server does not answer.";
 }
 
 function Other({ version }: { version: string }): JSX.Element {

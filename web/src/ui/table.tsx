@@ -73,9 +73,10 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   function select(key: string | null, isRange: boolean): void {
     if (!selected || key === null) return;
     const chosen = new Set(selected.value);
-    if (isRange && anchor.current !== null) {
+    // A range from a row that is gone would begin at the top.
+    if (isRange && indexOf(anchor.current) >= 0) {
       const [from, to] = [indexOf(anchor.current), indexOf(key)].sort((a, b) => a - b) as [number, number];
-      for (const row of rows.slice(Math.max(0, from), to + 1)) chosen.add(rowKey(row));
+      for (const row of rows.slice(from, to + 1)) chosen.add(rowKey(row));
     } else if (!chosen.delete(key)) {
       chosen.add(key);
     }
@@ -101,6 +102,7 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
   usePlace(body, active, wanted, rows.length > 0, (key) => view.reveal(indexOf(key)));
   useEffect(focusWanted);
 
+  if (rows.length === 0 && more) return <SoFar more={more} />;
   if (rows.length === 0) return <>{empty}</>;
   const pinned = view.isOn ? indexOf(active.current) : -1;
   const hasActions = props.actions !== undefined;
@@ -128,6 +130,17 @@ export function Table<R>(props: TableProps<R>): JSX.Element {
         </tbody>
       </table>
       {more && <p class="more"><button type="button" onClick={more}>Show more</button></p>}
+    </div>
+  );
+}
+
+/** The server looks at a bounded number at a time, so nothing so far is not nothing at all. */
+function SoFar({ more }: { more: () => void }): JSX.Element {
+  return (
+    <div class="empty" role="status">
+      <h2>Nothing that fits so far</h2>
+      <p>Part of the list was searched, and there is more of it.</p>
+      <p class="row"><button type="button" onClick={more}>Search further</button></p>
     </div>
   );
 }

@@ -1,6 +1,7 @@
 // Moving: seek and undo, thought through by the server before anything is done.
 
 import { useState } from "preact/hooks";
+import { ApiError, get } from "../../core/api";
 import { count, exact, when } from "../../core/format";
 import { Code, Facts, Field, Notice } from "../../ui/bits";
 import { PlannedAction } from "../../ui/action";
@@ -87,8 +88,17 @@ export function UndoDialog({ cursor, onClose, onDone }: Props) {
   );
 }
 
-export function undoOf(name: string) {
-  return { path: "/api/cursors/undo", body: { name, reason: "", seen: null }, success: `${name} is back where it was` };
+/** Takes back this move, and not one that somebody has made since. */
+function undoOf(name: string) {
+  const body = async ({ move }: Moving): Promise<object> => {
+    const now = await get<CursorDetail>("/api/cursors/show", { name });
+    const last = now.undoable;
+    if (last === null || last.from_position !== move.from_position || last.to_position !== move.to_position) {
+      throw new ApiError(409, "CONFLICT", `the cursor ${name} was moved again since`, { fix: "look at its history, then decide" });
+    }
+    return { name, reason: "", seen: now.version };
+  };
+  return { path: "/api/cursors/undo", body, success: `${name} is back where it was` };
 }
 
 function Plan({ plan, cursor }: { plan: Moving; cursor: CursorDetail }) {

@@ -18,7 +18,7 @@ export function PauseButton({ cursor, onDone }: { cursor: CursorItem; onDone?: (
     path: `/api/cursors/${verb}`,
     body: () => ({ name, reason: "", seen: cursor.version }),
     success: () => (verb === "pause" ? `${name} is paused; what runs may finish.` : `${name} may go on.`),
-    undo: { path: `/api/cursors/${back}`, body: { name, reason: `undo of ${verb}`, seen: null } },
+    undo: { path: `/api/cursors/${back}`, body: (done) => ({ name, reason: `undo of ${verb}`, seen: done.cursor.version }) },
     onDone: () => {
       restsUntil.current = performance.now() + REST_MS;
       onDone?.();

@@ -6,7 +6,7 @@ import type { Attempt, CursorDetail } from "./types";
 
 export function WaitingPanel({ cursor }: { cursor: CursorDetail }) {
   const attempts = [cursor.attempts].flat().filter((each): each is Attempt => each !== null);
-  const dead = `/dead?${new URLSearchParams({ q: `cursor:${cursor.name}` })}`;
+  const dead = `/dead?${new URLSearchParams({ cursor: cursor.name })}`;
   return (
     <section class="card part" aria-labelledby="waiting">
       <h2 id="waiting">What failed</h2>

@@ -5,11 +5,12 @@ import { useEffect, useState } from "preact/hooks";
 import { useLive, usePages } from "../../core/live";
 import { route, setQuery } from "../../core/router";
 import { ActionButton } from "../../ui/action";
-import { Ago, Empty, ErrorBox, Fresh, NoMatch, Num, SearchBox, Skeleton, State } from "../../ui/bits";
+import { Ago, Empty, NoMatch, Num, SearchBox, State } from "../../ui/bits";
 import { Table, type Column } from "../../ui/table";
+import { Listed } from "../lists/listed";
 import { useRemembered } from "../lists/neighbours";
 import { qualifier, takeApart } from "../lists/qualifiers";
-import { Rail } from "../lists/rail";
+import { Chip, Rail } from "../lists/rail";
 import { letterHref, letterLook, messages, type Letter } from "./models";
 import { RedriveDialog, type What } from "./redrive";
 
@@ -44,7 +45,7 @@ export function Letters() {
   const asked = takeApart(query.get("q") ?? "", ["state", "cursor"]);
   const state = asked.named.state ?? query.get("state") ?? "dead";
   const cursor = asked.named.cursor ?? query.get("cursor");
-  const pages = usePages<Letter>(["dead"], "/api/dead", { state, cursor, q: asked.rest || null });
+  const pages = usePages<Letter>(["dead"], "/api/dead", { state, cursor, q: asked.rest || null }, { rowKey });
   const counts = useLive<Record<string, number | null>>(["dead"], "/api/console/counts").data;
   const selected = useSignal(new Set<string>());
   const [what, setWhat] = useState<What | null>(null);
@@ -67,33 +68,32 @@ export function Letters() {
             { value: "all", title: "all" },
           ]}
         />
+        <Chip param="cursor" />
         <SearchBox label="Search dead letters" suggestions={cursorsOf(pages.items)} />
       </div>
       <Bulk chosen={chosen} cursor={cursor} onRedrive={setWhat} onClear={() => (selected.value = new Set())} />
-      {pages.error !== undefined && <ErrorBox error={pages.error} />}
-      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
-      {pages.isLoading && pages.items.length === 0 ? (
-        <Skeleton />
-      ) : (
-        pages.error === undefined && (
-          <Table
-            label="Dead letters"
-            columns={COLUMNS}
-            rows={pages.items}
-            rowKey={(each) => String(each.id)}
-            rowName={(each) => `letter ${each.id}`}
-            href={letterHref}
-            selected={selected}
-            more={pages.more}
-            empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, state: null, cursor: null })} /> : <Nothing />}
-          />
-        )
-      )}
+      <Listed pages={pages}>
+        <Table
+          label="Dead letters"
+          columns={COLUMNS}
+          rows={pages.items}
+          rowKey={rowKey}
+          rowName={(each) => `letter ${each.id}`}
+          href={letterHref}
+          selected={selected}
+          more={pages.more}
+          empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, state: null, cursor: null })} /> : <Nothing />}
+        />
+      </Listed>
       {what !== null && (
         <RedriveDialog what={what} letters={pages.items} onClose={() => setWhat(null)} onDone={() => (selected.value = new Set())} />
       )}
     </>
   );
+}
+
+function rowKey(letter: Letter): string {
+  return String(letter.id);
 }
 
 interface BulkProps {

@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import { usePages } from "../../core/live";
 import { Link } from "../../core/router";
 import { ActionButton, PlannedAction } from "../../ui/action";
-import { Ago, Empty, ErrorBox, Field, Fresh, Notice, Num, Skeleton } from "../../ui/bits";
+import { Ago, Empty, Field, Notice, Num } from "../../ui/bits";
 import { Table, type Column } from "../../ui/table";
+import { Listed } from "../lists/listed";
 import { messages, type Undelivered } from "./models";
 
 type Verb = "redrive" | "drop";
@@ -32,35 +33,33 @@ const COLUMNS: Column<Undelivered>[] = [
 ];
 
 export function UndeliveredTab() {
-  const pages = usePages<Undelivered>(["dispatch"], "/api/dispatch/dead");
+  const pages = usePages<Undelivered>(["dispatch"], "/api/dispatch/dead", {}, { rowKey });
   const [asked, setAsked] = useState<{ letter: Undelivered; verb: Verb } | null>(null);
   return (
     <>
-      {pages.error !== undefined && <ErrorBox error={pages.error} />}
-      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
-      {pages.isLoading && pages.items.length === 0 ? (
-        <Skeleton />
-      ) : (
-        pages.error === undefined && (
-          <Table
-            label="Dead letters of conversations"
-            columns={COLUMNS}
-            rows={pages.items}
-            rowKey={(each) => String(each.id)}
-            more={pages.more}
-            empty={<Nothing />}
-            actions={(each) => (
-              <span class="acts-pair">
-                <ActionButton label="Redrive…" name={`Redrive letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "redrive" })} />
-                <ActionButton label="Drop…" kind="danger" name={`Drop letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "drop" })} />
-              </span>
-            )}
-          />
-        )
-      )}
+      <Listed pages={pages}>
+        <Table
+          label="Dead letters of conversations"
+          columns={COLUMNS}
+          rows={pages.items}
+          rowKey={rowKey}
+          more={pages.more}
+          empty={<Nothing />}
+          actions={(each) => (
+            <span class="acts-pair">
+              <ActionButton label="Redrive…" name={`Redrive letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "redrive" })} />
+              <ActionButton label="Drop…" kind="danger" name={`Drop letter ${each.id}`} onClick={() => setAsked({ letter: each, verb: "drop" })} />
+            </span>
+          )}
+        />
+      </Listed>
       {asked !== null && <Decision {...asked} onClose={() => setAsked(null)} />}
     </>
   );
+}
+
+function rowKey(letter: Undelivered): string {
+  return String(letter.id);
 }
 
 function Nothing() {

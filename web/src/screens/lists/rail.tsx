@@ -18,6 +18,17 @@ interface RailProps {
   choices: Choice[];
 }
 
+/** A filter that came with the address, and the way to be rid of it. */
+export function Chip({ param }: { param: string }) {
+  const value = route.value.query.get(param);
+  if (value === null) return null;
+  return (
+    <button type="button" class="choice" aria-pressed="true" title="Take this filter away" onClick={() => setQuery({ [param]: null })}>
+      {param}: {value} <span aria-hidden="true">×</span>
+    </button>
+  );
+}
+
 export function Rail({ label, param, choices }: RailProps) {
   const chosen = route.value.query.get(param);
   return (

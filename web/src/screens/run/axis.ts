@@ -17,7 +17,7 @@ export interface Axis {
 /** How much of the width a pressed gap keeps, as part of the busy time. */
 const GAP_SHARE = 0.04;
 /** Idle time below this part of the busy time is left as it is. */
-const GAP_SHARE_MIN = 0.06;
+const GAP_SHARE_MIN = 0.2;
 const TICKS_WANTED = 6;
 const TICK_DISTANCE_MIN = 0.09;
 const STEPS = [0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];

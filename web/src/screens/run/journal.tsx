@@ -3,7 +3,7 @@
 import { when } from "../../core/format";
 import { usePages } from "../../core/live";
 import { route, setQuery } from "../../core/router";
-import { Empty, ErrorBox, Json, Notice, Skeleton, State } from "../../ui/bits";
+import { Empty, ErrorBox, Fresh, Json, Notice, Skeleton, State } from "../../ui/bits";
 import { runParams } from "./tabs";
 import type { RunDetail } from "./models";
 
@@ -13,16 +13,19 @@ interface Line {
   kind: string;
   line: Record<string, unknown> | string | null;
   is_damaged: boolean;
-  problem?: string | null;
+  problem: string | null;
+  /** Where the line begins in its file, in bytes. */
+  offset: number;
 }
 
+const PAGE_RECORDS = 500;
 const SHOWN_APART = ["seq", "at", "kind", "sum"];
 const VALUE_CHARACTERS_MAX = 40;
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
 export function JournalTab({ run }: { run: RunDetail }) {
   const isWhole = route.value.query.get("as") === "json";
-  const pages = usePages<Line>(["runs"], "/api/orchestrator/journal", runParams(run), { limit: 200 });
+  const pages = usePages<Line>(["runs"], "/api/orchestrator/journal", runParams(run), { limit: PAGE_RECORDS, rowKey });
   const damaged = pages.items.filter((each) => each.is_damaged).length;
   if (pages.error !== undefined && pages.items.length === 0) return <ErrorBox error={pages.error} />;
   if (pages.isLoading && pages.items.length === 0) return <Skeleton />;
@@ -45,19 +48,19 @@ export function JournalTab({ run }: { run: RunDetail }) {
       </div>
       {damaged > 0 && (
         <Notice kind="bad">
-          {damaged === 1 ? "One line is" : `${damaged} lines are`} not what was written. The run goes by the
-          others; <code>onceward runs verify {run.summary.run_id}</code> says what is missing.
+          {damaged === 1 ? "One line is" : `${damaged} lines are`} not what was written.
         </Notice>
       )}
       {pages.items.length === 0 ? (
         <Empty title="The ledger is empty" text="Its first record is written when the run begins." />
       ) : (
         <ol class="journal">
-          {pages.items.map((each, index) => (
-            <Entry key={each.seq ?? `damaged ${index}`} entry={each} isWhole={isWhole} />
+          {pages.items.map((each) => (
+            <Entry key={each.offset} entry={each} isWhole={isWhole} />
           ))}
         </ol>
       )}
+      <Fresh fresh={pages.fresh} showFresh={pages.showFresh} />
       {pages.more !== null && (
         <button type="button" class="more" onClick={pages.more}>
           More records
@@ -65,6 +68,10 @@ export function JournalTab({ run }: { run: RunDetail }) {
       )}
     </div>
   );
+}
+
+function rowKey(line: Line): string {
+  return String(line.offset);
 }
 
 function Entry({ entry, isWhole }: { entry: Line; isWhole: boolean }) {

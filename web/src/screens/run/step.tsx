@@ -41,7 +41,7 @@ export function StepPanel({ run, command }: { run: RunDetail; command: Command }
 export function KeyText({ text }: { text: string }) {
   return (
     <span class="key-text">
-      <Code>{text.length > 24 ? `${text.slice(0, 15)}…${text.slice(-6)}` : text}</Code>
+      <span title={text}><Code>{text.length > 18 ? `${text.slice(0, 15)}…` : text}</Code></span>
       <Copy text={text} label="key" />
     </span>
   );

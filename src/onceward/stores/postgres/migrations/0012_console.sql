@@ -86,7 +86,7 @@ create table onceward_workers (
 );
 create index onceward_workers_seen on onceward_workers (seen_at);
 
--- Who did what by hand, and what came of it; what was done under a key is there once.
+-- Who did what by hand, and what came of it.
 create table onceward_audit (
   id bigint generated always as identity primary key,
   happened_at timestamptz not null,
@@ -99,7 +99,7 @@ create table onceward_audit (
   details text not null,
   result text not null
 );
-create unique index onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
+create index onceward_audit_request on onceward_audit (request_id);
 
 -- Last, so that cursors are locked for a moment only.
 create trigger onceward_first_granted after insert on cursor_positions

@@ -57,7 +57,7 @@ create table onceward_workers (
 ) strict;
 create index onceward_workers_seen on onceward_workers (seen_at);
 
--- Who did what by hand, and what came of it; what was done under a key is there once.
+-- Who did what by hand, and what came of it.
 create table onceward_audit (
   id integer primary key autoincrement,
   happened_at text not null,
@@ -70,7 +70,7 @@ create table onceward_audit (
   details text not null,
   result text not null
 ) strict;
-create unique index onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
+create index onceward_audit_request on onceward_audit (request_id);
 
 create trigger onceward_first_granted after insert on cursor_positions
   when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'
