@@ -95,7 +95,7 @@ def test_a_mistake_in_the_rules_is_told_at_the_start(tmp_path: Path) -> None:
 
 
 def test_a_read_only_console_leaves_the_store_as_it_is(tmp_path: Path) -> None:
-    """It takes no lease, so it evaluates no alert and runs no agent, and brings nothing up to date."""
+    """It takes no lease: it evaluates no alert, runs no agent, brings nothing up to date."""
     url = f"sqlite:///{tmp_path / 'ours.db'}"
     open_handle(url).close()
     with up("--port", "0", "--json", "--store", url, "--read-only", cwd=tmp_path) as console:

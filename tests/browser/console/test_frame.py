@@ -262,7 +262,8 @@ def test_a_server_without_its_store_is_not_taken_for_a_live_one(
           constructor() {
             super();
             this.timer = setInterval(() => {
-              const data = JSON.stringify({ n: 5, as_of: window.stopped ?? new Date().toISOString() });
+              const as_of = window.stopped ?? new Date().toISOString();
+              const data = JSON.stringify({ n: 5, as_of });
               this.dispatchEvent(new MessageEvent("beat", { data }));
             }, 100);
           }

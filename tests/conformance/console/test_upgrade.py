@@ -106,7 +106,8 @@ def test_whoever_comes_behind_a_migration_that_waits_is_served(old: Onceward) ->
         handler.execute(TOUCH)
         with upgrading(old) as upgrade:
             try:
-                old.outcomes.claim("s", "k2", fingerprint="f", owner="o")
+                with psycopg.connect(url_of(old), options="-c lock_timeout=2s") as other:
+                    other.execute("select 1 from onceward_outcomes")
             finally:
                 handler.commit()
             assert upgrade.result(30)[-1] == 17

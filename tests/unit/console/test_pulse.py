@@ -1,5 +1,7 @@
 """The numbered events of the console: resumed without gaps, or told that there is one."""
 
+from functools import partial
+
 from onceward.console.pulse import ALL_SECONDS, KEPT_MAX, Pulse
 from onceward.errors import StoreUnavailable
 from onceward.seams import ManualClock
@@ -76,7 +78,7 @@ def test_a_store_that_is_away_is_asked_once_a_look() -> None:
 
     clock = ManualClock()
     areas = ("runs", "cursors", "dead")
-    pulse = Pulse({area: (lambda area=area: look(area)) for area in areas}, clock=clock)
+    pulse = Pulse({area: partial(look, area) for area in areas}, clock=clock)
     pulse.look()
     assert asked == ["runs"]
 
