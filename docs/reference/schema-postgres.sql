@@ -993,7 +993,7 @@ CREATE UNIQUE INDEX onceward_alerts_open ON public.onceward_alerts USING btree (
 
 CREATE INDEX onceward_alerts_unsent ON public.onceward_alerts USING btree (fired_at) WHERE ((fired_at IS NOT NULL) AND ((fired_sent_at IS NULL) OR ((cleared_at IS NOT NULL) AND (cleared_sent_at IS NULL))));
 
-CREATE UNIQUE INDEX onceward_audit_done ON public.onceward_audit USING btree (request_id) WHERE (outcome = 'done'::text);
+CREATE INDEX onceward_audit_request ON public.onceward_audit USING btree (request_id);
 
 CREATE INDEX onceward_dead_by_state ON public.onceward_dead USING btree (state, cursor_name, id);
 

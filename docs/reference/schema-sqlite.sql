@@ -516,7 +516,7 @@ CREATE TABLE onceward_audit (
   result text not null
 ) strict;
 
-CREATE UNIQUE INDEX onceward_audit_done on onceward_audit (request_id) where outcome = 'done';
+CREATE INDEX onceward_audit_request on onceward_audit (request_id);
 
 CREATE TRIGGER onceward_first_granted after insert on cursor_positions
   when new.lease_owner is not null and substr(new.cursor_name, 1, 1) <> '~'

@@ -252,7 +252,7 @@ def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
     visit(mortal, "/cursors/lead_intake", "lead_intake")
     dialog = planned(page, "lead_intake", "100")
     held: list[Route] = []
-    page.route("**/api/cursors/seek", held.append)
+    page.route("**/api/cursors/seek", lambda route: held.append(route))
     dialog.get_by_role("button", name="Move to 100").click()
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_be_hidden()
@@ -261,7 +261,7 @@ def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
     expect(page.get_by_text("Not done (Seek lead_intake)")).to_be_visible()
     page.unroute("**/api/cursors/seek")
     dialog = planned(page, "lead_intake", "100")
-    page.route("**/api/cursors/seek", held.append)
+    page.route("**/api/cursors/seek", lambda route: held.append(route))
     dialog.get_by_role("button", name="Move to 100").click()
     dialog.get_by_role("button", name="Cancel").click()
     page.unroute("**/api/cursors/seek")

@@ -187,6 +187,7 @@ function Row<R>({ row, index, isWindowed, columns, rowKey, rowName = rowKey, hre
       tabIndex={target ? undefined : -1}
       class={isChosen ? "chosen" : undefined}
       aria-rowindex={isWindowed ? index + 2 : undefined}
+      onPointerDown={(event) => { pressed = event.target; }}
       onClick={target ? (event) => openByClick(event, target) : undefined}
     >
       {selected && (
@@ -230,10 +231,18 @@ function PickAll<R>({ rows, rowKey, selected }: TableProps<R>): JSX.Element {
   );
 }
 
+/** What the pointer went down on last. */
+let pressed: EventTarget | null = null;
+
+function isForControl(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest("a, button, input, label, select, summary") !== null;
+}
+
 /** A click anywhere in a row opens it, unless it was meant for something there or marks text. */
 function openByClick(event: MouseEvent, target: string): void {
   const hit = event.target as HTMLElement;
-  if (event.defaultPrevented || hit.closest("a, button, input, label, select, summary")) return;
+  // When a row moves between press and release, the browser takes the row itself for what was clicked.
+  if (event.defaultPrevented || event.detail > 1 || isForControl(hit) || isForControl(pressed)) return;
   if (getSelection()?.toString()) return;
   if (event.metaKey || event.ctrlKey) window.open(target, "_blank");
   else go(target);
