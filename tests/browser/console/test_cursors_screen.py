@@ -249,24 +249,26 @@ def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
 ) -> None:
     """Its refusal is told, and its success closes no other dialog."""
     watch.expect(409)
-    visit(mortal, "/cursors/lead_intake", "lead_intake")
-    dialog = planned(page, "lead_intake", "100")
     held: list[Route] = []
-    page.route("**/api/cursors/seek", lambda route: held.append(route))
-    dialog.get_by_role("button", name="Move to 100").click()
-    dialog.get_by_role("button", name="Cancel").click()
-    expect(dialog).to_be_hidden()
+
+    def hold(route: Route) -> None:
+        if "idempotency-key" in route.request.headers:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/cursors/seek", hold)
+    visit(mortal, "/cursors/lead_intake", "lead_intake")
+    for _ in range(2):
+        dialog = planned(page, "lead_intake", "100")
+        dialog.get_by_role("button", name="Move to 100").click()
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_be_hidden()
     refused = {"error": {"code": "CONFLICT", "message": "it changed", "context": {}}}
-    held.pop().fulfill(status=409, json=refused)
+    held[0].fulfill(status=409, json=refused)
     expect(page.get_by_text("Not done (Seek lead_intake)")).to_be_visible()
-    page.unroute("**/api/cursors/seek")
-    dialog = planned(page, "lead_intake", "100")
-    page.route("**/api/cursors/seek", lambda route: held.append(route))
-    dialog.get_by_role("button", name="Move to 100").click()
-    dialog.get_by_role("button", name="Cancel").click()
-    page.unroute("**/api/cursors/seek")
     dialog = planned(page, "lead_intake", "300")
-    held.pop().continue_()
+    held[1].continue_()
     expect(page.get_by_text("lead_intake is at 100")).to_be_visible()
     expect(dialog.get_by_label("Why")).to_have_value("bad deploy")
 

@@ -33,7 +33,7 @@ export default function Screen() {
       actions={actions}
     >
       <Neighbours list="dead" here={`/dead/${id}`} noun="dead letter" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
+      {error !== undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>

@@ -38,7 +38,7 @@ function Request({ scope, name }: { scope: string; name: string }) {
   return (
     <Page title={name} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
       <Neighbours list="requests" here={requestHref({ scope, key: name })} noun="request" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
+      {error !== undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>

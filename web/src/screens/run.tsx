@@ -30,7 +30,7 @@ export default function Screen() {
   return (
     <Page title={run} question={QUESTION} back={{ href: "/runs", label: "Runs" }} actions={actions}>
       <Neighbours list="runs" here={route.value.path} noun="run" />
-      {error !== undefined && data === undefined && <ErrorBox error={error} onRetry={reload} />}
+      {error !== undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
         <>
