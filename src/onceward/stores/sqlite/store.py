@@ -221,6 +221,7 @@ class SqliteStore:
                 # A heartbeat that waited for its turn may use it again: it ends with its last user.
                 with suppress(apsw.ThreadingViolationError):
                     connection.close()
+        self.turns.close()
 
 
 def _applied(transaction: Transaction) -> list[int]:

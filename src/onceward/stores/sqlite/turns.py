@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from onceward.errors import WriterHeld
@@ -68,6 +68,24 @@ class Turns:
         if self._file is None:
             self._file = self._files.open_append(self._path)
         return self._file
+
+    def close(self) -> None:
+        """Give the file back, unless somebody has the turn or waits for it; the next one opens it.
+
+        A process that opens store after store would run out of descriptors, and some drivers wait
+        for ever on one above 1,023.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                file, self._file = self._file, None
+                if file is not None:
+                    file.close()
+            finally:
+                self._lock.release()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # Also while the interpreter ends, and when it was never made.
+            self.close()
 
     def after_fork(self) -> None:
         """Forget, in a child, what the parent held.
