@@ -58,7 +58,8 @@ def evil(page: Page) -> Page:
 
 def unharmed(page: Page) -> None:
     """Say that the page holds no element and no address that a text brought along."""
-    assert page.evaluate("document.querySelectorAll('script').length") == 1
+    scripts = page.evaluate("[...document.scripts].map((each) => new URL(each.src).pathname)")
+    assert scripts == ["/lab/assets/framing.js", "/lab/assets/main.js"]
     assert page.locator("[onerror], [onload], [onclick], [srcdoc]").count() == 0
     assert page.locator("a[href^='javascript'], a[href^='data'], img[src='x']").count() == 0
 
