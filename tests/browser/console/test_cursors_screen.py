@@ -85,6 +85,9 @@ def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> 
     expect(row(page, "emails").get_by_role("link")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="emails")).to_be_visible()
+    expect(page.get_by_role("heading", name="Lease", exact=True)).to_be_visible()
+    # A page listens once it is painted, a moment after it can be read.
+    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
     page.keyboard.press("]")
     expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
     page.keyboard.press("Escape")
