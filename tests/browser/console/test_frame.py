@@ -32,6 +32,8 @@ def heading(page: Page, title: str) -> None:
 
 
 def press(page: Page, *keys: str) -> None:
+    # A page listens once it is painted, a moment after it can be read.
+    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
     for key in keys:
         page.keyboard.press(key)
 
