@@ -27,3 +27,10 @@ def _fit(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     spilled = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert spilled <= 0, f"{spilled} px too wide at {width} px"
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press one key after the other, once the page listens: a moment after it can be read."""
+    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
+    for key in keys:
+        page.keyboard.press(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
+from tests.browser.console.looking import clean, press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
 
@@ -28,13 +28,13 @@ def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> No
     dialog = page.get_by_role("dialog", name="cursor.pause lead_intake")
     expect(dialog.get_by_role("region", name="what was asked")).to_contain_text(HOSTILE)
     clean(page)
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
     body = {"name": "lead_intake", "reason": "again", "seen": None}
     assert console.post("/api/cursors/resume", body, key="three").is_success
     page.get_by_role("button", name="1 new").wait_for()
     expect(rows).to_have_count(2)
-    page.keyboard.press(".")
+    press(page, ".")
     expect(rows.first).to_contain_text("cursor.resume")
     clean(page)
 

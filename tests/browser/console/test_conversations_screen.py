@@ -11,6 +11,7 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 from onceward.dispatch.models import DeliveryState
 from onceward.dispatch.operators import Operators
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console, until
 from tests.browser.test_accessibility import fine
@@ -53,10 +54,7 @@ def test_what_is_said_inside_moves_the_cursor_outside(
 ) -> None:
     """A message in the framed chat is answered, and the group's position goes on by itself."""
     visit(mortal, "/conversations", "Conversations")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "j", "j", "Enter")
     expect(page.get_by_role("heading", level=1, name="team")).to_be_visible()
     before = processed(mortal, "team")
     line = page.get_by_role("img", name=f"Processed up to {before}")
@@ -79,7 +77,7 @@ def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: V
     visit(console, "/conversations?group=team", "team")
     expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
     assert page.evaluate("document.activeElement.tagName") != "IFRAME"
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Conversations")).to_be_visible()
 
 

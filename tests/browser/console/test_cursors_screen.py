@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.console.conftest import Visit, over
+from tests.browser.console.looking import press
 from tests.browser.console.seeding import Home
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
@@ -74,29 +75,28 @@ def test_words_find_cursors_and_stay_in_the_address(
 def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> None:
     """Search, walk, open, go back to the row one came from, stop the news, and ask for them."""
     visit(changing, "/cursors?sort=name", "Cursors")
-    page.keyboard.press("/")
+    press(page, "/")
     search = page.get_by_role("combobox", name="Find cursors")
     expect(search).to_be_focused()
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
+    press(page, "Escape", "Escape")
     expect(search).not_to_be_focused()
     for key in ("j", "j", "j", "k"):
-        page.keyboard.press(key)
+        press(page, key)
     expect(row(page, "emails").get_by_role("link")).to_be_focused()
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     expect(page.get_by_role("heading", level=1, name="emails")).to_be_visible()
     expect(page.get_by_role("heading", name="Lease", exact=True)).to_be_visible()
     # A page listens once it is painted, a moment after it can be read.
     page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
-    page.keyboard.press("]")
+    press(page, "]")
     expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
     with changing.open() as ow:
         ow.cursors.acquire("brand new", "w")
     page.get_by_role("button", name="1 new").wait_for()
     expect(row(page, "brand new")).to_have_count(0)
-    page.keyboard.press(".")
+    press(page, ".")
     expect(row(page, "brand new")).to_be_visible()
 
 
@@ -205,7 +205,7 @@ def test_what_changed_meanwhile_is_told_and_not_overrun(
     """Somebody else was faster: nothing is done, and the page says so."""
     watch.expect(409)
     visit(changing, "/cursors/reports%20v2", "reports v2")
-    page.keyboard.press("p")  # What is shown stays as it was.
+    press(page, "p")  # What is shown stays as it was.
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="Position").fill("60")

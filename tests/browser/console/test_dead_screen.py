@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from onceward.retries import Failure, Message
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
+from tests.browser.console.looking import clean, press
 from tests.browser.console.servers import Console
 from tests.browser.watching import Watch
 
@@ -38,7 +38,7 @@ def test_three_are_put_back_once(page: Page, console: Console, visit: Visit) -> 
     redrive = page.get_by_role("button", name="Redrive selected…")
     expect(redrive).to_have_accessible_description("Select letters first.")
     for key in ("j", "x", "j", "j", "Shift+X"):
-        page.keyboard.press(key)
+        press(page, key)
     page.get_by_role("button", name="Redrive 3 messages…").click()
     dialog = page.get_by_role("dialog", name="Redrive dead letters")
     plan = dialog.get_by_role("region", name="What will happen")

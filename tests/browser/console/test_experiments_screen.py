@@ -13,6 +13,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 
 from tests.browser.acting import tab_to, until
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import press
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
 from tests.browser.watching import Watch
@@ -39,7 +40,7 @@ def submissions(console: Console) -> Counter[str]:
 def step_inside(page: Page) -> None:
     """Walk with Tab until the focus is in the frame."""
     for _ in range(TABS_MAX):
-        page.keyboard.press("Tab")
+        press(page, "Tab")
         if page.evaluate("document.activeElement.tagName") == "IFRAME":
             return
     message = "the frame cannot be reached with Tab"
@@ -55,11 +56,11 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     assert framed_page(page).startswith("/lab/compare/exp_")
     expect(inside(page).locator("header.top")).to_be_hidden()
     step_inside(page)
-    page.keyboard.press("2")
+    press(page, "2")
     expect(inside(page).get_by_role("radio", name="B better")).to_be_checked()
     tab_to(page, inside(page).locator("#submit"))
     for _ in range(3):
-        page.keyboard.press("Enter")
+        press(page, "Enter")
     expect(inside(page).get_by_role("heading", level=1, name="Submitted")).to_be_visible()
     assert list(submissions(mortal).values()) == [2]  # one entry for each side
     expect(page.get_by_text("Nothing left to judge, 2 decided")).to_be_visible()
@@ -75,16 +76,16 @@ def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: 
     address = page.url
     step_inside(page)
     for key in ("g", "c", "t", "p"):
-        page.keyboard.press(key)
+        press(page, key)
     assert page.url == address
     assert page.evaluate("document.documentElement.dataset.theme") is None
     inside(page).get_by_role("button", name="Keys", exact=True).focus()
-    page.keyboard.press("Shift+Tab")
+    press(page, "Shift+Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
     expect(page.get_by_role("link", name="Open it by itself")).to_be_focused()
-    page.keyboard.press("Tab")
+    press(page, "Tab")
     inside(page).locator("#submit").focus()
-    page.keyboard.press("Tab")
+    press(page, "Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
 
 
@@ -99,7 +100,7 @@ def test_the_address_follows_the_page_inside(page: Page, console: Console, visit
     )
     page.reload()
     expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
-    page.keyboard.press("]")
+    press(page, "]")
     expect(inside(page).get_by_role("heading", level=1, name="Ships two")).to_be_visible()
     page.go_back()
     expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
@@ -140,7 +141,7 @@ def test_the_frame_wears_the_colours_of_the_console(
     before = page.frames[1].evaluate(ground)
     page.locator("h1").click()
     while page.evaluate("document.documentElement.dataset.theme") != "dark":
-        page.keyboard.press("t")
+        press(page, "t")
     expect(inside(page).locator("html")).to_have_attribute("data-theme", "dark")
     assert page.frames[1].evaluate(ground) != before
     assert page.frames[1].evaluate(ground) == page.evaluate(ground)
@@ -168,8 +169,7 @@ def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> Non
     expect(rows).to_contain_text("hidden until decided")
     page.get_by_role("link", name="Runs", exact=True).nth(-1).click()
     expect(page.get_by_role("table", name="Runs of the Lab")).to_contain_text("Ships one")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "Enter")
     expect(inside(page).locator("#submit")).to_be_visible()
 
 

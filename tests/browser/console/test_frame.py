@@ -15,6 +15,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.acting import tab_to
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import press
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
 from tests.browser.watching import Watch
@@ -29,13 +30,6 @@ QUIET = re.compile(r"^The server (has gone quiet|does not answer)\.")
 
 def heading(page: Page, title: str) -> None:
     expect(page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible()
-
-
-def press(page: Page, *keys: str) -> None:
-    # A page listens once it is painted, a moment after it can be read.
-    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def do(console: Console, verb: str, name: str = "lead_intake") -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from onceward.memory.client import Memory
 from tests.browser.acting import tab_to
 from tests.browser.console.conftest import Visit
+from tests.browser.console.looking import press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
 from tests.browser.test_accessibility import fine
@@ -52,7 +53,7 @@ def test_a_search_finds_and_a_selection_shows_who_said_what(
 ) -> None:
     """A word of a fact finds its entity; the card has the fact, its source, run and time."""
     visit(console, "/memory", "Memory")
-    page.keyboard.press("/")
+    press(page, "/")
     page.keyboard.type("charges")
     entities = page.get_by_role("list", name="Entities").get_by_role("link")
     expect(entities).to_have_count(1)
@@ -94,9 +95,9 @@ def test_the_graph_is_walked_by_keyboard(page: Page, console: Console, visit: Vi
     dx, dy = mail["x"] - middle["x"], mail["y"] - middle["y"]
     sideways = "ArrowRight" if dx > 0 else "ArrowLeft"
     upright = "ArrowDown" if dy > 0 else "ArrowUp"
-    page.keyboard.press(sideways if abs(dx) > abs(dy) else upright)
+    press(page, sideways if abs(dx) > abs(dy) else upright)
     expect(node(page, MAIL)).to_be_focused()
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     card(page, MAIL)
     expect(graph(page, MAIL).get_by_role("button")).to_have_count(3)
     expect(node(page, MAIL)).to_be_focused()
@@ -110,7 +111,7 @@ def test_more_is_shown_where_somebody_asks(page: Page, console: Console, visit: 
     visit(console, at(BILLING), "Memory")
     expect(node(page, "Tool#pytest")).to_have_count(0)
     node(page, MAIL).focus()
-    page.keyboard.press("e")
+    press(page, "e")
     expect(node(page, "Tool#pytest")).to_be_visible()
     card(page, BILLING)
     expect(node(page, MAIL)).to_be_focused()

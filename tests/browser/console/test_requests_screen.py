@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from onceward.errors import OutcomeUnknown
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
+from tests.browser.console.looking import clean, press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
 from tests.browser.watching import Watch
@@ -71,12 +71,11 @@ def test_what_needs_somebody_is_found_by_keyboard(
     rows = page.get_by_role("table", name="Requests").locator("tbody tr")
     expect(rows).to_have_count(2)
     rows.first.get_by_role("link").focus()
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(SILENT)
-    page.keyboard.press("[")
+    press(page, "[")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"order-{HOSTILE}")
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_role("heading", level=1)).to_have_text("Requests")
 
 
@@ -141,7 +140,7 @@ def test_somebody_else_was_faster(page: Page, console: Console, visit: Visit, wa
     """A decision about what changed since is refused and told; nothing is overrun."""
     watch.expect(409)
     visit(console, fall_silent(console, "order-3"), "order-3")
-    page.keyboard.press("p")  # What is shown stays as it was.
+    press(page, "p")  # What is shown stays as it was.
     dialog = decide(page, "It was not done", "no payment")
     expect(dialog.get_by_role("button", name="Record: it was not done")).to_be_visible()
     about = {"scope": OURS, "key": "order-3", "seen": shown(console, "order-3")["version"]}

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
+from tests.browser.console.looking import clean, press
 from tests.browser.console.servers import Console
 from tests.browser.watching import Watch
 
@@ -28,8 +28,7 @@ def test_a_run_is_found_and_opened(page: Page, console: Console, visit: Visit) -
     expect(row).to_contain_text("write src/T-1.txt")
     expect(row).to_contain_text("done")
     expect(row).to_contain_text(f"1 {TIMES}")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(run_id)
     assert page.url.endswith(address)
 
@@ -60,7 +59,7 @@ def test_steps_are_walked_by_keyboard(page: Page, console: Console, visit: Visit
     visit(console, address, run_id)
     page.get_by_role("button", name="step 1: implement of T-1, done").click()
     expect(page.get_by_role("region", name="Step 1", exact=True)).to_contain_text("builder")
-    page.keyboard.press("ArrowRight")
+    press(page, "ArrowRight")
     expect(page.get_by_role("region", name="Step 2", exact=True)).to_contain_text("twice")
     expect(page.locator("[data-step='2']")).to_be_focused()
     assert "step=2" in page.url
