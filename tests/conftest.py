@@ -1,16 +1,24 @@
 """Shared by all tests: how much of a long proof to run, a Lab and a store that are nobody's."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from tests.proof.evidence import Evidence, Passing
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--prove", action="store_true", help="run long proofs at full length")
+    parser.addoption("--soak", action="store_true", help="run them for hours")
+    parser.addoption("--evidence", metavar="DIR", help="write what they saw into this directory")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    directory = config.getoption("--evidence")
+    if directory and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Passing(Path(directory)))
     # A shell lets what runs in its background ignore Ctrl-C, and every process that we start would.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -19,7 +27,21 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def prove(pytestconfig: pytest.Config) -> bool:
     """Whether long proofs run at full length."""
-    return bool(pytestconfig.getoption("--prove"))
+    return bool(pytestconfig.getoption("--prove") or pytestconfig.getoption("--soak"))
+
+
+@pytest.fixture(scope="session")
+def soak(pytestconfig: pytest.Config) -> bool:
+    """Whether they run for hours."""
+    return bool(pytestconfig.getoption("--soak"))
+
+
+@pytest.fixture
+def evidence(request: pytest.FixtureRequest) -> Evidence:
+    """Return where a proof writes down what it saw."""
+    directory = request.config.getoption("--evidence")
+    file = Path(directory) / f"entries-{os.getpid()}.jsonl" if directory else None
+    return Evidence(request.node.nodeid, file)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Callable
 from typing import Final
 
 #: Every crash point, with the two states it separates. A name used but not listed fails the tests.
@@ -166,16 +168,32 @@ class _Armed:
             return
         if self.action == "raise":
             raise Crashed(name)
-        os.kill(os.getpid(), signal.SIGKILL if self.action == "kill" else signal.SIGSTOP)
+        if self.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        # To this thread: a stop of the process lets it run on until another thread has seen it.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
-_armed: _Armed | None = None
+_armed: _Armed | _Watched | None = None
 
 
 def arm(spec: str | None) -> None:
     """Arm one point of this process, or none; children made by fork inherit it."""
     global _armed  # noqa: PLW0603 - one process has one switch
     _armed = _Armed(spec) if spec else None
+
+
+class _Watched:
+    """Somebody who is told of every pass, of every point."""
+
+    def __init__(self, call: Callable[[str], None]) -> None:
+        self.passed = call
+
+
+def watch(call: Callable[[str], None] | None) -> None:
+    """Call this at every point of this process instead; a simulation decides what happens there."""
+    global _armed  # noqa: PLW0603 - one process has one switch
+    _armed = _Watched(call) if call else None
 
 
 def crash_point(name: str) -> None:

@@ -1,0 +1,1 @@
+"""Simulation: the production code under seeded time, order, faults and delays."""

@@ -1,0 +1,27 @@
+"""Hearts that beat by hand, and loggers that are silent inside a simulation."""
+
+from __future__ import annotations
+
+import logging
+
+from greenlet import getcurrent  # type: ignore[import-untyped]
+
+from onceward.outcomes.heartbeat import Heartbeat
+
+
+class HandHeart(Heartbeat):
+    """The production heartbeat without its thread, which no seed would govern: call `beat`."""
+
+    def _start(self) -> None:
+        """Start nothing."""
+
+
+def hush(name: str) -> None:
+    """Let a logger be silent in simulated processes: what it warns of is what we inject."""
+    logger = logging.getLogger(name)
+    if _is_outside not in logger.filters:
+        logger.addFilter(_is_outside)
+
+
+def _is_outside(_: logging.LogRecord) -> bool:
+    return getcurrent().parent is None
