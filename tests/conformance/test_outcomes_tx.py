@@ -249,6 +249,29 @@ def test_being_overtaken_cannot_be_swallowed(table: Onceward) -> None:
     assert (len(names), len(refused)) == ((2, 0) if table.store.engine == "sqlite" else (1, 1))
 
 
+def test_who_fails_while_a_twin_succeeds_is_told_the_same(table: Onceward) -> None:
+    """A failure that a twin was quicker than is nobody's outcome, not even its own caller's."""
+    fails = [True]
+
+    @table.once(key="k")
+    def charge(tx: Transaction) -> dict[str, int]:
+        if fails.pop():
+            raise ZeroDivisionError
+        return insert(tx, 1)
+
+    run: Any = charge
+    record = table.outcomes.fail_after
+
+    def overtaken(*args: Any, **kwargs: Any) -> None:
+        fails.append(False)
+        run()
+        record(*args, **kwargs)
+
+    table.outcomes.fail_after = overtaken  # type: ignore[method-assign]
+    assert run() == run() == {"number": 1}
+    assert effects(table) == [1]
+
+
 def test_it_joins_the_callers_transaction(table: Onceward) -> None:
     """The caller decides: rolled back, neither effect nor outcome stays; committed, both do."""
 

@@ -13,6 +13,7 @@ from onceward.errors import Conflict, InvalidArgument, KeyInFlight, NotReconcila
 from onceward.keys import compact_json
 from onceward.outcomes.claims import Claims, check_names
 from onceward.outcomes.failures import read_failure
+from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
 from onceward.outcomes.models import (
     EffectRecord,
     EffectState,
@@ -43,6 +44,9 @@ NOTHING: Final = _Nothing()
 
 class Outcomes(Claims):
     """The keys of one store: claim and finish them, look at them, decide about them."""
+
+    #: Keeps the claims of running functions alive; the process has one.
+    heart: Heartbeat = HEARTBEAT
 
     def list(
         self,

@@ -6,7 +6,6 @@ A generator of steps, so that it is the same for `def` and `async def`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +28,6 @@ from onceward.errors import (
 )
 from onceward.keys import compact_json
 from onceward.outcomes.claims import TWIN_SECONDS, Overtaken, Wanted
-from onceward.outcomes.heartbeat import HEARTBEAT
 from onceward.outcomes.models import (
     Ambiguous,
     Claim,
@@ -203,7 +201,7 @@ class Running:
         fence = fresh.fence
         token = CURRENT.set(self._work(fence))
         try:
-            with HEARTBEAT.keep(outcomes, fence, rules.lease_seconds):
+            with outcomes.heart.keep(outcomes, fence, rules.lease_seconds):
                 ended: Ended = yield Call(partial(self._run, None))
                 crash_point("outcome.run.after_effect")
                 return (yield from self._end(fence, ended))
@@ -274,7 +272,10 @@ class Running:
             return None
         except _Undo:
             assert isinstance(claim, Fresh)
-            yield from self._record(claim.fence, ended)
+            try:
+                yield from self._record(claim.fence, ended)
+            except FenceLost:
+                return None  # A twin was quicker: its outcome is this caller's too.
         return ended
 
     def _run_in(self, tx: Transaction, fresh: Fresh, *, is_joined: bool) -> Asking:
@@ -309,8 +310,7 @@ class Running:
         ):
             return
         ttl = self._rules.ttl_seconds
-        with suppress(FenceLost):  # A twin was quicker, and its outcome counts from now on.
-            yield Ask(partial(self._outcomes.fail_after, fence, error, ttl_seconds=ttl))
+        yield Ask(partial(self._outcomes.fail_after, fence, error, ttl_seconds=ttl))
 
 
 def _encoded(ended: Ended, name: str) -> tuple[bytes, Exception | None]:
