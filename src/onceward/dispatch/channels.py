@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from onceward.crash import crash_point
@@ -102,7 +103,12 @@ class Sender:
             channel = self._channels.get(self._groups.show(saying.group).channel)
         except GroupMissing:
             if self._outbox.sending(saying):
-                self._outbox.refused(saying, "the group is not there any more")
+                self._outbox.refused(_marked(saying), "the group is not there any more")
+            return True
+        if saying.is_doubtful and channel and not channel.takes_keys:
+            # Sent, and not noted; or somebody who was the dispatcher before us is still at it.
+            self._outbox.doubtful(saying, "nobody knows whether this was sent")
+            self._on_sent(saying.group)
             return True
         # What goes to a channel that only another dispatcher knows waits for that one.
         if channel is None or not self._outbox.sending(saying):
@@ -119,6 +125,7 @@ class Sender:
     def _not_sent(self, saying: Saying, channel: Channel, error: Exception) -> bool:
         said = f"{type(error).__name__}: {error}"
         log.warning("not sent to %s: %s", saying.group, said, extra={"event": "reply.not_sent"})
+        saying = _marked(saying)
         is_known = isinstance(error, OncewardError) and error.code != "OUTCOME_UNKNOWN"
         if not is_known and not channel.takes_keys:
             # It may have been shown before whatever went wrong.
@@ -129,3 +136,8 @@ class Sender:
             return not self._outbox.later(saying, said, is_unseen=is_known)
         self._outbox.refused(saying, said)
         return True
+
+
+def _marked(saying: Saying) -> Saying:
+    """Return a saying as it is known since it was marked as going out."""
+    return replace(saying, attempts=saying.attempts + 1)

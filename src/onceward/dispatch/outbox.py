@@ -107,8 +107,7 @@ class Outbox:
                 with suppress(Superseded):
                     self._dual.output_sent(replace(batch, position=Arrival(saying.position)))
             # Whoever read it before somebody else sent it is too late.
-            mine = {"id": saying.id, "attempts": saying.attempts}
-            if not tx.query("dispatch_outbox_sending", **mine):
+            if not tx.query("dispatch_outbox_sending", **_named(saying)):
                 return False
         crash_point("dispatch.send.after_mark")
         return True
@@ -131,15 +130,16 @@ class Outbox:
     def later(self, saying: Saying, error: str, *, is_unseen: bool) -> bool:
         """Let it wait for its next try; False when there is none, and it is given up.
 
-        `is_unseen`: the channel says that nobody can have seen it.
+        `is_unseen`: the channel says that nobody can have seen it. Whoever marked it since then
+        decides instead, as with every end but a good one.
         """
         is_unseen = is_unseen and not saying.is_doubtful
-        seconds = self._schedule.delay(saying.attempts + 1, self._randomness)
+        seconds = self._schedule.delay(saying.attempts, self._randomness)
         if seconds is None:
             (self.refused if is_unseen else self.doubtful)(saying, error)
             return False
         state = SayingState.PENDING if is_unseen else SayingState.SENDING
-        told = {"id": saying.id, "error": _cut(error), "seconds": seconds, "state": str(state)}
+        told = {"error": _cut(error), "seconds": seconds, "state": str(state), **_named(saying)}
         with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
             tx.query("dispatch_outbox_later", **told)
         return True
@@ -149,9 +149,8 @@ class Outbox:
         with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
             # People may have seen it, so it has a place in the conversation, marked as uncertain.
             seq = None if is_unseen else self._dual.next_sequence(tx)
-            tx.query(
-                "dispatch_outbox_doubt", id=saying.id, state=str(state), error=_cut(error), seq=seq
-            )
+            told = {"state": str(state), "error": _cut(error), "seq": seq, **_named(saying)}
+            tx.query("dispatch_outbox_doubt", **told)
 
     @contextmanager
     def _taking_back(self, tx: Transaction, saying: Saying, *, is_wanted: bool) -> Iterator[None]:
@@ -168,6 +167,11 @@ class Outbox:
         ((seen,),) = tx.query("dispatch_outbox_seen", **place)
         with suppress(Superseded):
             self._dual.output_unsent(batch, seen)
+
+
+def _named(saying: Saying) -> dict[str, int]:
+    """Return what tells this try to send it from later ones."""
+    return {"id": saying.id, "attempts": saying.attempts}
 
 
 def _cut(error: str) -> str:

@@ -480,12 +480,13 @@ class Dispatching(RuleBasedStateMachine):
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
 def test_dispatching_follows_the_model(
-    ow: Onceward, prove: bool, caplog: pytest.LogCaptureFixture
+    ow: Onceward, prove: bool, soak: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever happens in whatever order, no message is gone, and no reply is shown twice."""
     caplog.set_level(logging.ERROR, "onceward.dispatch")
     is_quick = ow.store.engine == "sqlite"
-    examples = (10_000 if is_quick else 1_000) if prove else (200 if is_quick else 30)
+    short, full = (600, 10_000) if is_quick else (100, 1_000)
+    examples = full if soak else short if prove else short // 3
     counts: Counter[str] = Counter()
     run_state_machine_as_test(
         type("Machine", (Dispatching,), {"ow": ow, "counts": counts}),
@@ -505,5 +506,5 @@ def test_dispatching_follows_the_model(
         *("said before", "rest", "redriven", "dropped", "replayed", "died", "crash", "stale"),
         *("edited", "later", "refused", "unknown", "after_mark", "after_send", "maybe sent"),
     )
-    for what in rare if prove else ():
+    for what in rare if soak else ():
         assert counts[what] >= examples // 100, (what, counts)

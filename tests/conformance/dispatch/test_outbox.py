@@ -5,8 +5,15 @@ from tests.conformance.dispatch.talk import FakeChannel, Talk
 
 from onceward import crash
 from onceward.dispatch.channels import IDLE_SECONDS
-from onceward.dispatch.models import TEXT_BYTES_MAX, Delivery, DeliveryState, Reply, SayingState
-from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable
+from onceward.dispatch.models import (
+    TEXT_BYTES_MAX,
+    Delivery,
+    DeliveryState,
+    Reply,
+    Saying,
+    SayingState,
+)
+from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable, StoreBusy
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 
@@ -255,6 +262,45 @@ def test_a_crash_while_sending_is_repeated_or_noted(
     assert channel.texts() == [*(["one"] if is_shown else []), "two"]
     assert talk.states(delivery) == ["sent" if channel.takes_keys else "maybe sent", "sent"]
     assert certainties(talk) == [("one", channel.takes_keys), ("two", True)]
+
+
+def test_sent_and_not_noted_is_repeated_or_in_doubt(
+    talk: Talk, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away when the channel has it; one without keys is never sent it again."""
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    sender = talk.sender(channel)
+    with monkeypatch.context() as patch, pytest.raises(StoreBusy):
+        patch.setattr(talk.outbox, "sent", busy)
+        sender.round()
+    sender.round()
+    assert channel.texts() == ["one"]
+    assert talk.states(delivery) == ["sent" if channel.takes_keys else "maybe sent"]
+
+
+def busy(_: Saying) -> None:
+    raise StoreBusy
+
+
+@pytest.mark.parametrize("error", [Retryable("busy"), InvalidArgument("no")])
+def test_whoever_sends_it_last_decides(talk: Talk, error: Exception) -> None:
+    """A dispatcher that was late is told that nobody saw it, and another one has shown it."""
+    channel = FakeChannel(takes_keys=True)
+    delivery = at_work(talk)
+    talk.say(delivery, "one")
+    marked = iter([True])
+
+    def replaced(_: str) -> None:
+        if next(marked, False):
+            (saying,) = talk.outbox.open()
+            assert talk.outbox.sending(saying)
+
+    channel.during = replaced
+    channel.plan = [(error, False)]
+    talk.send_all(channel)
+    assert talk.states(delivery) in (["sending"], ["sent"])
+    assert talk.failed(delivery) is DeliveryState.KEPT
 
 
 def test_a_crash_while_a_known_failure_waits_is_no_doubt(
