@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, OutcomeUnknown
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.workers.app import App
 from onceward.workers.board import Board
@@ -136,7 +136,8 @@ class Worker:
                     self._name = f"{self._app.ow.cursors.worker}/{next(_numbers)}"
                 self._search.find(is_first=True)
             except OncewardError as exc:
-                if not exc.retryable:
+                # To open a store again is harmless, also when nobody knows how it ended.
+                if not (exc.retryable or isinstance(exc, OutcomeUnknown)):
                     raise
                 self.reports.trouble("store_unavailable", "*", exc, BEGIN_SECONDS)
                 self._wait(BEGIN_SECONDS)

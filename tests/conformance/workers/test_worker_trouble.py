@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import apsw
 import pytest
 from tests.conformance.workers.lists import ListPartitions, ListSource
 from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
@@ -242,6 +243,30 @@ def test_trouble_of_our_own_transaction_is_not_counted(ow: Onceward) -> None:
 
     assert drain(app).left == ()
     assert tries == [1, 1]
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program that keeps the file to itself is nobody's failed attempt."""
+    monkeypatch.setattr("onceward.stores.sqlite.connection.BUSY_MILLISECONDS", 20)
+    app, tries, other = App(ow), [], apsw.Connection(str(ow.store.path))  # type: ignore[attr-defined]
+    with ow.transaction() as tx:
+        tx.execute("create table written (n integer)")
+
+    @app.consumer("numbers", source=ListSource(1), retry=Steps(seconds=()))
+    def handle(message: Message, tx: Transaction) -> None:
+        tries.append(message.attempt)
+        if len(tries) == 1:
+            other.execute("begin immediate")
+        try:
+            tx.execute("insert into written values (1)")
+        finally:
+            if len(tries) == 1:
+                other.execute("rollback")
+
+    assert drain(app).left == ()
+    other.close()
+    assert (tries, ow.dead.list()) == ([1, 1], [])
 
 
 # --- messages that cannot be kept ----------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import apsw
 
-from onceward.errors import WriterHeld
+from onceward.errors import SqlFailed, WriterHeld
 from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
@@ -187,6 +187,9 @@ class SqliteStore:
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this file has seen."""
         self.files.make_directories(self.path.parent)
+        # Whoever only looks waits for nobody who writes: that one may be frozen.
+        with suppress(SqlFailed):
+            return [row[0] for row in self.read("list_migrations")]
         return self.write_apart(_applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
@@ -212,8 +215,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close what this process opened and nobody uses."""
-        # Whoever writes now, such as a heartbeat, ends first.
-        with nullcontext() if self.turns.is_mine else self.turns.taken():
+        # Whoever of ours writes now, such as a heartbeat, ends first.
+        with nullcontext() if self.turns.is_mine else self.turns.kept_from_us():
             connections = [*self._idle, self._writing, getattr(self._local, "connection", None)]
             self._begin_anew()
         for connection in connections:

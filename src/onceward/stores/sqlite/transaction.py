@@ -161,6 +161,8 @@ class SqliteTransaction:
                 self._is_undone()
                 self._turns.give()
             if isinstance(exc, apsw.Error):
+                # As on PostgreSQL. A worker can tell by it that the trouble is our own.
+                self._is_doomed = True
                 raise refusal(exc, "begin") from exc
             raise
         try:

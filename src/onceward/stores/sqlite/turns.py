@@ -56,13 +56,10 @@ class Turns:
         self._lock.release()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold the turn for a while."""
-        self.take(in_this_thread())
-        try:
+    def kept_from_us(self) -> Iterator[None]:
+        """Let no thread of this process write for a while; another process may, or be frozen."""
+        with self._lock:
             yield
-        finally:
-            self.give()
 
     def _opened(self) -> OpenFile:
         if self._file is None:
