@@ -1,12 +1,14 @@
-"""Testing: a disk that can crash, an audit of promises, and time and chance under control.
+"""Testing: handlers killed everywhere, a disk that can crash, time and chance under control.
 
 Owns what a test needs to prove that acknowledged work survives. Nothing in the product imports it.
 """
 
 from onceward.seams import ManualClock, SeededRandomness
 from onceward.testing.audit import Audit, AuditedFiles, Event
+from onceward.testing.crash_everywhere import CrashSummary, crash_everywhere
 from onceward.testing.crash_files import CrashFiles
 from onceward.testing.crash_loop import Acks, CrashCount, run_with_crash_at_every_step
+from onceward.testing.frozen import Frozen
 from onceward.testing.history import (
     Entry,
     History,
@@ -15,6 +17,9 @@ from onceward.testing.history import (
     check_epochs,
     check_order_per_key,
 )
+from onceward.testing.idempotence import Idempotence, assert_idempotent
+from onceward.testing.trial import Trial
+from onceward.testing.working import drain, worker_process
 from onceward.testing.zombie import zombie
 
 __all__ = [
@@ -23,15 +28,23 @@ __all__ = [
     "AuditedFiles",
     "CrashCount",
     "CrashFiles",
+    "CrashSummary",
     "Entry",
     "Event",
+    "Frozen",
     "History",
+    "Idempotence",
     "ManualClock",
     "SeededRandomness",
+    "Trial",
+    "assert_idempotent",
     "check_acked_present",
     "check_effects_once",
     "check_epochs",
     "check_order_per_key",
+    "crash_everywhere",
+    "drain",
     "run_with_crash_at_every_step",
+    "worker_process",
     "zombie",
 ]

@@ -43,7 +43,8 @@ class CrashFile:
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`, fewer only at the end of the file."""
         self._check_open()
-        with self._disk.mutex:
+        with self._disk.mutex, translated(self._path, "read"):
+            self._process.read_or_raise()
             return bytes(self._inode.content[offset : offset + size])
 
     def write(self, data: bytes) -> int:

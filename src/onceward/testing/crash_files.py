@@ -189,7 +189,7 @@ class CrashFiles:
         self._process.kill()
         return CrashFiles(self._disk, self._origin)
 
-    def fail(
+    def fail(  # noqa: PLR0913 - an operation, and how it fails
         self,
         operation: Operation,
         *,
@@ -197,14 +197,26 @@ class CrashFiles:
         error: int = errno.EIO,
         short: int | None = None,
         seed: int = 0,
+        lasting: bool = False,
     ) -> None:
-        """Let the nth operation of this kind from now fail, once.
+        """Let the nth operation of this kind from now fail, once, or with all behind it.
 
         A failed sync is final: the file is refused from then on, and `seed` decides which of its
         pending writes are lost. With `short` a write takes so many bytes and reports no error.
         """
-        fault = Fault(operation=operation, left=nth, error=error, short=short, seed=seed)
+        fault = Fault(
+            operation=operation, left=nth, error=error, short=short, seed=seed, is_lasting=lasting
+        )
         self._process.plan(fault)
+
+    @property
+    def failures(self) -> int:
+        """Return how many operations have failed, or were cut short."""
+        return self._process.failures
+
+    def heal(self) -> None:
+        """Let nothing fail any more that has not failed yet; what was refused stays so."""
+        self._process.heal()
 
     def _open(self, path: Path, node: Inode | Directory, *, writable: bool) -> OpenFile:
         if isinstance(node, Inode):

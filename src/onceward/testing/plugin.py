@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,11 +39,22 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.close()
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a database file to copy from: a schema is made faster once than for every test."""
+    from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
+
+    path = tmp_path_factory.mktemp("template") / "onceward.db"
+    with open_handle(f"sqlite:///{path}"):
+        return path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a new store, on each engine in turn."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'onceward.db'}"
+        template: Path = request.getfixturevalue("sqlite_template")
+        return f"sqlite:///{shutil.copy(template, tmp_path / 'onceward.db')}"
     server: PostgresServer = request.getfixturevalue("postgres_server")
     name = f"test_{os.getpid()}_{next(_numbers)}"
     return server.new_database(name, like="onceward_template")
@@ -62,3 +76,30 @@ def ow_time(ow: Onceward) -> MovingTime:
     from onceward.testing.moving_time import MovingTime  # noqa: PLC0415 - not for every test run
 
     return MovingTime(ow.store)
+
+
+@pytest.fixture(name="crash_everywhere")
+def _crash_everywhere(ow_url: str) -> Callable[..., Any]:
+    """Return `onceward.testing.crash_everywhere`, on each engine in turn."""
+    from onceward.testing import crash_everywhere  # noqa: PLC0415 - not for every test run
+
+    return partial(crash_everywhere, url=ow_url)
+
+
+@pytest.fixture(name="assert_idempotent")
+def _assert_idempotent(ow_url: str) -> Callable[..., Any]:
+    """Return `onceward.testing.assert_idempotent`, on each engine in turn."""
+    from onceward.testing import assert_idempotent  # noqa: PLC0415 - not for every test run
+
+    return partial(assert_idempotent, url=ow_url)
+
+
+@pytest.fixture(name="zombie")
+def _zombie(ow_url: str) -> Callable[..., Any]:
+    """Return `onceward.testing.zombie`, on each engine in turn."""
+    from onceward.testing import zombie  # noqa: PLC0415 - not for every test run
+
+    def on_engine(what: Any, /, **options: Any) -> AbstractContextManager[Any]:  # noqa: ANN401 - as `zombie`
+        return zombie(what, **({"url": ow_url, **options} if callable(what) else options))
+
+    return on_engine

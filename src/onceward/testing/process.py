@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from onceward.testing.disk import Disk, Inode
 
-#: Everything that changes the disk or makes a change durable.
+#: Everything that changes the disk or makes a change durable; and reading, which can fail as well.
 Operation = Literal[
     "create",
     "make_directory",
+    "read",
     "remove",
     "replace",
     "sync",
@@ -34,7 +35,7 @@ Operation = Literal[
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Fault:
-    """One operation that will fail, once."""
+    """One operation that will fail, or all of its kind from then on."""
 
     operation: Operation
     #: How many operations of that kind it takes; the last of them is hit.
@@ -45,6 +46,8 @@ class Fault:
     short: int | None
     #: Decides what a failed sync loses.
     seed: int
+    #: Whether those behind it fail as well.
+    is_lasting: bool = False
 
 
 class Process:
@@ -59,6 +62,8 @@ class Process:
         #: Directories whose way from the root this process has synced.
         self.anchored: set[int] = set()
         self._faults: list[Fault] = []
+        #: How many operations a fault has hit.
+        self.failures = 0
         self._operations = 0
         self._dead = False
 
@@ -68,17 +73,34 @@ class Process:
         assert fault.short is None or fault.operation == "write", fault
         self._faults.append(fault)
 
+    def heal(self) -> None:
+        """Let nothing fail that has not failed yet."""
+        self._faults.clear()
+
     def begin(self, operation: Operation, what: str) -> Fault | None:
         """Announce an operation, and return the fault that hits it."""
         self.check_alive()
         self._operations += 1
         if self.on_operation is not None:
             self.on_operation(f"{operation} {what}", self._operations)
-        hits = [fault for fault in self._faults if fault.operation == operation]
-        for fault in hits:
-            fault.left -= 1
-        self._faults = [fault for fault in self._faults if fault.left]
-        return next((fault for fault in hits if not fault.left), None)
+        return self._struck(operation)
+
+    def _struck(self, operation: Operation) -> Fault | None:
+        """Count an operation, and return the fault that hits it."""
+        due = []
+        for fault in self._faults:
+            if fault.operation == operation:
+                fault.left -= 1
+                if not fault.left or (fault.left < 0 and fault.is_lasting):
+                    due.append(fault)
+        self.failures += bool(due)
+        return due[0] if due else None
+
+    def read_or_raise(self) -> None:
+        """Let a read fail if a fault hits it; it changes nothing, so that nobody is told of it."""
+        fault = self._struck("read")
+        if fault is not None:
+            raise os_error(fault.error)
 
     def begin_or_raise(self, operation: Operation, what: str) -> None:
         """Announce an operation that does not happen when a fault hits it."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+if TYPE_CHECKING:
+    from onceward.testing.frozen import Frozen
 
 
 class Child(Protocol):
@@ -33,13 +36,32 @@ def wake(process: Child) -> None:
     _await(process, os.WCONTINUED)
 
 
-@contextmanager
-def zombie(process: Child) -> Iterator[None]:
-    """Freeze a child while the block runs, then wake it.
+@overload
+def zombie(what: Child, /) -> AbstractContextManager[None]: ...
+@overload
+def zombie(
+    what: Callable[..., Any],
+    /,
+    **options: Any,  # noqa: ANN401 - those of `frozen`
+) -> AbstractContextManager[Frozen]: ...
+def zombie(what: Any, /, **options: Any) -> AbstractContextManager[Any]:
+    """Freeze a process while the block runs, then wake it.
 
-    Inside the block let its lease run out and another worker take over; behind it, make sure that
-    nothing the woken process does has an effect.
+    With a process that you started: inside the block let its lease run out and another worker take
+    over; behind it, make sure that nothing the woken process does has an effect.
+
+    With a function of a `Trial`: it is started in a process of its own, frozen at its first
+    statement or at the place `at`, and the block gets it; see `frozen`.
     """
+    if callable(what):
+        from onceward.testing.frozen import frozen  # noqa: PLC0415 - it needs a store's modules
+
+        return frozen(what, **options)
+    return _stopped(what, **options)
+
+
+@contextmanager
+def _stopped(process: Child) -> Iterator[None]:
     freeze(process)
     try:
         yield

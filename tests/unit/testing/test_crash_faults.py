@@ -94,6 +94,33 @@ def test_failed_directory_sync_leaves_the_names_pending() -> None:
     assert files.crash().stat(LOG) is None
 
 
+def test_a_lasting_fault_fails_every_time_until_it_is_healed() -> None:
+    """A disk that is full stays full; the count says how often that was seen."""
+    files = CrashFiles()
+    file = durable_log(files)
+    files.fail("write", nth=2, error=errno.ENOSPC, lasting=True)
+    file.write(b"a")
+    for _ in range(3):
+        with pytest.raises(DiskFull):
+            file.write(b"b")
+    files.heal()
+    file.write(b"c")
+    assert (content(files), files.failures) == (b"ac", 3)
+
+
+def test_a_read_fails_and_is_no_operation_on_the_disk() -> None:
+    """Nobody is told of reads, as they change nothing; but they can fail."""
+    files = CrashFiles()
+    file = durable_log(files, b"data")
+    heard: list[str] = []
+    files.on_operation = lambda what, _: heard.append(what)
+    files.fail("read", nth=2)
+    assert file.read(0, 4) == b"data"
+    with pytest.raises(StorageError, match="cannot read /log: Input/output error"):
+        file.read(0, 4)
+    assert (file.read(0, 4), heard) == (b"data", [])
+
+
 # --- operations, processes, locks ----------------------------------------------------------------
 
 

@@ -1,0 +1,180 @@
+"""Trial: a store and a directory that one experiment with a handler has for itself.
+
+Owns how they are made, as copies of what `setup` prepared, and how they are removed again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from onceward.testing.life import Life, Tell
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import psycopg
+
+    from onceward.handle import Onceward
+    from onceward.stores import Row
+
+#: Something the user wrote; it gets the trial, unless it takes no argument.
+Step = Callable[..., Any]
+_NEEDED: Final = ("onceward.handle", "onceward.stores.sqlite.store")
+_FILE: Final = "onceward.db"
+#: Every server has it, and nobody keeps anything in it.
+_ELSEWHERE: Final = "postgres"
+_numbers: Final = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """Where one experiment takes place. Nothing else outlives its processes."""
+
+    #: Its store. In its processes `$ONCEWARD_STORE` says the same, so that `App()` finds it.
+    url: str
+    #: A directory for what is not in the store, such as a file that stands for a bank.
+    path: Path
+
+    def open(self) -> Onceward:
+        """Open the store."""
+        from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
+
+        return open_handle(self.url)
+
+    def rows(self, sql: str, params: Any = ()) -> list[Row]:  # noqa: ANN401 - those of `execute`
+        """Return what a query finds in the store."""
+        with self.open() as ow, ow.transaction() as tx:
+            return list(tx.execute(sql, params))
+
+
+class Trials:
+    """All experiments of one test, one after the other, each with a copy of the same beginning.
+
+    They have the same URL and path, so that `setup` can write them down.
+    """
+
+    def __init__(self, url: str | None = None, *, setup: Step | None = None) -> None:
+        """Copy the store at `url`, if there is one; without it, begin with an empty SQLite file."""
+        for module in _NEEDED:  # Here once, and not in every process.
+            import_module(module)
+        self._url = url or ""
+        self._setup = setup
+        self._home = Path(tempfile.mkdtemp(prefix="onceward-trials-"))
+        place = self._home / "trial"
+        self._path = place / "files"
+        self._store = f"sqlite:///{place / _FILE}"
+        self._base = self._home / "base"
+        self._base_store = ""
+        if _is_postgres(self._url):
+            name = f"{_database(self._url)[:40]}_{os.getpid()}_{next(_numbers)}"
+            self._store = _beside(self._url, name)
+            self._base_store = _beside(self._url, f"{name}_base")
+
+    def __enter__(self) -> Self:
+        __tracebackhide__ = True
+        try:
+            self._path.mkdir(parents=True)
+            trial = Trial(url=self._store, path=self._path)
+            if self._base_store:
+                _copy_database(self._url, self._store)
+            with Life(self._prepare, trial, name="setup") as life:
+                life.wait().expect("setup")
+            self._path.parent.rename(self._base)
+            if self._base_store:
+                _copy_database(self._store, self._base_store)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove everything."""
+        for store in (self._store, self._base_store):
+            if _is_postgres(store):
+                _drop_database(store)
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    @contextmanager
+    def new(self) -> Iterator[Trial]:
+        """Give the next experiment its place; the one before is over."""
+        shutil.rmtree(self._path.parent, ignore_errors=True)
+        shutil.copytree(self._base / self._path.name, self._path)
+        if self._base_store:
+            _drop_database(self._store)
+            _copy_database(self._base_store, self._store)
+        else:
+            _copy_sqlite(self._base / _FILE, self._path.parent / _FILE)
+        yield Trial(url=self._store, path=self._path)
+
+    def _prepare(self, trial: Trial, _tell: Tell) -> None:
+        """Make the store that all others are copies of, in a process of its own."""
+        if self._url.startswith("sqlite:///"):
+            # Not by this process's parent, which may have it open: closing a file drops its locks.
+            source = Path(self._url.removeprefix("sqlite:///")).expanduser()
+            _copy_sqlite(source, trial.path.parent / _FILE)
+        trial.open().close()
+        if self._setup is not None:
+            call(self._setup, trial)
+
+
+def call(step: Step, trial: Trial) -> Any:  # noqa: ANN401 - whatever it returns
+    """Run what the user wrote, with the trial if it takes one."""
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
+    takes = any(each.kind in kinds for each in signature(step).parameters.values())
+    return step(trial) if takes else step()
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a database, if there is one, with what is only in its log yet."""
+    for suffix in ("", "-wal"):
+        file = source.with_name(source.name + suffix)
+        if file.exists():
+            shutil.copy(file, target.with_name(target.name + suffix))
+
+
+def _is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _database(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+def _beside(url: str, name: str) -> str:
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
+
+
+def _copy_database(source: str, target: str) -> None:
+    _command(source, f'create database "{_database(target)}" template "{_database(source)}"')
+
+
+def _drop_database(url: str) -> None:
+    # By force: the connections of a process that was killed may be a moment behind it.
+    _command(url, f'drop database if exists "{_database(url)}" with (force)')
+
+
+def _command(url: str, sql: str) -> None:
+    import psycopg  # noqa: PLC0415 - only where it is used
+
+    connection: psycopg.Connection[Any]
+    with psycopg.connect(_beside(url, _ELSEWHERE), autocommit=True) as connection:
+        connection.execute(sql.encode())
