@@ -12,7 +12,7 @@ WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 PAGES := src/onceward/console/built/sources.sha256
 WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
-.PHONY: run demo web test lint lint-web prove bench screens clean constraints
+.PHONY: run demo web test lint lint-web prove soak bench screens clean constraints
 
 run: $(VENV)/.installed $(PAGES)
 	@$(BIN)/onceward up $(ARGS)
@@ -35,8 +35,13 @@ lint: $(VENV)/.installed-dev
 lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
+# All campaigns, at most 25 minutes; then the report, and the pages made from it.
 prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --prove --timeout 3600 $(ARGS)
+	$(BIN)/python -m tests.proof $(ARGS)
+
+# The same for hours.
+soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --soak --timeout 36000 $(ARGS)
 
 bench: $(VENV)/.installed-bench $(VENV)/.npm
 	$(BIN)/python -m bench $(ARGS)

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.proof.lengths import examples_for
 
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, NothingToUndo
@@ -175,7 +176,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
 @pytest.mark.prove
 def test_any_order_of_calls_keeps_the_promises(
-    ow: Onceward, ow_time: MovingTime, prove: bool
+    ow: Onceward, ow_time: MovingTime, prove: bool, soak: bool
 ) -> None:
     """Epochs only rise, one handle writes per epoch, and only it or a recorded seek moves."""
     with ow.transaction() as tx:
@@ -185,11 +186,11 @@ def test_any_order_of_calls_keeps_the_promises(
         def __init__(self) -> None:
             super().__init__(ow, ow_time)
 
-    full = 20_000 if ow.store.engine == "sqlite" else 1_000
+    examples = examples_for(ow, prove=prove, soak=soak)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=full if prove else 120,
+            max_examples=examples,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

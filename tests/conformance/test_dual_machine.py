@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.proof.lengths import examples_for
 
 from onceward.cursors.dual import DualCursor
 from onceward.cursors.dual_models import Batch
@@ -252,9 +253,9 @@ class Dual(RuleBasedStateMachine):
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool) -> None:
+def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
-    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 300
+    examples = examples_for(ow, prove=prove, soak=soak)
     counts: Counter[str] = Counter()
     run_state_machine_as_test(
         type("Machine", (Dual,), {"ow": ow, "counts": counts}),

@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.proof.lengths import examples_for
 
 from onceward.errors import FenceLost, KeyInFlight, NotReconcilable
 from onceward.handle import Onceward
@@ -269,7 +270,7 @@ class OutcomeMachine(RuleBasedStateMachine):
 
 @pytest.mark.prove
 def test_any_order_of_calls_agrees_with_the_model(
-    ow: Onceward, ow_time: MovingTime, prove: bool
+    ow: Onceward, ow_time: MovingTime, prove: bool, soak: bool
 ) -> None:
     """Whatever is called, by whomever, however late: the store does what the model does."""
 
@@ -277,11 +278,11 @@ def test_any_order_of_calls_agrees_with_the_model(
         def __init__(self) -> None:
             super().__init__(ow, ow_time)
 
-    full = 20_000 if ow.store.engine == "sqlite" else 1_000
+    examples = examples_for(ow, prove=prove, soak=soak)
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=full if prove else 120,
+            max_examples=examples,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from tests.conformance.parked_model import Letter, Row, Seek
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
+from tests.proof.lengths import examples_for
 
 from onceward.cursors import Lease
 from onceward.cursors.models import CountBetween
@@ -357,9 +358,9 @@ class ParkedKeys(RuleBasedStateMachine):
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-def test_parked_keys_follow_the_model(ow: Onceward, prove: bool) -> None:
+def test_parked_keys_follow_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale handles too, each key has one line."""
-    examples = (20_000 if ow.store.engine == "sqlite" else 1_000) if prove else 300
+    examples = examples_for(ow, prove=prove, soak=soak)
     time = StandingTime(ow)
     counts: Counter[str] = Counter()
     machine = type("Machine", (ParkedKeys,), {"ow": ow, "time": time, "counts": counts})

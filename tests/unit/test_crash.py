@@ -14,6 +14,7 @@ from onceward.crash import POINTS, Crashed, arm, crash_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 POINT, OTHER = sorted(POINTS)[:2]
 PASS_THRICE = f"""
@@ -30,6 +31,21 @@ if not child:
     crash_point({POINT!r})
     os._exit(1)
 os._exit(os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+STOP_IN_A_THREAD = f"""
+import os, threading
+from onceward.crash import crash_point
+def work():
+    crash_point({POINT!r})
+    os.write(1, b"x")
+    over.set()
+def spin():
+    while not over.is_set():
+        pass
+over = threading.Event()
+for each in (spin, work):
+    threading.Thread(target=each).start()
+over.wait()
 """
 
 
@@ -116,6 +132,23 @@ def test_stop_freezes_a_process_that_can_go_on() -> None:
     os.kill(pid, signal.SIGCONT)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_stop_freezes_the_thread_that_passes_before_anything_else(tmp_path: Path) -> None:
+    """Whichever thread it is, not one line behind the point is run before the process wakes."""
+    told = tmp_path / "told"
+    for _ in range(10):
+        with told.open("wb") as file:
+            actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1)]
+            command = [sys.executable, "-c", STOP_IN_A_THREAD]
+            variables = {**os.environ, "ONCEWARD_CRASH": f"{POINT}:1:stop"}
+            pid = os.posix_spawn(sys.executable, command, variables, file_actions=actions)
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        written = told.read_bytes()
+        os.kill(pid, signal.SIGCONT)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert (written, told.read_bytes()) == (b"", b"x")
 
 
 def test_raise_fails_a_fresh_process() -> None:

@@ -48,14 +48,14 @@ def check_journal(files: CrashFiles, acks: Acks[str]) -> None:
 
 
 @pytest.mark.prove
-def test_no_acknowledged_record_is_lost_and_no_torn_one_returned(prove: bool) -> None:
+def test_no_acknowledged_record_is_lost_and_no_torn_one_returned(prove: bool, soak: bool) -> None:
     """A crash before every operation of several appends; kept, dropped, torn, garbage."""
     states = 0
-    for seed in range(500 if prove else 10):
+    for seed in range(500 if soak else 100 if prove else 10):
         count = run_with_crash_at_every_step(append_all, check_journal, seed=seed)
         assert count.steps > 15
         states += count.states
-    assert states > (50_000 if prove else 1000)
+    assert states > (50_000 if soak else 10_000 if prove else 1000)
 
 
 def test_records_after_a_torn_line_survive() -> None:
@@ -103,7 +103,7 @@ def test_a_crash_during_recovery_is_a_crash_like_any_other() -> None:
 
 
 @pytest.mark.prove
-def test_no_cursor_is_ahead_of_what_survived(prove: bool) -> None:
+def test_no_cursor_is_ahead_of_what_survived(prove: bool, soak: bool) -> None:
     """A cursor given to a client fits every disk that a crash may leave, with its tag."""
 
     def write_without_sync_and_read(files: Files, acks: Acks[tuple[str, str]]) -> None:
@@ -122,9 +122,9 @@ def test_no_cursor_is_ahead_of_what_survived(prove: bool) -> None:
             journal.read(cursor, tag=tag)
 
     states = 0
-    for seed in range(500 if prove else 10):
+    for seed in range(500 if soak else 100 if prove else 10):
         states += run_with_crash_at_every_step(write_without_sync_and_read, check, seed=seed).states
-    assert states > (50_000 if prove else 1000)
+    assert states > (50_000 if soak else 10_000 if prove else 1000)
 
 
 def test_a_cursor_is_synced_again_after_the_file_was_cut_and_regrew() -> None:

@@ -1,13 +1,15 @@
 """Held: one process at a time, named to the others, and noticed when the file is taken away."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from onceward.errors import Conflict
+from onceward.errors import Conflict, DiskFull
 from onceward.journal.held import hold, is_held
 from onceward.seams import ManualClock, SystemFiles
+from onceward.testing import CrashFiles
 
 
 def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path) -> None:
@@ -33,6 +35,17 @@ def test_a_lock_whose_file_is_gone_or_another_one_is_not_ours(tmp_path: Path) ->
     assert other.is_ours()
     held.release()
     other.release()
+
+
+def test_a_lock_whose_note_cannot_be_written_is_given_back(tmp_path: Path) -> None:
+    """The disk is full: the caller is told, and the next try in the same process gets it."""
+    path = tmp_path / "run.lock"
+    files = CrashFiles()
+    files.make_directories(tmp_path)
+    files.fail("write", error=errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        hold(path, files, ManualClock())
+    hold(path, files, ManualClock()).release()
 
 
 def test_who_looks_whether_it_is_held_is_in_nobodys_way(tmp_path: Path) -> None:

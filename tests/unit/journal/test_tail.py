@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from onceward.errors import InvalidArgument, InvalidCursor
 from onceward.journal import Journal, watch
@@ -98,3 +99,14 @@ def test_a_bad_wait_is_refused(path: Path, wait: Any) -> None:
     """A wait is a number of seconds."""
     with pytest.raises(InvalidArgument, match="^wait: must be a number of seconds"):
         Journal(path).tail(wait=wait)
+
+
+def test_without_watches_left_it_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system gives no more of them, which the library does not tell as an OSError."""
+
+    def refuse(*_: object) -> None:
+        message = "Error creating recommended watcher: Too many open files (os error 24)"
+        raise WatchfilesRustInternalError(message)
+
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
+    assert watch.Watch(tmp_path, ManualClock()).wait(1) is None

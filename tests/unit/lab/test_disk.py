@@ -19,7 +19,7 @@ Told = tuple[str, Any]
 
 @pytest.mark.prove
 def test_what_was_answered_is_there_and_a_retry_changes_nothing(
-    tmp_path: Path, prove: bool
+    tmp_path: Path, prove: bool, soak: bool
 ) -> None:
     """A crash before every operation of import, feedback and submit; then everything once more."""
     make_run(tmp_path, "side0")
@@ -70,11 +70,11 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
         return files
 
     steps = states = 0
-    for seed in range(100 if prove else 1):
+    for seed in range(100 if soak else 10 if prove else 1):
         count = run_with_crash_at_every_step(scenario, check, start=start, seed=seed)
         steps, states = count.steps, states + count.states
     assert steps > 60
-    assert states > (30_000 if prove else 300)
+    assert states > (30_000 if soak else 3000 if prove else 300)
 
 
 def test_entries_that_a_dead_process_did_not_sync_are_synced_by_who_ends_the_request(

@@ -313,6 +313,24 @@ def test_a_damaged_ledger_is_refused_and_its_place_named(theatre: Theatre) -> No
     assert (summary.status, summary.damaged) == ("failed", 1)
 
 
+@pytest.mark.parametrize("left", [b"\0", b"x"])
+def test_a_record_that_nobody_waited_for_may_be_lost(left: bytes, theatre: Theatre) -> None:
+    """A power cut takes it away and leaves what was written behind it: the run is resumed."""
+    theatre.last = 5
+    with pytest.raises(Died):
+        theatre.run()
+    theatre.last = None
+    lines = theatre.ledger().read_bytes().splitlines(keepends=True)
+    (lost,) = (at for at, each in enumerate(lines) if b'"kind":"command.sent"' in each)
+    assert len(lines) > lost + 1
+    lines[lost] = left * (len(lines[lost]) - 1) + b"\n"
+    theatre.ledger().write_bytes(b"".join(lines))
+    assert theatre.resume().status == "done"
+    assert theatre.stages() == STAGES
+    (finding,) = theatre.orchestrator().verify(theatre.ledger().stem).findings
+    assert finding.problem == "it has no checksum"
+
+
 def test_h28_a_torn_end_is_cut_off_and_the_run_goes_on(theatre: Theatre) -> None:
     """The writer died in the middle of a record, at any byte of it, the newline included."""
     theatre.die_at("review")

@@ -1,0 +1,160 @@
+"""Meetings: what only shows when two come to one line at once; each is brought there on purpose."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from onceward.errors import EntityMissing
+from onceward.handle import Onceward
+from onceward.memory import removing, writing
+from onceward.memory.graph import Graph
+from onceward.memory.models import Batch, NewEntity, NewObservations, Removal
+from onceward.retries import Failure, Message
+from onceward.seams import SystemClock
+from onceward.secrets import Redactor
+from onceward.stores import Transaction, migrate, open_store
+from onceward.stores.postgres.store import PostgresStore
+from onceward.testing.moving_time import MovingTime
+
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.005
+postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+
+
+def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
+    """Return once somebody waits for a lock; fail at once when the work went through instead."""
+    assert isinstance(ow.store, PostgresStore)
+    clock = SystemClock()
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    with ow.store.connection() as connection:
+        while not connection.execute("select 1 from pg_locks where not granted").fetchall():
+            assert not work.done(), "it waited for nobody"
+            assert clock.monotonic() < deadline, "nobody waits"
+            clock.sleep(LOOK_SECONDS)
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_the_statement_itself_knows_the_last_moment_of_a_lease(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Who looked a moment too early is refused behind the write lock: not yet at its end."""
+    assert ow.cursors.acquire("c", "w1", 60.0)
+    wanted = {"name": "c", "worker": "w2", "seconds": 60.0, "version": 1, "may_steal": True}
+    ow_time.advance(seconds=60)
+    assert ow.store.write(lambda tx: tx.query("cursor_acquire", **wanted)) == []
+    ow_time.advance(seconds=1)
+    assert ow.store.write(lambda tx: tx.query("cursor_acquire", **wanted)) == [(2, None, 1)]
+
+
+@postgres_only
+def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: str) -> None:
+    """Two that are deployed at once do not change one schema at once."""
+    assert isinstance(ow.store, PostgresStore)
+
+    def open_and_close() -> None:
+        other = open_store(ow_url)
+        migrate(other)
+        other.close()
+
+    with ow.transaction() as tx:
+        # As a store that has a migration to come.
+        last = "(select max(number) from onceward_migrations)"
+        sql = f"delete from onceward_migrations where number = {last} returning number, name"
+        (missing,) = tx.execute(sql)
+    with ThreadPoolExecutor(1) as pool:
+        with ow.store.connection() as holder:
+            holder.execute("begin")
+            holder.execute("select pg_advisory_xact_lock(hashtext('onceward_migrations'))")
+            opened = pool.submit(open_and_close)
+            wait_until_blocked(ow, opened)
+            holder.execute("insert into onceward_migrations values (%s, %s)", missing)
+            holder.execute("commit")
+        opened.result(PATIENCE_SECONDS)
+
+
+@postgres_only
+def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
+    """Who decides about it sees it as it is until the end of its own transaction."""
+    message = Message(cursor="c", position="1", raw=b"{}")
+    with ow.transaction() as tx:
+        letter = ow.retries.dead.add(tx, message, Failure.of(ValueError("x")))
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction() as tx:
+            (held,) = ow.retries.dead.hold(tx, [letter])
+            dropped = pool.submit(ow.dead.drop, letter, reason="spam", actor="me")
+            wait_until_blocked(ow, dropped)
+            assert held.state == ow.dead.show(letter).state == "dead"
+        assert dropped.result(PATIENCE_SECONDS)
+
+
+FACT = Batch(observations=(NewObservations(entity_name="hub", contents=("one",)),))
+HUB = Removal(entities=("hub",))
+
+
+def with_a_hub(ow: Onceward) -> Graph:
+    graph = Graph(ow.store, redactor=Redactor())
+    graph.write(Batch(entities=(NewEntity(name="hub", entity_type="thing", observations=()),)))
+    return graph
+
+
+@postgres_only
+def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the look at an entity to the commit nobody deletes it: no fact is left without one."""
+    graph = with_a_hub(ow)
+    found, go_on = threading.Event(), threading.Event()
+
+    def pausing(point: str) -> None:
+        if point == "memory.write.after_entities":
+            found.set()
+            assert go_on.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(writing, "crash_point", pausing)
+    with ThreadPoolExecutor(2) as pool:
+        added = pool.submit(graph.write, FACT)
+        assert found.wait(PATIENCE_SECONDS)
+        removed = pool.submit(graph.remove, HUB)
+        try:
+            wait_until_blocked(ow, removed)
+        finally:
+            go_on.set()
+        added.result(PATIENCE_SECONDS)
+        removed.result(PATIENCE_SECONDS)
+    assert graph.problems() == []
+    assert graph.open(["hub"]).entities == ()
+
+
+@postgres_only
+def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the look at it on: a fact that came in between would outlive its entity."""
+    graph = with_a_hub(ow)
+    found, go_on = threading.Event(), threading.Event()
+    query = writing.query
+
+    def pausing(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+        rows = query(tx, name, **params)
+        if name == "memory_entity_lock":
+            found.set()
+            assert go_on.wait(PATIENCE_SECONDS)
+        return rows
+
+    monkeypatch.setattr(removing, "query", pausing)
+    with ThreadPoolExecutor(2) as pool:
+        removed = pool.submit(graph.remove, HUB)
+        assert found.wait(PATIENCE_SECONDS)
+        added = pool.submit(graph.write, FACT)
+        try:
+            wait_until_blocked(ow, added)
+        finally:
+            go_on.set()
+        removed.result(PATIENCE_SECONDS)
+        with pytest.raises(EntityMissing):
+            added.result(PATIENCE_SECONDS)
+    assert graph.problems() == []
