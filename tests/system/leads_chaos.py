@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 os.environ["LEADS_LEASE_SECONDS"] = "0.4"
@@ -149,6 +150,7 @@ class Chaos:
             "kills": self.kills,
             "server_kills": self.server_kills,
             "takeovers": len(self.takeovers),
+            "takeover_seconds": [round(each, 3) for each in self.takeovers],
             "takeover_median_seconds": round(statistics.median(times), 3),
             "takeover_max_seconds": round(max(times), 3),
         }
@@ -214,6 +216,7 @@ def check(ow: Onceward) -> dict[str, int]:
         contacts = [row[0] for row in tx.execute("select contact from leads")]
         assigned = tx.execute("select lead_id, niche, buyer from assignments order by id")
         charged = tx.execute("select lead_id, buyer from charges")
+        times, billed = Counter(row[0] for row in assigned), Counter(row[0] for row in charged)
         order = {
             row[0]: number
             for number, row in enumerate(
@@ -221,14 +224,17 @@ def check(ow: Onceward) -> dict[str, int]:
             )
         }
     assert len(contacts) == len(set(contacts)), "a form was taken twice"
-    assert sorted(row[0] for row in assigned) == sorted(arrived)
-    assert sorted(row[0] for row in charged) == sorted(arrived)
+    lost = [lead for lead in arrived if not (times[lead] and billed[lead])]
+    doubled = [lead for lead in arrived if times[lead] > 1 or billed[lead] > 1]
+    assert not lost, lost
+    assert not doubled, doubled
+    assert set(times) == set(billed) == set(arrived)
     assert {(row[0], row[2]) for row in assigned} == {tuple(row) for row in charged}
     for niche in BUYERS:
         places = [order[row[0]] for row in assigned if row[1] == niche]
         assert places == sorted(places), niche
     assert not ow.dead.list()
-    return {"leads": len(arrived)}
+    return {"leads": len(arrived), "lost": len(lost), "doubled": len(doubled)}
 
 
 def main(engine: str, seconds: float, seed: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -38,6 +38,14 @@ BY_INDEX: Final = (
 )
 #: Begins a transaction whose reads all see one moment.
 SNAPSHOT: Final = "begin isolation level repeatable read, read only"
+#: A server that is gone without a word is noticed within a minute, also in the middle of a
+#: statement; the system's own limits are two hours and a quarter of one.
+NOTICING: Final = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 #: How long a call waits for a connection before it says that the database cannot be reached.
 CONNECT_SECONDS_MAX: Final = 5.0
 
@@ -259,7 +267,10 @@ class PostgresStore:
                     max_size=TRANSACTIONS_MAX + CONNECTIONS_SPARE,
                     open=True,
                     check=_check_silent,
-                    kwargs={"autocommit": True, "prepare_threshold": 2},
+                    # Behind each failure the pool waits twice as long. Whoever asks after it gave
+                    # up makes it begin anew, so that a long outage is over when it is over.
+                    reconnect_timeout=self._connect_seconds,
+                    kwargs={"autocommit": True, "prepare_threshold": 2, **_noticing(self._url)},
                     name="onceward",
                 )
             return self._pool
@@ -271,11 +282,14 @@ def _connect(url: str, seconds: float) -> psycopg.Connection[Row]:
             url,
             autocommit=True,
             connect_timeout=math.ceil(seconds),
-            # A server that is gone without a word is noticed within a minute.
-            keepalives_idle=30,
-            keepalives_interval=10,
-            keepalives_count=3,
+            **_noticing(url),
         )
+
+
+def _noticing(url: str) -> dict[str, Any]:
+    """Return what the URL does not say itself."""
+    said = conninfo_to_dict(url)
+    return {name: value for name, value in NOTICING.items() if name not in said}
 
 
 def _check_silent(connection: psycopg.Connection[Row]) -> None:
