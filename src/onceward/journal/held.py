@@ -65,11 +65,17 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
             os.close(descriptor)
         message = f"{path} is in use by {holder}"
         raise Conflict(message, fix="stop that one first", path=str(path), holder=holder) from None
-    with closing(files.open_append(path, follow_links=False)) as note:
-        note.truncate(0)
-        since = timestamp(clock.now())
-        note.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode())
-    return Held(path, descriptor)
+    held = Held(path, descriptor)
+    try:
+        with closing(files.open_append(path, follow_links=False)) as note:
+            note.truncate(0)
+            since = timestamp(clock.now())
+            note.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode())
+    except BaseException:
+        # Nobody would ever give back what nobody was given.
+        held.release()
+        raise
+    return held
 
 
 def is_held(path: Path) -> bool:

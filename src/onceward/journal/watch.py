@@ -68,5 +68,5 @@ def _notifier(directory: Path) -> _Notifier | None:
         from watchfiles._rust_notify import RustNotify  # noqa: PLC0415 - only for who waits
 
         return RustNotify([str(directory)], False, False, 50, False, False)
-    except (ImportError, OSError):
+    except (ImportError, OSError, RuntimeError):
         return None  # No file events here, or no watches left: polling is correct without them.

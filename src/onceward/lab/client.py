@@ -43,9 +43,9 @@ class Feed(Protocol):
 class FileFeed:
     """The feedback file itself; no server is needed."""
 
-    def __init__(self, path: Path, *, clock: Clock | None) -> None:
+    def __init__(self, path: Path, *, clock: Clock | None, files: Files) -> None:
         """Read this file, which need not exist yet."""
-        self._journal = Journal(path, valid=is_feedback, clock=clock)
+        self._journal = Journal(path, valid=is_feedback, clock=clock, files=files)
 
     def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:
         """Return a page of the file."""
@@ -83,7 +83,7 @@ class FeedbackClient:
     gets the entry once more. After an error, iterate again: the place is kept.
     """
 
-    def __init__(  # noqa: PLR0913 - what an agent may want to choose, and two seams
+    def __init__(  # noqa: PLR0913 - what an agent may want to choose, and three seams
         self,
         source: str | PathLike[str] | None = None,
         *,
@@ -93,6 +93,7 @@ class FeedbackClient:
         token: str | None = None,
         clock: Clock | None = None,
         randomness: Randomness | None = None,
+        files: Files | None = None,
     ) -> None:
         """Take the cursor file, which nobody else may hold.
 
@@ -105,6 +106,7 @@ class FeedbackClient:
             token: What a server that other machines can reach asks for.
             clock: The clock for waiting.
             randomness: Chance, for the pauses between attempts.
+            files: The file system; the machine's unless told otherwise.
 
         Raises:
             KeyInFlight: Another process, or another client of this one, has the cursor file.
@@ -112,13 +114,14 @@ class FeedbackClient:
 
         """
         named = LabPaths.from_environment().feedback if source is None else source
+        self._files = files or SystemFiles()
         self._feed: Feed
         if isinstance(named, str) and is_url(named):
             self._feed = ServerFeed(named, token=token, clock=clock, randomness=randomness)
         else:
-            self._feed = FileFeed(Path(named).absolute(), clock=clock)
+            self._feed = FileFeed(Path(named).absolute(), clock=clock, files=self._files)
         self._path, self._session_id = Path(cursor).absolute(), session_id
-        self._wait, self._files = check_wait(wait), SystemFiles()
+        self._wait = check_wait(wait)
         self._process = os.getpid()
         #: Gives the lock back, also when nobody calls `close`.
         self._release = weakref.finalize(

@@ -35,7 +35,7 @@ from onceward.orchestrator.deciding import (
 from onceward.orchestrator.flow import FLOW, following
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import RunLimits
-from onceward.orchestrator.replay import Asked, RunState
+from onceward.orchestrator.replay import LOOSE, Asked, RunState
 from onceward.orchestrator.transcript import Progress, line_of
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.views import summary_of
@@ -49,10 +49,6 @@ LOOK_SECONDS: Final = 0.2
 #: Kinds that change what the cached state says; the others are told to people only.
 _ON_THE_WAY: Final = frozenset(
     {"event", "command.sent", "command.answered", "agent.noise", "agent.log", "agent.exited"}
-)
-#: Kinds that need not be on disk before the work goes on: nothing is decided by them.
-_UNSYNCED: Final = frozenset(
-    {"event", "command.sent", "agent.noise", "agent.log", "agent.exited", "agent.restarting"}
 )
 #: Fields that people wrote, or agents; names, keys and paths are left as they are.
 _TEXTS: Final = ("message", "reason", "detail", "problem")
@@ -297,7 +293,9 @@ class Life:
         if not self._is_held():
             message = f"the lock of {self.state.run_id} was taken away while it was worked on"
             raise RunHeld(message)
-        sync = kind not in _UNSYNCED
+        if self.state.loose:
+            fields = {**fields, "loose": self.state.loose}
+        sync = kind not in LOOSE
         record = self._ledger.append(self.state.seq + 1, kind, fields, sync=sync)
         self._is_closed = False
         return record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from onceward.errors import LedgerDamaged
 from onceward.journal import Record
@@ -20,6 +20,11 @@ PENDING, ANSWERED, RECEIVED, FAILED, ABANDONED = (
     "done",
     "failed",
     "abandoned",
+)
+
+#: Kinds that need not be on disk before the work goes on: nothing is decided by them.
+LOOSE: Final = frozenset(
+    {"event", "command.sent", "agent.noise", "agent.log", "agent.exited", "agent.restarting"}
 )
 
 
@@ -79,6 +84,8 @@ class RunState:
     rounds_granted: int = 0
     resumed: int = 0
     seq: int = 0
+    #: The last record that was on disk before the work went on.
+    firm_seq: int = 0
     started_at: str = ""
     updated_at: str = ""
 
@@ -91,16 +98,31 @@ class RunState:
         """Return the commands of a task, in order."""
         return self.by_task.get(task_id, [])
 
+    @property
+    def loose(self) -> int:
+        """Return how many records a power cut may still take away."""
+        return self.seq - self.firm_seq
+
     def open_command(self) -> Asked | None:
         """Return the first command that has no receipt yet and is not given up."""
         return self.asked[min(self.unfinished) - 1] if self.unfinished else None
 
     def take(self, record: Record) -> None:
-        """Go on by one record."""
-        if record["seq"] != self.seq + 1:
+        """Go on by one record.
+
+        A power cut may take away records that nobody waited for, and leave what was written behind
+        them: each record says how many of those are in front of it.
+        """
+        follows = record["seq"] - 1 - record.get("loose", 0)
+        if (
+            record["seq"] != self.seq + 1
+            and not follows <= self.firm_seq <= self.seq < record["seq"]
+        ):
             message = f"the ledger of {self.run_id or 'a run'} lacks record {self.seq + 1}"
             raise LedgerDamaged(message)
         self.seq, self.updated_at = record["seq"], record["at"]
+        if record["kind"] not in LOOSE:
+            self.firm_seq = self.seq
         act = _ACTS.get(record["kind"])
         if act is not None:
             act(self, record)

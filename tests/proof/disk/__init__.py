@@ -1,0 +1,1 @@
+"""Disk: what a failing, torn or suddenly powerless disk leaves of acknowledged work."""
