@@ -1,0 +1,1 @@
+"""Zombies: processes that freeze and wake up late, clocks that are wrong, and wires that break."""
