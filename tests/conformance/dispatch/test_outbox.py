@@ -76,6 +76,13 @@ def test_one_that_waits_holds_back_only_its_own_group(
     assert channel.texts() == ["one", "two"]
 
 
+def test_one_that_waits_alone_is_due_after_its_wait(talk: Talk, channel: FakeChannel) -> None:
+    """Whoever sends is told when to come back, though nothing else was sent in this round."""
+    talk.say(at_work(talk), "one")
+    channel.plan = [(Retryable("busy"), False)]
+    assert talk.sender(channel).round() == pytest.approx(5, abs=2)
+
+
 def test_what_was_taken_back_and_said_again_has_its_new_place(
     talk: Talk, channel: FakeChannel
 ) -> None:

@@ -1,0 +1,26 @@
+"""The bank: every bug that we know how to make, and the canary, which is none."""
+
+from typing import Final
+
+from tests.proof.bugs.bank import cursors, doors, files, locks, outcomes, queues
+from tests.proof.bugs.bug import Bug
+
+BUGS: Final[tuple[Bug, ...]] = (
+    *cursors.BUGS,
+    *outcomes.BUGS,
+    *files.BUGS,
+    *queues.BUGS,
+    *doors.BUGS,
+    *locks.BUGS,
+)
+#: Changes a comment and nothing else: a bank that calls this caught would call anything so.
+CANARY: Final = Bug(
+    id="canary",
+    name="a comment reads differently",
+    harm="None.",
+    file="stores/sqlite/cursor_checkpoint.sql",
+    find="-- Move the holder's position and renew its lease; no row if it is lost.",
+    replace="-- Move the position of the holder, and renew its lease.",
+    test=cursors.BUGS[0].test,
+    breaks="F1",
+)

@@ -1,0 +1,178 @@
+"""Bugs of memory, secrets, gate and console: what others may see and change."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_GRAPH: Final = "tests/conformance/memory/test_graph.py"
+_CALLERS: Final = "tests/unit/gate/test_callers.py"
+_ACTING: Final = "tests/conformance/console/test_acting.py"
+
+BUGS: Final = (
+    Bug(
+        id="fingerprint-with-time",
+        name="when an observation was made is part of what it is",
+        harm="The same fact, seen every hour, is in the memory a thousand times.",
+        file="memory/envelope.py",
+        find='branch=branch, data=found["data"]',
+        replace='branch=branch, data=[found.get("ts"), found["data"]]',
+        test="tests/conformance/memory/test_recording.py"
+        "::test_h36_the_same_record_at_another_time_is_the_same_record[open-sqlite-error]",
+        breaks="M2",
+    ),
+    Bug(
+        id="entity-twice",
+        name="a name that is there already is refused by the database, not recognised",
+        harm="A client that repeats a call whose answer was lost is told that it failed.",
+        file="stores/sqlite/memory_entity_add.sql",
+        find="on conflict (name) do nothing\n",
+        replace="",
+        test=f"{_GRAPH}::test_a_repeated_batch_changes_nothing[sqlite]",
+        breaks="M2",
+    ),
+    Bug(
+        id="memory-half-written",
+        name="a batch that is refused leaves its first half",
+        harm="A relation to nowhere is refused, and the entities of the call are there.",
+        file="memory/writing.py",
+        find="undo = tx.savepoint() if store.current() is not None else None",
+        replace="undo = None if store.current() is not None else None",
+        test=f"{_GRAPH}::test_a_refused_batch_leaves_nothing_in_the_users_transaction[sqlite]",
+        breaks="M3",
+    ),
+    Bug(
+        id="relation-to-nowhere",
+        name="nobody asks whether the ends of a relation are there",
+        harm="The graph holds relations that lead to nothing.",
+        file="memory/writing.py",
+        find="if refused and not is_best_effort:",
+        replace="if refused and is_best_effort:",
+        test=f"{_GRAPH}::test_h37_a_relation_to_a_missing_node_is_refused_and_named[sqlite]",
+        breaks="M3",
+    ),
+    Bug(
+        id="not-findable",
+        name="what is written is not put into the index",
+        harm="A fact that was acknowledged is never found again.",
+        file="memory/writing.py",
+        find="        self._index(clean, found, added)\n",
+        replace="",
+        test="tests/conformance/memory/test_searching.py"
+        "::test_a_query_finds_what_it_should_in_this_order[sqlite-tea-names2]",
+        breaks="M1",
+    ),
+    Bug(
+        id="secrets-kept",
+        name="a fact is stored as it came",
+        harm="A token from somebody's terminal is in the memory, and in every answer from it.",
+        file="memory/checking.py",
+        find="clean = envelope.redact(text, self._redactor)",
+        replace="clean = text",
+        test=f"{_GRAPH}::test_secrets_are_taken_out_before_anything_is_stored[sqlite]",
+        breaks="M5",
+    ),
+    Bug(
+        id="host-not-checked",
+        name="a request for any host name is let in",
+        harm="A page that rebinds its name to 127.0.0.1 reads what the server shows.",
+        file="gate.py",
+        find='if not self._is_ours(host.decode("latin-1")):',
+        replace="if not host:",
+        test=f"{_CALLERS}::test_a_host_that_is_not_ours_is_misdirected[GET-evil.test]",
+        breaks="S1",
+    ),
+    Bug(
+        id="origin-not-checked",
+        name="a request from any web page is let in",
+        harm="A page in another tab presses the buttons of the console.",
+        file="gate.py",
+        find='our_page = set(headers.get(b"origin", ())) <= {b"http://" + host}',
+        replace="our_page = True",
+        test=f"{_CALLERS}::test_a_foreign_origin_is_refused_on_every_method[GET-http://evil.test]",
+        breaks="S1",
+    ),
+    Bug(
+        id="cookie-changes",
+        name="the cookie of a reader lets it change things",
+        harm="A page that makes the browser send a form acts in somebody's name.",
+        file="gate.py",
+        find="if safe and any(hmac.compare_digest(value.strip(), ours) for value in cookies):",
+        replace="if any(hmac.compare_digest(value.strip(), ours) for value in cookies):",
+        test=f"{_CALLERS}::test_the_cookie_never_lets_change[True-POST]",
+        breaks="S1",
+    ),
+    Bug(
+        id="action-without-key",
+        name="an action of the console is carried out without a key",
+        harm="A double click moves a cursor twice.",
+        file="console/acting.py",
+        find="        if action.key is None:\n",
+        replace='        if action.key == "":\n',
+        test=f"{_ACTING}::test_an_action_needs_a_key[sqlite]",
+        breaks="C1",
+    ),
+    Bug(
+        id="action-twice",
+        name="every press of a button is a new action",
+        harm="A double click moves a cursor twice, and the audit says so.",
+        file="console/acting.py",
+        find="            key=action.key,\n            scope=SCOPE,",
+        replace='            key=f"{action.key}-{len(ow.outcomes.list())}",\n'
+        "            scope=SCOPE,",
+        test=f"{_ACTING}::test_pressing_twice_acts_once_and_answers_the_same[sqlite-True]",
+        breaks="C1",
+    ),
+    Bug(
+        id="acts-on-what-changed",
+        name="what somebody looked at is not compared with what is there now",
+        harm="A person confirms one thing and does another.",
+        file="console/acting.py",
+        find="if seen is not None and seen != now:",
+        replace="if seen is not None and not now:",
+        test=f"{_ACTING}::test_what_changed_since_it_was_looked_at_is_not_acted_upon",
+        breaks="C1",
+    ),
+    Bug(
+        id="missed-events",
+        name="a page that was away too long is told that it missed nothing",
+        harm="It shows old data as if it were new, until somebody reloads it.",
+        file="console/pulse.py",
+        find="if not oldest - 1 <= number <= last:",
+        replace="if number > last:",
+        test="tests/unit/console/test_pulse.py"
+        "::test_who_was_away_for_too_long_is_told_to_ask_for_everything",
+        breaks="C2",
+    ),
+    Bug(
+        id="restores-too-much",
+        name="restoring a change brings back everything that was ever deleted",
+        harm="A fact that somebody took back years ago is true again.",
+        file="stores/sqlite/memory_observation_undelete.sql",
+        find="where deleted_by = :change",
+        replace="where deleted_by is not null",
+        test=f"{_GRAPH}::test_restoring_brings_back_what_a_deletion_took[sqlite]",
+        breaks="M4",
+    ),
+    Bug(
+        id="opening-reads-everything",
+        name="opening by name cannot use the index",
+        harm="A memory of a million facts takes seconds to answer every call.",
+        file="stores/sqlite/memory_entity_open.sql",
+        find="where e.name in (",
+        replace="where e.name || '' in (",
+        test="tests/conformance/memory/test_growth.py"
+        "::test_h38_no_call_reads_a_table_from_end_to_end[sqlite]",
+        breaks="M6",
+    ),
+    Bug(
+        id="broken-line-not-told",
+        name="a broken line of an import is skipped in silence",
+        harm="Somebody moves to us, loses a part of the memory, and never knows.",
+        file="memory/importing.py",
+        find="            self._tell(line.number, str(exc))\n            return\n",
+        replace="            return\n",
+        test="tests/conformance/memory/test_importing.py"
+        "::test_h34_a_broken_line_is_reported_and_skipped_and_the_rest_is_usable[sqlite]",
+        breaks="M7",
+    ),
+)

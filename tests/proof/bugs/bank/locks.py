@@ -1,0 +1,155 @@
+"""Bugs of locks: each looks harmless while one works alone."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_CURSORS: Final = "tests/conformance/test_cursors.py"
+_TX: Final = "tests/conformance/test_outcomes_tx.py"
+_MEETINGS: Final = "tests/conformance/test_meetings.py"
+_HARD: Final = "tests/conformance/test_stores_hard.py"
+_CURSORS_SQL: Final = "stores/postgres/migrations/0002_cursors.sql"
+
+BUGS: Final = (
+    Bug(
+        id="file-not-locked",
+        name="writers of one file do not wait for one another",
+        harm="Two programs that save at once leave a file that is half of each.",
+        file="journal/locked.py",
+        find="    file.lock()\n",
+        replace="    file.stat()\n",
+        test="tests/unit/journal/test_atomic.py::test_writers_of_one_file_take_turns",
+        breaks="D1",
+    ),
+    Bug(
+        id="run-not-locked",
+        name="a run may be worked on by two processes",
+        harm="Every agent is started twice, and both write into one workspace.",
+        file="journal/held.py",
+        find="fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        replace="fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+        test="tests/unit/journal/test_held.py::test_the_second_is_told_who_has_it_and_since_when",
+        breaks="O1",
+    ),
+    Bug(
+        id="migrations-not-locked",
+        name="processes that start at once migrate at once, on PostgreSQL",
+        harm="Of ten workers that are deployed together some do not start.",
+        file="stores/postgres/lock_migrations.sql",
+        find="select pg_advisory_xact_lock(hashtext('onceward_migrations'))",
+        replace="select hashtext('onceward_migrations')",
+        test=f"{_MEETINGS}::test_who_opens_a_new_store_waits_for_who_migrates_it[postgres]",
+        breaks="D1",
+    ),
+    Bug(
+        id="acquire-not-locked",
+        name="a cursor is granted without locking its row, on PostgreSQL",
+        harm="Two workers hold one cursor, and a guard does not keep it with its holder.",
+        file=_CURSORS_SQL,
+        find="""      begin
+        select * into locked from cursor_positions where cursor_name = _name for update;
+      exception""",
+        replace="""      begin
+        select * into locked from cursor_positions where cursor_name = _name;
+      exception""",
+        test="tests/conformance/test_cursors_guards.py"
+        "::test_nobody_takes_a_cursor_while_its_guarded_transaction_is_open[postgres]",
+        breaks="F1",
+    ),
+    Bug(
+        id="acquire-looks-once",
+        name="who waited for the lock of a cursor does not look at it again, on PostgreSQL",
+        harm="Two workers that ask at once both get the cursor.",
+        file="stores/postgres/migrations/0009_marks.sql",
+        find="""      old := onceward_cursor_lock(_name);
+      if old.paused or (onceward_cursor_is_held(old) and old.lease_owner <> _worker) then
+        return;
+      end if;
+""",
+        replace="      old := onceward_cursor_lock(_name);\n",
+        test=f"{_CURSORS}::test_many_workers_ask_at_once_and_one_is_granted[postgres]",
+        breaks="F1",
+    ),
+    Bug(
+        id="frozen-not-ended",
+        name="a transaction that froze under a lost lease is not ended, on PostgreSQL",
+        harm="Whoever takes over waits for ever for the locks of a process that sleeps.",
+        file="stores/postgres/migrations/0009_marks.sql",
+        find="      perform onceward_cursor_end_marked(_name);\n",
+        replace="",
+        test=f"{_HARD}::test_nobody_waits_for_the_locks_of_a_worker_that_froze[steal-postgres]",
+        breaks="W1",
+    ),
+    Bug(
+        id="twin-not-locked",
+        name="work in a transaction does not lock its key, on PostgreSQL",
+        harm="Two calls at once both do the work before one of them is refused.",
+        file="stores/postgres/outcome_lock.sql",
+        find="select pg_try_advisory_xact_lock(hashtextextended(:scope || chr(31) || :key, 0))",
+        replace="select hashtextextended(:scope || chr(31) || :key, 0) is not null",
+        test=f"{_TX}::test_claims_of_both_kinds_respect_each_other[postgres]",
+        breaks="I3",
+    ),
+    Bug(
+        id="claim-not-locked",
+        name="a claim does not see a twin that works in a transaction, on PostgreSQL",
+        harm="The same key is run twice, once in a transaction and once outside.",
+        file="stores/postgres/outcome_claim.sql",
+        find="where pg_try_advisory_xact_lock(hashtextextended(:scope || chr(31) || :key, 0))",
+        replace="where :scope || :key is not null",
+        test=f"{_TX}::test_claims_of_both_kinds_respect_each_other[postgres]",
+        breaks="I1",
+    ),
+    Bug(
+        id="letters-not-locked",
+        name="dead letters are looked at without a lock before they are decided about",
+        harm="Somebody drops a letter while another puts it back: it is both.",
+        file="stores/postgres/dead_hold.sql",
+        find="order by id\nfor update",
+        replace="order by id",
+        test=f"{_MEETINGS}::test_a_letter_that_is_held_is_dropped_by_nobody[postgres]",
+        breaks="R1",
+    ),
+    Bug(
+        id="entities-not-locked",
+        name="who adds to an entity does not keep it from being deleted",
+        harm="A relation leads to an entity that is gone.",
+        file="stores/postgres/memory_entity_find.sql",
+        find="order by name\nfor share",
+        replace="order by name",
+        test=f"{_MEETINGS}::test_an_entity_that_somebody_adds_to_is_deleted_behind_that[postgres]",
+        breaks="M3",
+    ),
+    Bug(
+        id="heartbeat-too-slow",
+        name="a lease is renewed when it runs out, and not before",
+        harm="Long work is started twice because its worker was a moment late.",
+        file="cursors/models.py",
+        find="HEARTBEATS_PER_LEASE: Final = 3",
+        replace="HEARTBEATS_PER_LEASE: Final = 1",
+        test="tests/conformance/test_cursors_heartbeat.py"
+        "::test_by_default_a_lease_is_renewed_three_times_before_it_runs_out[sqlite]",
+        breaks="F3",
+    ),
+    Bug(
+        id="deleting-not-locked",
+        name="who deletes an entity does not keep others from adding to it",
+        harm="A fact lives on under an entity that is gone, where nobody finds it.",
+        file="stores/postgres/memory_entity_lock.sql",
+        find="order by name\nfor update",
+        replace="order by name",
+        test=f"{_MEETINGS}::test_an_entity_that_somebody_deletes_is_added_to_by_nobody[postgres]",
+        breaks="M3",
+    ),
+    Bug(
+        id="parking-not-locked",
+        name="a message is parked without keeping its cursor from being moved, on PostgreSQL",
+        harm="A seek that meets it forgets a message, or has it done twice.",
+        file="stores/postgres/migrations/0006_forgotten.sql",
+        find="        perform 1 from cursor_positions where cursor_name = _name for key share;\n",
+        replace="",
+        test="tests/conformance/test_retries_meetings.py"
+        "::test_a_move_waits_for_the_worker_it_meets[postgres-parks-False]",
+        breaks="R1",
+    ),
+)
