@@ -152,6 +152,7 @@ def _states(report: Json) -> Iterable[str]:
     rows = [
         [each["campaign"], state, _number(count)]
         for each in report["campaigns"]
+        if each["layer"] != "matrix"  # Its states are the crash points, which have a table.
         for state, count in each["reached"].items()
     ]
     if rows:

@@ -1,23 +1,14 @@
-"""Kill one evaluator after another at one crash point of alerts, and see who was told what.
+"""Alerts under kill -9: one evaluator after another, and who was told what."""
 
-Run as `python -m tests.system.alert_matrix POINT TIMES SEED URL`. Forks from a parent that has
-everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit code 1.
-"""
-
-import json
-import random
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.workers.alert_models import Rule
 from onceward.workers.alert_sending import Sender
 from onceward.workers.alerts import Alerts, Evaluator
-from tests.system.lives import Ack, live_and_die, scenario_for
+from tests.system.lives import Ack, Life, Place, Scenario
 
-#: How many passes of the point a child may make before it dies.
-PASSES_MAX = 6
 ROUNDS_MAX = 1000
 RULES = [
     Rule(
@@ -33,13 +24,13 @@ RULES = [
 ]
 
 
-class Ringing:
+class Ringing(Scenario):
     """Each time that a cursor goes wrong is one alert, told under one key, at least once."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.told: set[str] = set()
-        with open_handle(url) as ow:
+        with open_handle(self.url) as ow:
             ow.cursors.acquire("c", "w")
             with ow.transaction() as tx:
                 tx.execute("create table times (number bigint)")
@@ -80,8 +71,14 @@ class Ringing:
     def is_wrong(self, ow: Onceward) -> bool:
         return ow.cursors.show("c").error_count > 0
 
-    def check(self, acks: list[str]) -> None:
-        self.told |= set(acks)
+    def check(self, lives: Sequence[Life]) -> None:
+        told = [ack for life in lives for ack in life.acks]
+        self.repeated = len(told) - len({*told})
+        assert self.repeated < len(lives), "more than one alert of a life was told again"
+        self.look(told)
+
+    def look(self, told: list[str]) -> None:
+        self.told |= {*told}
         with open_handle(self.url) as ow:
             with ow.transaction() as tx:
                 times = len(tx.execute("select number from times"))
@@ -97,29 +94,13 @@ class Ringing:
                 assert f"{alert.id}:cleared" in self.told
                 assert alert.fired_sent_at
 
-    def end(self) -> None:
+    def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
         """Let whoever comes last tell the rest; then everything was told."""
         acks: list[str] = []
         with open_handle(self.url) as ow:
             self.sender(ow, acks.append).deliver()
-            self.check(acks)
+            self.look(acks)
             assert not [alert for alert in Alerts(ow).list(10_000) if alert.unsent]
 
 
-SCENARIOS: dict[str, type[Ringing]] = {"alerts.": Ringing}
-
-
-def main(point: str, times: int, seed: int, url: str) -> None:
-    source = random.Random(seed)
-    acknowledged = 0
-    scenario = scenario_for(point, SCENARIOS)(url)
-    for life in range(times):
-        acks = live_and_die(scenario.work, f"{point}:{source.randint(1, PASSES_MAX)}:kill", life)
-        acknowledged += len(acks)
-        scenario.check(acks)
-    scenario.end()
-    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+SCENARIOS: dict[str, type[Scenario]] = {"alerts.": Ringing}

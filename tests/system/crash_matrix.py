@@ -1,21 +1,13 @@
-"""Kill one process after another at one crash point, and look at what is left each time.
-
-Run as `python -m tests.system.crash_matrix POINT TIMES SEED DIRECTORY`. It forks from a parent that
-has everything imported, so that a kill costs milliseconds. Prints a JSON summary; a broken promise
-is an AssertionError and exit code 1.
-"""
+"""Files under kill -9: journals and files that are replaced, and what is left of them."""
 
 import json
-import random
-import sys
+from collections.abc import Sequence
+from itertools import dropwhile
 from pathlib import Path
 
 from onceward.journal import Journal, atomic
 from onceward.journal.models import Record
-from tests.system.lives import Ack, live_and_die, scenario_for
-
-#: How many passes of the point a child may make before it dies.
-PASSES_MAX = 12
+from tests.system.lives import Ack, Life, Place, Scenario
 
 
 def drain(journal: Journal, limit: int) -> list[Record]:
@@ -29,12 +21,14 @@ def drain(journal: Journal, limit: int) -> list[Record]:
         since, tag = page.next_cursor, page.tag
 
 
-class Appending:
-    """Acknowledged records are there once, in order; at most the last, unacknowledged one more."""
+class Appending(Scenario):
+    """Acknowledged records are there once, in order; of each life at most one more, its last."""
 
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "new" / "journal.jsonl"
-        self.expected: list[str] = []
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.path = self.directory / "new" / "journal.jsonl"
 
     def work(self, life: int, ack: Ack) -> None:
         journal = Journal(self.path)
@@ -45,15 +39,45 @@ class Appending:
             journal.append(record, *more)
             ack(json.dumps([each["id"] for each in (record, *more)]))
 
-    def check(self, acks: list[str], source: random.Random) -> None:
-        found = [item["id"] for item in drain(Journal(self.path), source.randint(1, 9))]
-        self.expected += [name for ack in acks for name in json.loads(ack)]
-        assert found[: len(self.expected)] == self.expected, (found, self.expected)
-        extra = found[len(self.expected) :]
-        assert len(extra) in (0, 1, 2), extra
-        assert len({name.rstrip("+") for name in extra}) <= 1, extra
-        self.expected = found
+    def check(self, lives: Sequence[Life]) -> None:
+        found = [item["id"] for item in drain(Journal(self.path), self.place.source.randint(1, 9))]
+        assert len(found) == len({*found}), found
+        for life in lives:
+            told = [name for ack in life.acks for name in json.loads(ack)]
+            assert found[: len(told)] == told, (life.number, found, told)
+            next_ = f"{life.number}-{len(life.acks)}"
+            rest = found[len(told) :]
+            found = list(dropwhile({next_, f"{next_}+"}.__contains__, rest))
+        assert not found, found
         assert Journal(self.path).verify().torn_bytes == 0
+
+
+class Naming(Scenario):
+    """A file whose first record was acknowledged is there; each record has a file of its own."""
+
+    passes_max = 12
+
+    def file(self, life: int, number: int) -> Path:
+        return self.directory / f"{life}" / f"{number}.jsonl"
+
+    def work(self, life: int, ack: Ack) -> None:
+        for number in range(1000):
+            Journal(self.file(life, number)).append({"id": number})
+            ack(str(number))
+
+    def check(self, lives: Sequence[Life]) -> None:
+        for life in lives:
+            for number in map(int, life.acks):
+                assert drain(Journal(self.file(life.number, number)), 9) == [{"id": number}]
+            assert drain(self.last(life), 9) in ([], [{"id": len(life.acks)}])
+
+    def settle(self, lives: Sequence[Life]) -> None:
+        for life in lives:
+            self.last(life).append({"id": "after"})
+            assert drain(self.last(life), 9)[-1] == {"id": "after"}
+
+    def last(self, life: Life) -> Journal:
+        return Journal(self.file(life.number, len(life.acks)))
 
 
 class Reading(Appending):
@@ -62,26 +86,30 @@ class Reading(Appending):
     def work(self, life: int, ack: Ack) -> None:
         journal = Journal(self.path)
         page = journal.read()
+        while page.items:
+            page = journal.read(page.next_cursor)
         for number in range(1000):
             Journal(self.path).append({"id": f"{life}-{number}"})
             page = journal.read(page.next_cursor, 1)
             ack(json.dumps([page.next_cursor, page.tag, page.items[0]["id"]]))
 
-    def check(self, acks: list[str], source: random.Random) -> None:
+    def check(self, lives: Sequence[Life]) -> None:
         journal = Journal(self.path)
-        names = [item["id"] for item in drain(journal, source.randint(1, 9))]
-        for cursor, tag, name in map(json.loads, acks):
+        names = [item["id"] for item in drain(journal, self.place.source.randint(1, 9))]
+        for cursor, tag, name in (json.loads(ack) for life in lives for ack in life.acks):
             rest = journal.read(cursor, 1, tag=tag).items
             following = names[names.index(name) + 1 :]
             assert [item["id"] for item in rest] == following[:1], (cursor, name)
 
 
-class Replacing:
+class Replacing(Scenario):
     """The file is the last acknowledged content or the one after it, whole."""
 
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "new" / "state.json"
-        self.last: bytes | None = None
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.path = self.directory / "new" / "state.json"
 
     def work(self, life: int, ack: Ack) -> None:
         for number in range(1000):
@@ -91,42 +119,25 @@ class Replacing:
     def content(self, life: int, number: int) -> bytes:
         return f"{life} {number} ".encode() * 200
 
-    def check(self, acks: list[str], source: random.Random) -> None:
+    def check(self, lives: Sequence[Life]) -> None:
         found = self.path.read_bytes() if self.path.exists() else None
-        if acks:
-            life, number = map(int, acks[-1].split())
-            assert found in (self.content(life, number), self.content(life, number + 1))
-        elif found != self.last:
-            assert found is not None
-            assert found == self.content(int(found.split()[0]), 0), found
-        self.last = b"after the crash %d" % source.getrandbits(32)
-        atomic.write(self.path, self.last)
+        possible: set[bytes | None] = {None}
+        for life in lives:
+            done = len(life.acks)
+            if done:
+                possible = {self.content(life.number, done - 1)}
+            possible.add(self.content(life.number, done))
+        assert found in possible, found
+
+    def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
+        atomic.write(self.path, b"after the crash")
         left = [each.name for each in self.path.parent.iterdir()]
         assert left == [self.path.name], left
 
 
-SCENARIOS: dict[str, type[Appending] | type[Replacing]] = {
+SCENARIOS: dict[str, type[Scenario]] = {
     "journal.append.": Appending,
-    "journal.durable.": Appending,
+    "journal.durable.": Naming,
     "journal.read.": Reading,
     "atomic.write.": Replacing,
 }
-
-
-def main(point: str, times: int, seed: int, directory: Path) -> None:
-    source = random.Random(seed)
-    acknowledged = 0
-    scenario = scenario_for(point, SCENARIOS)(directory / "0")
-    for life in range(times):
-        # A file's name is synced once in its life, so such a point needs a new file to be reached.
-        passes = source.randint(1, PASSES_MAX)
-        if life % 5 == 0:
-            scenario = scenario_for(point, SCENARIOS)(directory / str(life))
-        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
-        acknowledged += len(acks)
-        scenario.check(acks, source)
-    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -1,21 +1,12 @@
-"""Kill one process after another at one crash point of memory, and look at what is left.
+"""Memory under kill -9: one process after another, and what is left of each call."""
 
-Run as `python -m tests.system.memory_matrix POINT TIMES SEED URL`. Forks from a parent that has
-everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit code 1.
-"""
-
-import json
-import random
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onceward.memory import Memory
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
 from tests.conformance.memory.graph_model import Seen, seen
-from tests.system.lives import Ack, live_and_die, scenario_for
+from tests.system.lives import Ack, Life, Place, Scenario
 
-#: How many passes of the point a child may make before it dies.
-PASSES_MAX = 6
 ROUNDS_MAX = 1000
 HUB = {"name": "hub", "entityType": "place", "observations": []}
 
@@ -53,16 +44,15 @@ def left(call: str) -> Seen:
     return {end: entities[end]}, frozenset(each for each in links if each.from_name == end)
 
 
-class Writing:
+class Writing(Scenario):
     """A batch is there with all its parts or not at all, and stays once it was told."""
 
     #: What may be found of a call that was not told, the last is what it comes to.
     states: tuple[Callable[[str], Seen], ...] = (lambda _: NOTHING, whole)
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.told: set[str] = set()
-        with Memory.open(url) as memory:
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        with Memory.open(self.url) as memory:
             memory.create_entities([HUB])
 
     def do(self, memory: Memory, call: str) -> None:
@@ -75,16 +65,24 @@ class Writing:
                 self.do(memory, call)
                 ack(call)
 
-    def check(self, life: int, acks: list[str]) -> None:
-        self.told |= set(acks)
-        cut_off = f"{life}-{len(acks)}"
+    def check(self, lives: Sequence[Life]) -> None:
+        told = {ack for life in lives for ack in life.acks}
+        cut_off = {f"{life.number}-{len(life.acks)}" for life in lives}
         with Memory.open(self.url) as memory:
-            assert self.seen(memory, cut_off) in [each(cut_off) for each in self.states]
-            # It is made again, and so is one that was told.
-            for call in (cut_off, *acks[-1:]):
+            for call in cut_off:
+                assert self.seen(memory, call) in [each(call) for each in self.states]
+            for call in told:
+                assert self.seen(memory, call) == self.states[-1](call), call
+            assert memory.graph.problems() == []
+
+    def settle(self, lives: Sequence[Life]) -> None:
+        """Make what was cut off again, and what was told."""
+        calls = [f"{life.number}-{len(life.acks)}" for life in lives]
+        calls += [ack for life in lives for ack in life.acks[-1:]]
+        with Memory.open(self.url) as memory:
+            for call in calls:
                 self.do(memory, call)
-                self.told.add(call)
-            for call in self.told:
+            for call in calls:
                 assert self.seen(memory, call) == self.states[-1](call), call
             assert memory.graph.problems() == []
 
@@ -112,24 +110,8 @@ class Restoring(Removing):
         memory.graph.restore(name=names(call)[0])
 
 
-SCENARIOS: dict[str, type[Writing]] = {
+SCENARIOS: dict[str, type[Scenario]] = {
     "memory.write.": Writing,
     "memory.remove.": Removing,
     "memory.restore.": Restoring,
 }
-
-
-def main(point: str, times: int, seed: int, url: str) -> None:
-    source = random.Random(seed)
-    acknowledged = 0
-    scenario = scenario_for(point, SCENARIOS)(url)
-    for life in range(times):
-        passes = source.randint(1, PASSES_MAX)
-        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
-        acknowledged += len(acks)
-        scenario.check(life, acks)
-    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

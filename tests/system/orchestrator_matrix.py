@@ -1,55 +1,156 @@
-"""Kill an orchestrator or its agents again and again, and compare with a run in peace.
+"""Runs under kill -9: orchestrators and agents die, and the end is compared with a run in peace.
 
-Run as `python -m tests.system.orchestrator_matrix POINT[,POINT…] KILLS SEED DIRECTORY`. A point of
-`agents.cache.` kills agents, `random` kills agents, the orchestrator or both at any moment, and
-every other point kills the orchestrator there; each so many times. It forks from a parent that has
-everything imported, and the points share one run in peace. Prints a JSON summary; a broken promise
-is an AssertionError and exit code 1.
+A point of `agents.cache.` kills an agent, every other one the orchestrator. Run as
+`python -m tests.system.orchestrator_matrix KILLS SEED DIRECTORY` it kills agents, the orchestrator
+or both at any moment, and prints a JSON summary; a broken promise is an AssertionError and exit
+code 1.
 """
 
+import functools
 import json
 import os
 import random
 import shutil
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, ClassVar
 
 from onceward import crash
 from onceward.agents.orphans import process_stat
 from tests.system import orchestrator_world as world
-from tests.system.lives import scenario_for
+from tests.system.lives import Ack, Life, Place, Scenario, Step
 
 LIVES_MAX = 5000
 MOMENT_SECONDS_MAX = 0.7
 #: Where an agent or its command is in the middle of something when the kill comes.
-IN_THE_MIDDLE = ("agents.send.after_write", "agents.cache.before_store", "random")
-#: How many passes of a point a life may make before it dies there; fewer than one run has.
-PASSES_MAX = {"orchestrator.run.": 1, "orchestrator.task.": 2, "": 8}
+IN_THE_MIDDLE = ("agents.send.after_write", "agents.cache.before_store")
 #: Dies in the middle of the work, so that the next life has something to resume.
 DYING = "orchestrator.answer.before_record"
+ONCE = (1, "a run passes it once")
+ONCE_RESUMED = (1, "whoever resumes passes it once")
+BEGIN, END = "orchestrator.run.after_start", "orchestrator.run.before_complete"
+AGENTS = ("builder", "reviewer", "spec_maintainer")
 
 
 class NeverEnding(AssertionError):
     """The run does not come to its end, however often it is resumed."""
 
 
-class Story:
+@functools.cache
+def peace() -> dict[str, Any]:
+    """Return the end of a run that nobody disturbed."""
+    with tempfile.TemporaryDirectory() as directory:
+        workspace = world.build(Path(directory))
+        world.run(workspace)
+        return world.outcome(workspace)
+
+
+class Story(Scenario):
     """One run that is killed, resumed, killed and so on, and comes to its end."""
 
-    def __init__(self, point: str, workspace: Path, source: random.Random) -> None:
-        self.point, self.workspace, self.source = point, workspace, source
-        #: Kills that were asked for, and all there were.
-        self.kills = self.deaths = 0
+    limits: ClassVar = {
+        BEGIN: ONCE,
+        END: ONCE,
+        "orchestrator.resume.after_mend": ONCE_RESUMED,
+        "orchestrator.resume.after_orphans": ONCE_RESUMED,
+        "orchestrator.resume.after_record": ONCE_RESUMED,
+    }
+    passes_max = 3
+    is_ending = True
+    then_max = 2  # A run takes seconds.
 
-    def start(self, spec: str = "") -> int:
-        """Fork a life, armed or not; it exits with 0 once the run is done."""
+    def __init__(self, place: Place) -> None:
+        peace()  # Before anybody is forked.
+        super().__init__(place)
+        self.workspace = world.build(self.directory)
+        #: Agents that were told to die, and work that may be done again because of a kill.
+        self.ordered = self.excused = 0
+
+    def work(self, life: int, ack: Ack) -> None:  # noqa: ARG002 - the shape
+        assert world.resume(self.workspace)
+
+    def finish(self, life: int, ack: Ack) -> None:
+        """Go on to the end, and say when a command was done."""
+
+        def passed(point: str) -> None:
+            if point in ("orchestrator.receipt.after_record", END):
+                ack(point)
+
+        crash.watch(passed)
+        self.work(life, ack)
+
+    def die(self, step: Step, life: int) -> list[str]:
+        """Kill the orchestrator, or tell the next agent of a kind to die in the next life."""
+        self.excused += step.point in IN_THE_MIDDLE
+        if not step.point.startswith("agents.cache."):
+            return super().die(step, life)
+        world.order_death(self.workspace, AGENTS[self.ordered], step.spec)
+        self.ordered += 1
+        return []
+
+    def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
+        """Compare with the undisturbed run, and with what the agents wrote down."""
+        restarted = len(world.records(self.workspace, "agent.restarting"))
+        assert restarted == self.ordered, f"{restarted} of {self.ordered} agents were killed"
+        self.compare()
+
+    @classmethod
+    def before(cls, step: Step, previous: Step | None) -> Step | None:
+        """Let somebody die at work before the one who resumes."""
+        is_fresh = previous is None or previous.point.startswith("agents.cache.")
+        return Step(DYING) if is_fresh and step.point.startswith("orchestrator.resume.") else None
+
+    @classmethod
+    def chain(cls, points: Sequence[str]) -> Sequence[str]:
+        """Return them so that the run begins first and ends last."""
+        return sorted(points, key=lambda point: (point == END) - (point == BEGIN))
+
+    @classmethod
+    def pairs(cls, points: Sequence[str], source: random.Random) -> list[tuple[str, str]]:
+        """Return the same, but a run begins once, and one that ends can only be resumed."""
+        resuming = [point for point in points if point.startswith("orchestrator.resume.")]
+        later = [point for point in points if point != BEGIN]
+        return [
+            (p, q)
+            for p in points
+            for q in source.sample(resuming if p == END else later, cls.then_max)
+        ]
+
+    def compare(self) -> None:
+        """Find nothing that a run in peace has not, and nothing done again without an excuse."""
+        found = world.outcome(self.workspace)
+        for name, value in peace().items():
+            assert found[name] == value, (name, found[name], value)
+        done = world.counts(self.workspace)
+        for key, acts in done.items():
+            # Who was killed between the end of the work and keeping its result does it again.
+            rest = "".join(f"{act} " for act in acts)
+            assert rest.count("kept") <= 1, (key, acts)
+            assert "kept started" not in rest, (key, acts)
+            assert acts.count("completed") >= 1, (key, acts)
+        self.repeated = sum(acts.count("started") - 1 for acts in done.values())
+        assert self.repeated <= self.excused, done
+        asked = [each["command"] for each in found["ledger"] if each["kind"] == "command"]
+        assert sorted(done) == sorted(each["idempotency_key"] for each in asked)
+        run_id = world.ledger_of(self.workspace).stem
+        verified = world.orchestrator(self.workspace).verify(run_id)
+        assert verified.ok, verified
+
+
+class Storm(Story):
+    """A run in which anybody may die at any moment."""
+
+    kills = 0
+
+    def start(self) -> int:
+        """Fork a life; it exits with 0 once the run is done."""
         child = os.fork()
         if child == 0:
-            crash.arm(spec)
             code = 1
             try:
                 code = 0 if world.resume(self.workspace) else 3
@@ -63,47 +164,20 @@ class Story:
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         assert killed or status == 0, status
-        self.deaths += killed
+        self.excused += killed
         return killed
 
-    def at_point(self, kills: int) -> None:
-        """Kill the orchestrator, so often at most, at this point."""
-        for _ in range(LIVES_MAX):
-            spec = f"{self.point}:{self.source.randint(1, self.passes)}:kill"
-            if not self.is_killed(self.start(spec if self.kills < kills else "")):
-                return
-            self.kills += 1
-        raise NeverEnding
-
-    def at_resume(self, kills: int) -> None:
-        """Kill whoever resumes; before each there must be somebody who dies at work."""
-        while self.kills < kills:
-            dying = f"{DYING}:{self.source.randint(1, self.passes)}:kill"
-            if not self.is_killed(self.start(dying)):
-                return
-            assert self.is_killed(self.start(f"{self.point}:1:kill"))
-            self.kills += 1
-        assert not self.is_killed(self.start())
-
-    def at_agents(self, kills: int) -> None:
-        """Kill one agent of each kind, so many at most, while it keeps a result."""
-        for agent in ("builder", "reviewer", "spec_maintainer")[:kills]:
-            spec = f"{self.point}:{self.source.randint(1, 5)}:kill"
-            world.order_death(self.workspace, agent, spec)
-        assert not self.is_killed(self.start())
-        self.kills = self.deaths = len(world.records(self.workspace, "agent.restarting"))
-
-    def at_random(self, kills: int) -> None:
+    def rage(self, kills: int) -> None:
         """Kill agents, the orchestrator or both, at any moment."""
         for _ in range(LIVES_MAX):
             child = self.start()
             is_over = False
             while self.kills < kills and not is_over:
-                time.sleep(self.source.uniform(0, MOMENT_SECONDS_MAX))
-                target = self.source.choice(("orchestrator", "agent", "both"))
+                time.sleep(self.place.source.uniform(0, MOMENT_SECONDS_MAX))
+                target = self.place.source.choice(("orchestrator", "agent", "both"))
                 if target != "orchestrator" and self.kill_agent():
                     self.kills += 1
-                    self.deaths += 1
+                    self.excused += 1
                 if target != "agent":
                     os.kill(child, signal.SIGKILL)  # Ours, and not reaped: nobody else has its pid.
                 flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -126,33 +200,9 @@ class Story:
         if not alive:
             return False
         with suppress(ProcessLookupError):
-            os.kill(self.source.choice(alive), signal.SIGKILL)
+            os.kill(self.place.source.choice(alive), signal.SIGKILL)
             return True
         return False
-
-    @property
-    def passes(self) -> int:
-        return scenario_for(self.point, PASSES_MAX)
-
-    def check(self, peace: dict[str, object]) -> None:
-        """Compare with the undisturbed run, and with what the agents wrote down."""
-        found = world.outcome(self.workspace)
-        for name in ("files", "receipts", "ledger"):
-            assert found[name] == peace[name], (name, found[name], peace[name])
-        done = world.counts(self.workspace)
-        for key, acts in done.items():
-            # Who was killed between the end of the work and keeping its result does it again.
-            rest = "".join(f"{act} " for act in acts)
-            assert rest.count("kept") <= 1, (key, acts)
-            assert "kept started" not in rest, (key, acts)
-            assert acts.count("completed") >= 1, (key, acts)
-        again = sum(acts.count("started") - 1 for acts in done.values())
-        assert again <= (self.deaths if self.point in IN_THE_MIDDLE else 0), done
-        asked = [each["command"] for each in found["ledger"] if each["kind"] == "command"]
-        assert sorted(done) == sorted(each["idempotency_key"] for each in asked)
-        run_id = world.ledger_of(self.workspace).stem
-        verified = world.orchestrator(self.workspace).verify(run_id)
-        assert verified.ok, verified
 
 
 def _is_alive(pid: int, ticks: int) -> bool:
@@ -160,35 +210,24 @@ def _is_alive(pid: int, ticks: int) -> bool:
     return found is not None and found.started_ticks == ticks and found.is_alive
 
 
-#: Where an orchestrator, or an agent, can be made to die, and how.
-SCENARIOS: dict[str, Callable[[Story, int], None]] = {
-    "orchestrator.resume.": Story.at_resume,
-    "orchestrator.": Story.at_point,
-    "agents.send.": Story.at_point,
-    "agents.cache.": Story.at_agents,
-    "random": Story.at_random,
-}
+SCENARIOS: dict[str, type[Scenario]] = {"orchestrator.": Story, "agents.": Story}
 
 
-def main(points: list[str], kills: int, seed: int, directory: Path) -> None:
-    peaceful = world.build(directory / "peace")
-    world.run(peaceful)
-    peace = world.outcome(peaceful)
-    told = {}
-    for point in points:
-        source = random.Random(seed)
-        total = runs = 0
-        while total < kills:
-            runs += 1
-            assert runs <= 3 * kills, f"{point} is seldom reached"
-            story = Story(point, world.build(directory / f"{point}-{runs}"), source)
-            scenario_for(point, SCENARIOS)(story, kills - total)
-            story.check(peace)
-            total += story.kills
-            shutil.rmtree(story.workspace)
-        told[point] = {"kills": total, "runs": runs}
+def main(kills: int, seed: int, directory: Path) -> None:
+    source = random.Random(seed)
+    total = runs = repeated = commands = 0
+    while total < kills:
+        runs += 1
+        assert runs <= 3 * kills, "it is seldom killed"
+        story = Storm(Place("", directory / f"{runs}", source))
+        story.rage(kills - total)
+        story.compare()
+        total, repeated = total + story.kills, repeated + story.repeated
+        commands += len(world.counts(story.workspace))
+        shutil.rmtree(story.workspace)
+    told = {"kills": total, "runs": runs, "repeated": repeated, "commands": commands}
     json.dump(told, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,19 +1,12 @@
-"""Kill one process after another at one crash point of outcomes, and look at what is left.
-
-Run as `python -m tests.system.outcome_matrix POINT TIMES SEED URL DIRECTORY`. Forks from a parent
-that has everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit
-code 1.
-"""
+"""Outcomes under kill -9: one process after another, what each key came to, and what was done."""
 
 import contextlib
 import json
 import os
-import random
-import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from onceward.errors import KeyAmbiguous, OutcomeUnknown, RecordedFailure, Retryable
 from onceward.handle import Onceward
@@ -22,10 +15,8 @@ from onceward.outcomes import Done, Fresh, NotDone, OutcomeState
 from onceward.seams import SystemClock
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
-from tests.system.lives import Ack, live_and_die, scenario_for
+from tests.system.lives import Ack, Life, Place, Scenario
 
-#: How many passes of the point a child may make before it dies.
-PASSES_MAX = 12
 ROUNDS_MAX = 3000
 LEASE_SECONDS = 60.0
 
@@ -64,22 +55,19 @@ def opened(url: str, life: int) -> Onceward:
     return ow
 
 
-class Scenario(Protocol):
-    """Work that is killed, and what must hold afterwards."""
-
-    def __init__(self, url: str, directory: Path) -> None: ...
-
-    def work(self, life: int, ack: Ack) -> None: ...
-
-    def check(self, life: int, acks: list[str]) -> None: ...
+def everything(lives: Sequence[Life]) -> list[str]:
+    """Return all that was acknowledged."""
+    return [ack for life in lives for ack in life.acks]
 
 
-class Charging:
+class Charging(Scenario):
     """A charge that fell silent is ambiguous and not repeated; every other one has one outcome."""
 
-    def __init__(self, url: str, directory: Path) -> None:
-        self.url = url
-        self.bank = Bank(directory / "bank")
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.bank = Bank(self.directory / "bank")
         self.told: dict[str, str] = {}
 
     def function(self, ow: Onceward) -> Callable[[str], str]:
@@ -113,20 +101,28 @@ class Charging:
         ow.outcomes.renew(fresh.fence)
         ow.outcomes.finish(fresh.fence, b"1")
 
-    def check(self, life: int, acks: list[str]) -> None:
-        self.told |= dict(map(json.loads, acks))
-        with opened(self.url, life + 1) as ow:
+    def check(self, lives: Sequence[Life]) -> None:
+        self.told |= dict(map(json.loads, everything(lives)))
+        with opened(self.url, lives[-1].number + 1) as ow:
             charge, charges = self.function(ow), self.bank.charges()
             known = {each.key: each for each in ow.outcomes.list(scope="charge", limit=10**6)}
             assert set(charges) <= set(known), "an effect before its claim was durable"
             assert max(charges.values(), default=1) == 1, charges
             for order, told in self.told.items():
                 assert outcome(charge, order) == told, order
-            for order, record in known.items():
+            for record in known.values():
                 assert record.state is not OutcomeState.RUNNING, record
+
+    def settle(self, lives: Sequence[Life]) -> None:
+        with opened(self.url, lives[-1].number + 1) as ow:
+            charge = self.function(ow)
+            for record in ow.outcomes.list(scope="charge", limit=10**6):
                 if record.state is OutcomeState.AMBIGUOUS:
-                    self.decide(ow, charge, order)
-            assert max(self.bank.charges().values(), default=1) == 1
+                    self.decide(ow, charge, record.key)
+                # Whoever asks for it, told or not, does not do it twice.
+                with contextlib.suppress(Retryable):
+                    outcome(charge, record.key)
+        assert max(self.bank.charges().values(), default=1) == 1
 
     def decide(self, ow: Onceward, charge: Callable[[str], str], order: str) -> None:
         """Ask the bank, as a person would, and see that the verdict counts."""
@@ -149,13 +145,15 @@ def outcome(charge: Callable[[str], str], order: str) -> str:
         return "ambiguous"
 
 
-class ChargingInTransaction:
+class ChargingInTransaction(Scenario):
     """Effects and outcomes are the same set, whatever died when; what was told stays told."""
 
-    def __init__(self, url: str, directory: Path) -> None:  # noqa: ARG002 - the shape
-        self.url = url
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.told: dict[str, str] = {}
-        with opened(url, 0) as ow, ow.transaction() as tx:
+        with opened(self.url, 0) as ow, ow.transaction() as tx:
             tx.execute("create table if not exists charges (name text)")
 
     def function(self, ow: Onceward) -> Any:
@@ -175,9 +173,9 @@ class ChargingInTransaction:
                 order = f"{life}-{number}"
                 ack(json.dumps([order, outcome(charge, order)]))
 
-    def check(self, life: int, acks: list[str]) -> None:
-        self.told |= dict(map(json.loads, acks))
-        with opened(self.url, life + 1) as ow:
+    def check(self, lives: Sequence[Life]) -> None:
+        self.told |= dict(map(json.loads, everything(lives)))
+        with opened(self.url, lives[-1].number + 1) as ow:
             charge = self.function(ow)
             for order, told in self.told.items():
                 assert outcome(charge, order) == told, order
@@ -188,12 +186,14 @@ class ChargingInTransaction:
             assert all(self.told.get(name, "charged").startswith("charged") for name in charges)
 
 
-class Stepping:
+class Stepping(Scenario):
     """Work that is run again repeats no step that was done; those in doubt ask the bank."""
 
-    def __init__(self, url: str, directory: Path) -> None:
-        self.url = url
-        self.bank = Bank(directory / "bank")
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.bank = Bank(self.directory / "bank")
         self.told: dict[str, str] = {}
 
     def look(self, name: str) -> Done | NotDone:
@@ -217,26 +217,25 @@ class Stepping:
                 order = f"{life}-{number}"
                 ack(json.dumps([order, place(order)]))
 
-    def check(self, life: int, acks: list[str]) -> None:
-        self.told |= dict(map(json.loads, acks))
-        with opened(self.url, life + 1) as ow:
+    def check(self, lives: Sequence[Life]) -> None:
+        charges = self.bank.charges()
+        assert max(charges.values(), default=1) == 1, charges
+        told = {json.loads(ack)[0] for ack in everything(lives)}
+        assert {f"{order} {step}" for order in told for step in ("pay", "mail")} <= set(charges)
+
+    def settle(self, lives: Sequence[Life]) -> None:
+        with opened(self.url, lives[-1].number + 1) as ow:
             place = self.function(ow)
             for record in ow.outcomes.list(limit=10**6):
                 order = record.key
                 assert place(order) == f"charged {order} pay, charged {order} mail"
-            charges = self.bank.charges()
-        assert max(charges.values(), default=1) == 1, charges
-        assert {f"{order} {step}" for order in self.told for step in ("pay", "mail")} <= set(
-            charges
-        )
+        self.check(lives)
 
 
-class Tidying:
+class Tidying(Scenario):
     """Verdicts, forgetting and pruning are whole or not at all, and stay once told."""
 
-    def __init__(self, url: str, directory: Path) -> None:  # noqa: ARG002 - the shape
-        self.url = url
-        self.told: set[str] = set()
+    passes_max = 12
 
     def work(self, life: int, ack: Ack) -> None:
         with opened(self.url, life) as ow:
@@ -255,11 +254,10 @@ class Tidying:
                 ack(f"wrong {name}")
                 ow.outcomes.prune(batch=2)
 
-    def check(self, life: int, acks: list[str]) -> None:
-        self.told |= set(acks)
-        with opened(self.url, life + 1) as ow:
+    def check(self, lives: Sequence[Life]) -> None:
+        with opened(self.url, lives[-1].number + 1) as ow:
             wanted = {"doubt": OutcomeState.EXPIRED, "wrong": OutcomeState.FREE}
-            for told in self.told:
+            for told in everything(lives):
                 scope, _, key = told.partition(" ")
                 found = ow.outcomes.show(scope, key)
                 assert found is not None
@@ -281,19 +279,3 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "outcome.prune.": Tidying,
     "effect.": Stepping,
 }
-
-
-def main(point: str, times: int, seed: int, url: str, directory: Path) -> None:
-    source = random.Random(seed)
-    acknowledged = 0
-    scenario = scenario_for(point, SCENARIOS)(url, directory)
-    for life in range(times):
-        passes = source.randint(1, PASSES_MAX)
-        acks = live_and_die(scenario.work, f"{point}:{passes}:kill", life)
-        acknowledged += len(acks)
-        scenario.check(life, acks)
-    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))

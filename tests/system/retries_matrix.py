@@ -1,38 +1,20 @@
-"""Kill one process after another at one crash point of retries, dead letters or dual cursors.
+"""Retries, dead letters and dual cursors under kill -9: where every message is afterwards."""
 
-Run as `python -m tests.system.retries_matrix POINT TIMES SEED URL`. Forks from a parent that has
-everything imported. Prints a JSON summary; a broken promise is an AssertionError and exit code 1.
-"""
-
-import json
 import random
-import sys
-from typing import Protocol
+from collections.abc import Sequence
 
 from onceward.cursors import Lease
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.retries import Dead, Failure, Message, Steps
+from onceward.retries import Dead, Failure, Message, Parked, Steps
 from onceward.stores import Transaction
-from tests.system.lives import Ack, live_and_die, scenario_for
+from tests.system.lives import Ack, Life, Place, Scenario
 
-#: How many passes of the point a child may make before it dies.
-PASSES_MAX = 12
-ROUNDS_MAX = 3000
+ROUNDS_MAX = 600
 BROKEN = Failure(type="ValueError", message="broken")
 #: Due again at once, once.
 SCHEDULE = Steps(seconds=(0.0,))
-
-
-class Scenario(Protocol):
-    """Work that is killed, and what must hold afterwards."""
-
-    def __init__(self, url: str) -> None: ...
-
-    def work(self, life: int, ack: Ack) -> None: ...
-
-    def check(self, acks: list[str], source: random.Random) -> None: ...
 
 
 def between(start: str | None, end: str | None) -> int:
@@ -40,13 +22,14 @@ def between(start: str | None, end: str | None) -> int:
     return max(0, int(end or 0) - int(start or 0))
 
 
-class Retrying:
+class Retrying(Scenario):
     """Every message up to the checkpoint is done once, waits, or is a dead letter."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.acknowledged: set[str] = set()
-        with open_handle(url) as ow, ow.transaction() as tx:
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        with open_handle(self.url) as ow, ow.transaction() as tx:
             tx.execute("create table if not exists effects (place bigint primary key)")
 
     def work(self, life: int, ack: Ack) -> None:
@@ -57,7 +40,9 @@ class Retrying:
                 lease = ow.cursors.acquire("c", "w")
                 assert lease is not None
                 self.drain(ow, lease, ack)
-                self.read(ow, lease, ack)
+                # Now and then so many that some have to wait behind others of their key.
+                for _ in range(source.choice((1, 2, 7))):
+                    self.read(ow, lease, ack)
                 if number % 3 == 0:
                     self.decide(ow)
                 if source.random() < 1 / 7:
@@ -67,18 +52,22 @@ class Retrying:
 
     def drain(self, ow: Onceward, lease: Lease, ack: Ack) -> None:
         """Try the messages that are due; those that 7 divides never succeed."""
-        for head in ow.retries.parked.due_heads("c", 3):
-            place = int(head.message.position)
-            with ow.transaction() as tx:
-                if place % 7 == 0:
-                    ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
-                else:
-                    # No "on conflict": a second effect would be an error.
-                    tx.execute("insert into effects values (?)", [place])
-                    ow.retries.parked.succeed(tx, head)
-                lease.guard(tx)
-            if place % 7:
-                ack(str(place))
+        while heads := ow.retries.parked.due_heads("c", 3):
+            for head in heads:
+                self.attempt(ow, lease, head, ack)
+
+    def attempt(self, ow: Onceward, lease: Lease, head: Parked, ack: Ack) -> None:
+        place = int(head.message.position)
+        with ow.transaction() as tx:
+            if place % 7 == 0:
+                ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
+            else:
+                # No "on conflict": a second effect would be an error.
+                tx.execute("insert into effects values (?)", [place])
+                ow.retries.parked.succeed(tx, head)
+            lease.guard(tx)
+        if place % 7:
+            ack(str(place))
 
     def read(self, ow: Onceward, lease: Lease, ack: Ack) -> None:
         """Read the next message, and acknowledge it when it had its effect."""
@@ -127,8 +116,7 @@ class Retrying:
         if [entry.kind for entry in ow.cursors.history("c", 1)] == ["seek"]:
             ow.cursors.undo("c", "matrix", count=between)
 
-    def check(self, acks: list[str], source: random.Random) -> None:  # noqa: ARG002 - the shape
-        self.acknowledged |= set(acks)
+    def check(self, lives: Sequence[Life]) -> None:
         with open_handle(self.url) as ow, ow.transaction() as tx:
             progress = int(ow.cursors.show("c").position or 0)
             effects = {row[0] for row in tx.execute("select place from effects")}
@@ -140,7 +128,7 @@ class Retrying:
             lost = set(range(1, progress + 1)) - effects - parked - letters
             assert not lost, lost
             assert not effects & parked, effects & parked
-            assert {int(place) for place in self.acknowledged} <= effects
+            assert {int(ack) for life in lives for ack in life.acks} <= effects
             self.check_heads(tx)
 
     def check_heads(self, tx: Transaction) -> None:
@@ -153,13 +141,14 @@ class Retrying:
         assert heads == first, (heads, first)
 
 
-class Processing:
+class Processing(Scenario):
     """Each message that arrived is done once, waits, or is in flight with a way back."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.acknowledged: set[str] = set()
-        with open_handle(url) as ow, ow.transaction() as tx:
+    passes_max = 12
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        with open_handle(self.url) as ow, ow.transaction() as tx:
             tx.execute("create table if not exists messages (place bigint primary key, team text)")
             tx.execute("create table if not exists done (place bigint primary key)")
 
@@ -219,17 +208,19 @@ class Processing:
             )
         return [row[0] for row in rows]
 
-    def check(self, acks: list[str], source: random.Random) -> None:
-        self.acknowledged |= set(acks)
+    def check(self, lives: Sequence[Life]) -> None:
         with open_handle(self.url) as ow:
-            if source.random() < 0.5:
-                ow.dual("d").recover()
             with ow.transaction() as tx:
                 arrived = {row[0]: row[1] for row in tx.execute("select * from messages")}
                 done = {row[0] for row in tx.execute("select place from done")}
             assert sorted(arrived) == list(range(1, len(arrived) + 1))
-            assert {int(place) for place in self.acknowledged} <= set(arrived)
+            assert {int(ack) for life in lives for ack in life.acks} <= set(arrived)
             self.check_groups(ow, arrived, done)
+
+    def settle(self, lives: Sequence[Life]) -> None:
+        with open_handle(self.url) as ow:
+            ow.dual("d").recover()
+        self.check(lives)
 
     def check_groups(self, ow: Onceward, arrived: dict[int, str], done: set[int]) -> None:
         dual = ow.dual("d")
@@ -246,18 +237,3 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "dead.": Retrying,
     "dual.": Processing,
 }
-
-
-def main(point: str, times: int, seed: int, url: str) -> None:
-    source = random.Random(seed)
-    acknowledged = 0
-    scenario = scenario_for(point, SCENARIOS)(url)
-    for life in range(times):
-        acks = live_and_die(scenario.work, f"{point}:{source.randint(1, PASSES_MAX)}:kill", life)
-        acknowledged += len(acks)
-        scenario.check(acks, source)
-    json.dump({"point": point, "kills": times, "acknowledged": acknowledged}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

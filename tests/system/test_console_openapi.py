@@ -29,8 +29,8 @@ from tests.browser.console import seeding
 from tests.system import console_openapi_hooks
 from tests.system.test_lab_openapi import CHECKS
 
-#: `make test` and `make prove`; loading, and shrinking what fails, comes on top.
-SECONDS, SECONDS_OF_PROOF = 15, 600
+#: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
+SECONDS, SECONDS_OF_SOAK = 15, 600
 TOKEN = "tok_1"
 ROOT = Path(__file__).parent.parent.parent
 
@@ -92,8 +92,8 @@ def serving(house: House) -> Iterator[str]:
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(SECONDS_OF_PROOF + 600)
-def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, prove: bool) -> None:
+@pytest.mark.timeout(SECONDS_OF_SOAK + 600)
+def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     home = seeding.Home(path=tmp_path / "home")
     seeding.fill_cursors(home)
@@ -117,7 +117,7 @@ def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, prove:
                 f"{url}/api/console/openapi.json",
                 *("--header", f"X-CM-LAB-TOKEN: {TOKEN}"),
                 *("--checks", ",".join(CHECKS)),
-                *("--max-time", str(SECONDS_OF_PROOF if prove else SECONDS)),
+                *("--max-time", str(SECONDS_OF_SOAK if soak else SECONDS)),
                 "--no-color",
             ]
             ran = subprocess.run(
@@ -126,4 +126,4 @@ def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, prove:
         assert ran.returncode == 0, ran.stdout + ran.stderr
         # It got through: what it sent was not all refused.
         done = [each for each in page(ow.store, before=2**62, limit=500) if each.outcome == "done"]
-        assert len({each.action for each in done}) > (5 if prove else 0), ran.stdout
+        assert len({each.action for each in done}) > (5 if soak else 0), ran.stdout

@@ -1,6 +1,5 @@
-"""Every crash point, with real processes and real kill -9."""
+"""Crash points where a process is not killed, but stands still."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,34 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from onceward.crash import POINTS
 from onceward.journal import Journal
-from tests.system.crash_matrix import SCENARIOS
 
-SEED = 20260206
-#: Those of files; the points of a store have matrices of their own.
-OURS = [point for point in POINTS if point.startswith(tuple(SCENARIOS))]
 APPEND = """
 import sys
 from onceward.journal import Journal
-from tests.system.crash_matrix import SCENARIOS
 Journal(sys.argv[1]).append({"id": sys.argv[2]})
 """
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("point", OURS)
-def test_a_kill_at_this_point_loses_and_doubles_nothing(
-    point: str, tmp_path: Path, prove: bool
-) -> None:
-    """Killed again and again at one point, with recovery in between, every promise holds."""
-    times = 200 if prove else 1
-    command = [sys.executable, "-m", "tests.system.crash_matrix", point, str(times), str(SEED)]
-    ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"
-    summary = json.loads(ran.stdout)
-    assert summary["kills"] == times
-    assert summary["acknowledged"] > 0, summary
 
 
 def test_a_writer_frozen_inside_the_lock_delays_and_loses_nothing(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from onceward.gate import Gate, GateSettings
 from onceward.handle import open as open_handle
 from tests.system.test_lab_openapi import CHECKS
 
-#: `make test` and `make prove`; loading, and shrinking what fails, comes on top.
-SECONDS, SECONDS_OF_PROOF = 10, 300
+#: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
+SECONDS, SECONDS_OF_SOAK = 10, 300
 TOKEN = "tok_1"
 #: Mostly what exists is asked for.
 SETTINGS = """
@@ -61,8 +61,8 @@ def serving(chats: Chats) -> Iterator[str]:
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(SECONDS_OF_PROOF + 300)
-def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, prove: bool) -> None:
+@pytest.mark.timeout(SECONDS_OF_SOAK + 300)
+def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, soak: bool) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
     with open_handle(f"sqlite:///{tmp_path / 'chat.db'}") as ow:
@@ -77,7 +77,7 @@ def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, pro
                 f"{url}/api/console/openapi.json",
                 *("--header", f"X-CM-LAB-TOKEN: {TOKEN}"),
                 *("--checks", ",".join(CHECKS)),
-                *("--max-time", str(SECONDS_OF_PROOF if prove else SECONDS)),
+                *("--max-time", str(SECONDS_OF_SOAK if soak else SECONDS)),
                 "--no-color",
             ]
             ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

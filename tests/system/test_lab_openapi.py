@@ -21,8 +21,8 @@ from onceward.lab.lab import Lab
 from tests.system import lab_openapi_hooks
 from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
-#: `make test` and `make prove`; loading, and shrinking what fails, comes on top.
-SECONDS, SECONDS_OF_PROOF = 15, 600
+#: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
+SECONDS, SECONDS_OF_SOAK = 15, 600
 #: For the fuzzer to decide.
 OPEN_EXPERIMENTS = 40
 ROOT = Path(__file__).parent.parent.parent
@@ -144,8 +144,8 @@ def _probability(place: str) -> float:
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(SECONDS_OF_PROOF + 600)
-def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, prove: bool) -> None:
+@pytest.mark.timeout(SECONDS_OF_SOAK + 600)
+def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     lab = make_lab(tmp_path)
     config = tmp_path / "schemathesis.toml"
@@ -157,7 +157,7 @@ def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, prove: boo
             f"{url}/api/console/openapi.json",
             *("--header", f"X-CM-LAB-TOKEN: {lab.session.token}"),
             *("--checks", ",".join(CHECKS)),
-            *("--max-time", str(SECONDS_OF_PROOF if prove else SECONDS)),
+            *("--max-time", str(SECONDS_OF_SOAK if soak else SECONDS)),
             "--no-color",
         ]
         ran = subprocess.run(
@@ -165,4 +165,4 @@ def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, prove: boo
         )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     # It got through: what it sent was not all refused.
-    assert lab.submitted > (50 if prove else 1)
+    assert lab.submitted > (50 if soak else 1)

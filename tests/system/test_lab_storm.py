@@ -16,6 +16,7 @@ import pytest
 
 from onceward.errors import OncewardError
 from onceward.lab import FeedbackClient
+from tests.proof.evidence import Entry, Evidence
 from tests.system.lab_servers import LabServer
 from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, paths_in, submission
 
@@ -112,10 +113,10 @@ def agent(storm: Storm, directory: Path, total: int) -> list[str]:
 @pytest.mark.prove
 @pytest.mark.timeout(300)
 def test_two_hundred_submits_to_two_dying_servers_are_twenty_decisions(
-    tmp_path: Path, prove: bool
+    tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
     """Ten of each request id over 8 connections: one entry set each, and agents see each once."""
-    requests, deaths = (200, 40) if prove else (20, 6)
+    requests, deaths = (200, 40) if soak else (60, 15) if prove else (20, 6)
     storm = Storm(tmp_path, requests, seed=7)
     work: queue.SimpleQueue[str] = queue.SimpleQueue()
     names = [*storm.bodies] * 10
@@ -146,3 +147,14 @@ def test_two_hundred_submits_to_two_dying_servers_are_twenty_decisions(
     assert found == dict.fromkeys(storm.bodies, SIDES)
     for ids in seen:
         assert ids == [each["id"] for each in entries]
+    evidence.record(
+        Entry(
+            campaign="judgements submitted ten times each to two servers",
+            layer="storms",
+            claims=("L1", "L2"),
+            engine="files",
+            schedules=1,
+            faults={"kill": storm.kills, "repeated request": 9 * requests},
+            work=requests,
+        )
+    )

@@ -14,11 +14,11 @@ SEED = 20260206
 
 @pytest.mark.prove
 def test_a_day_played_with_duplicates_and_retries_gives_the_same_graph(
-    ow: Onceward, tmp_path: Path, prove: bool
+    ow: Onceward, tmp_path: Path, prove: bool, soak: bool
 ) -> None:
     """Half of the calls retried, many again later: names, types, facts and relations are equal."""
     short = 1_000 if ow.store.engine == "sqlite" else 400
-    calls = 10_000 if prove else short
+    calls = 10_000 if soak else 2 * short if prove else short
     with open_handle(f"sqlite:///{tmp_path / 'first.db'}") as first:
         memory, clock = remembering(first, hour=1)
         day = Day(memory, clock, SEED)

@@ -1,4 +1,4 @@
-"""Memory under kill -9, with real processes: at every crash point, and in a storm."""
+"""Memory under kill -9, with real processes, in a storm."""
 
 import json
 import subprocess
@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import POINTS
-from tests.system.memory_matrix import SCENARIOS
+from tests.proof.evidence import Entry, Evidence
 
 SEED = 20260206
-OURS = [point for point in POINTS if point.startswith(tuple(SCENARIOS))]
 
 
 def run_module(name: str, *words: object) -> dict[str, Any]:
@@ -24,26 +22,25 @@ def run_module(name: str, *words: object) -> dict[str, Any]:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("point", OURS)
-def test_a_kill_at_this_point_loses_and_doubles_nothing(
-    point: str, ow_url: str, prove: bool
-) -> None:
-    """Killed again and again at one point, with recovery in between, every promise holds."""
-    times = 200 if prove else 1
-    summary = run_module("tests.system.memory_matrix", point, times, SEED, ow_url)
-    assert summary["kills"] == times
-    assert summary["acknowledged"] > 0, summary
-
-
-@pytest.mark.prove
 def test_a_storm_of_calls_and_kills_loses_and_doubles_nothing(
-    ow_url: str, tmp_path: Path, prove: bool
+    ow_url: str, tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
     """Eight processes make mixed calls and are killed: what was acknowledged is there, once."""
-    processes, calls, kills = (8, 1000, 400) if prove else (8, 100, 24)
+    processes, calls, kills = (8, 1000, 400) if soak else (8, 200, 80) if prove else (8, 100, 24)
     numbers = (SEED, processes, calls, kills)
     summary = run_module("tests.system.memory_storm", ow_url, tmp_path, *numbers)
     # A process that is through with its calls cannot be killed any more.
     assert summary["kills"] >= kills // 2, summary
     assert summary["calls"] == processes * calls
     assert min(summary[each] for each in ("entities", "relations", "records", "deleted")) > 20
+    evidence.record(
+        Entry(
+            campaign="mixed calls of eight processes to one memory",
+            layer="storms",
+            claims=("M1", "M2", "M3"),
+            engine="sqlite" if ow_url.startswith("sqlite") else "postgres",
+            schedules=1,
+            faults={"kill": summary["kills"]},
+            work=summary["calls"],
+        )
+    )

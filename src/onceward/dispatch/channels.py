@@ -98,7 +98,7 @@ class Sender:
             return None
 
     def _send(self, saying: Saying) -> bool:
-        """Send one; returns whether the next of its group may follow."""
+        """Send one; returns whether its group has to be looked at again."""
         try:
             channel = self._channels.get(self._groups.show(saying.group).channel)
         except GroupMissing:
@@ -133,7 +133,8 @@ class Sender:
             self._on_sent(saying.group)
             return True
         if getattr(error, "retryable", False) or not is_known:
-            return not self._outbox.later(saying, said, is_unseen=is_known)
+            self._outbox.later(saying, said, is_unseen=is_known)
+            return True  # Its wait counts only when it is looked at again.
         self._outbox.refused(saying, said)
         return True
 

@@ -127,8 +127,8 @@ class Outbox:
         """Note that nobody knows whether the channel has it."""
         self._settle(saying, SayingState.MAYBE_SENT, error)
 
-    def later(self, saying: Saying, error: str, *, is_unseen: bool) -> bool:
-        """Let it wait for its next try; False when there is none, and it is given up.
+    def later(self, saying: Saying, error: str, *, is_unseen: bool) -> None:
+        """Let it wait for its next try; when there is none it is given up.
 
         `is_unseen`: the channel says that nobody can have seen it. Whoever marked it since then
         decides instead, as with every end but a good one.
@@ -137,12 +137,11 @@ class Outbox:
         seconds = self._schedule.delay(saying.attempts, self._randomness)
         if seconds is None:
             (self.refused if is_unseen else self.doubtful)(saying, error)
-            return False
+            return
         state = SayingState.PENDING if is_unseen else SayingState.SENDING
         told = {"error": _cut(error), "seconds": seconds, "state": str(state), **_named(saying)}
         with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
             tx.query("dispatch_outbox_later", **told)
-        return True
 
     def _settle(self, saying: Saying, state: SayingState, error: str) -> None:
         is_unseen = state is SayingState.FAILED
