@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     """Run it, and return pytest's own exit code."""
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     began = time.monotonic()
-    code = _pytest("-m", "prove", "--prove", "--timeout", "3600", *words)
+    code = _pytest("-m", "prove", "--prove", "--timeout=3600", *words)
     if code == 0 and not words and (named := _named_tests()):
         code = _pytest("-m", "not prove", *named)
     seconds = time.monotonic() - began
@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
 def _pytest(*words: str) -> int:
     command = [sys.executable, "-m", "pytest", "-n", WORKERS, "--dist", "worksteal", "-q"]
     return subprocess.run(
-        [*command, "--evidence", DIRECTORY, *words], cwd=report.ROOT, check=False
+        [*command, f"--evidence={DIRECTORY}", *words], cwd=report.ROOT, check=False
     ).returncode
 
 
