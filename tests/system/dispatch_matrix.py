@@ -32,7 +32,10 @@ ORDERS = (
     "!say re {id}",
     "!say re {id}",
 )
-SCHEDULE = Steps(seconds=(0.02, 0.05))
+#: So many tries that no channel is away for all of them.
+SCHEDULE = Steps(seconds=(0.02, 0.05, 0.05, 0.05, 0.05, 0.05))
+#: How often in a row there is nothing to do when all is done.
+QUIET = 3
 
 
 class Talking(Scenario):
@@ -95,9 +98,12 @@ class Talking(Scenario):
                 assert time.monotonic() < deadline, "nobody answers"
                 time.sleep(0.002)
             ack("done")
-            status = dispatcher.operators.status
-            while any(each.in_flight or each.unsent or each.is_called for each in status()):
+            quiet, status = 0, dispatcher.operators.status
+            # Not read at one moment: what begins just then is seen the next time.
+            while quiet < QUIET:
                 assert time.monotonic() < deadline, status()
+                busy = any(each.in_flight or each.unsent or each.is_called for each in status())
+                quiet = 0 if busy else quiet + 1
                 time.sleep(0.02)
             for group in CHANNELS:
                 ack(f"{group} {life}")
