@@ -145,7 +145,14 @@ def soak_plans(family: Family, engine: str, seed: int) -> list[Plan]:
 def seldom(family: Family, engine: str) -> list[dict[str, Any]]:
     """Return the cells that cannot be: hits that no life comes to, and why."""
     return [
-        {"point": point, "nth": nth, "then": None, "reached": False, "why": kind.limits[point][1]}
+        {
+            "point": point,
+            "nth": nth,
+            "then": None,
+            "recover_ms": None,
+            "repeated": 0,
+            "not_reached": kind.limits[point][1],
+        }
         for kind, points in family.kinds(engine).items()
         for point in points
         for nth in range(limit(kind, point) + 1, NTH_MAX + 1)

@@ -98,16 +98,26 @@ class Talking(Scenario):
                 assert time.monotonic() < deadline, "nobody answers"
                 time.sleep(0.002)
             ack("done")
-            quiet, status = 0, dispatcher.operators.status
-            # Not read at one moment: what begins just then is seen the next time.
-            while quiet < QUIET:
-                assert time.monotonic() < deadline, status()
-                busy = any(each.in_flight or each.unsent or each.is_called for each in status())
-                quiet = 0 if busy else quiet + 1
-                time.sleep(0.02)
+            while self.is_busy(dispatcher, deadline):
+                # What began just before it was stopped has words that are not sent yet.
+                dispatcher = self.dispatcher(ow)
             for group in CHANNELS:
                 ack(f"{group} {life}")
-            dispatcher.stop()
+
+    def is_busy(self, dispatcher: Dispatcher, deadline: float) -> bool:
+        """Stop a dispatcher that has nothing to do, and say whether it had after all."""
+        quiet, status = 0, dispatcher.operators.status
+
+        def is_open() -> bool:
+            return any(each.in_flight or each.unsent or each.is_called for each in status())
+
+        # Not read at one moment: what begins just then is seen the next time.
+        while quiet < QUIET:
+            assert time.monotonic() < deadline, status()
+            quiet = 0 if is_open() else quiet + 1
+            time.sleep(0.02)
+        dispatcher.stop()
+        return is_open()
 
     def count(self, ow: Onceward, condition: str) -> int:
         """Count deliveries."""

@@ -17,6 +17,7 @@ from onceward.demo import DemoWorld
 from onceward.demo.tally import tally, total
 from onceward.demo.world import TAG_VARIABLE, store_in
 from onceward.handle import open as open_handle
+from onceward.testing.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,12 +108,13 @@ def test_a_short_story_loses_and_doubles_nothing_and_the_numbers_are_counted(
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
-def test_the_story_is_the_same_on_postgresql(ow_url: str, tmp_path: Path, prove: bool) -> None:
+def test_the_story_is_the_same_on_postgresql(
+    postgres_server: PostgresServer, tmp_path: Path, prove: bool
+) -> None:
     """A database of its own instead of a file, and the same table at the end."""
     if not prove:
         pytest.skip("the same story once more; `make prove` runs it")
-    check(played(tmp_path / "home", "--store", ow_url))
+    check(played(tmp_path / "home", "--store", postgres_server.new_database("demo")))
 
 
 @contextmanager

@@ -54,13 +54,13 @@ def torment(url: str, source: random.Random, seconds: float) -> Counter[str]:
 
 @pytest.mark.prove
 def test_h13_every_number_is_written_once_whatever_happens_to_the_writers(
-    ow_url: str, prove: bool, evidence: Evidence
+    ow_url: str, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
     """Frozen at any line, replaced, woken, killed: the effects are 1, 2, 3 … up to the position."""
     with open_handle(ow_url) as ow:
         with ow.transaction() as tx:
             tx.execute("create table effects (number bigint, worker text)")
-        times = torment(ow_url, random.Random(SEED), 60.0 if prove else 5.0)
+        times = torment(ow_url, random.Random(SEED), 60.0 if soak else 15.0 if prove else 5.0)
         with ow.transaction() as tx:
             # In one look: the database may still be at what a killed worker sent last.
             rows = tx.execute(
