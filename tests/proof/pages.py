@@ -119,7 +119,8 @@ def _layers(report: Json) -> Iterable[str]:
         mine = [each for each in report["campaigns"] if each["layer"] == layer]
         if not mine:
             continue
-        yield f"## {layer.capitalize()}: {what}"
+        name = "PostgreSQL" if layer == "postgres" else layer.capitalize()
+        yield f"## {name}: {what}"
         rows = [
             [
                 each["campaign"],
@@ -164,7 +165,8 @@ def _states(report: Json) -> Iterable[str]:
 def _cells(report: Json) -> Iterable[str]:
     points: dict[tuple[str, str], list[Json]] = {}
     for cell in report["cells"]:
-        points.setdefault((cell["point"], cell["engine"]), []).append(cell)
+        if not cell.get("not_reached"):  # Such a line says why there is no such pass.
+            points.setdefault((cell["point"], cell["engine"]), []).append(cell)
     if not points:
         return
     yield "## Crash points"

@@ -169,8 +169,9 @@ def _campaign(joined: Json) -> Json:
 
 
 def _sums(entries: list[Json]) -> Json:
-    recoveries = sorted(each for entry in entries for each in entry["recovery_seconds"])
-    simulated = all(entry["layer"] == "simulation" for entry in entries)
+    # Simulated seconds are no seconds.
+    real = [entry for entry in entries if entry["layer"] != "simulation"]
+    recoveries = sorted(each for entry in real for each in entry["recovery_seconds"])
     faults: Counter[str] = sum((Counter(entry["faults"]) for entry in entries), Counter())
     return {
         "schedules": sum(entry["schedules"] for entry in entries),
@@ -179,18 +180,10 @@ def _sums(entries: list[Json]) -> Json:
         "lost": sum(entry["lost"] for entry in entries),
         "doubled": sum(entry["doubled"] for entry in entries),
         "repeated": sum(entry["repeated"] for entry in entries),
-        "recoveries": 0 if simulated else len(recoveries),
-        "recovery_median_seconds": _median(recoveries, is_real=not simulated),
-        "recovery_max_seconds": _longest(recoveries, is_real=not simulated),
+        "recoveries": len(recoveries),
+        "recovery_median_seconds": round(statistics.median(recoveries), 3) if recoveries else None,
+        "recovery_max_seconds": round(recoveries[-1], 3) if recoveries else None,
     }
-
-
-def _median(values: list[float], *, is_real: bool) -> float | None:
-    return round(statistics.median(values), 3) if values and is_real else None
-
-
-def _longest(values: list[float], *, is_real: bool) -> float | None:
-    return round(values[-1], 3) if values and is_real else None
 
 
 def write(report: Json) -> None:
