@@ -44,7 +44,7 @@ class Retrying(Scenario):
                 for _ in range(source.choice((1, 2, 7))):
                     self.read(ow, lease, ack)
                 if number % 3 == 0:
-                    self.decide(ow)
+                    self.decide(ow, int(lease.position or 0))
                 if source.random() < 1 / 7:
                     self.seek_back(ow, int(lease.position or 0))
                 if source.random() < 1 / 3:
@@ -100,13 +100,17 @@ class Retrying(Scenario):
         tx.execute("insert into effects values (?)", [place])
         return True
 
-    def decide(self, ow: Onceward) -> None:
-        """Redrive a letter once; the second time drop it."""
+    def decide(self, ow: Onceward, reached: int) -> None:
+        """Redrive a letter once; drop it the second time, or when it was read again since."""
+        with ow.transaction() as tx:
+            anew = {row[0] for row in tx.execute("select place from effects")}
+            anew |= {int(row[0]) for row in tx.query("parked_list", cursor="c")}
         for letter in ow.dead.list(limit=2):
-            if letter.redrive_count == 0:
-                ow.dead.redrive(letter.id, actor="matrix")
-            else:
+            place = int(letter.position)
+            if letter.redrive_count or place in anew:
                 ow.dead.drop(letter.id, reason="again", actor="matrix")
+            elif place <= reached:  # What lies ahead is read again.
+                ow.dead.redrive(letter.id, actor="matrix")
 
     def seek_back(self, ow: Onceward, place: int) -> None:
         ow.cursors.seek("c", str(max(0, place - 3)), "matrix", "matrix", count=between)

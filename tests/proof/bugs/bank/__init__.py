@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.proof.bugs.bank import cursors, doors, files, locks, outcomes, queues
+from tests.proof.bugs.bank import cursors, doors, files, locks, meetings, outcomes, queues
 from tests.proof.bugs.bug import Bug
 
 BUGS: Final[tuple[Bug, ...]] = (
@@ -12,6 +12,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     *queues.BUGS,
     *doors.BUGS,
     *locks.BUGS,
+    *meetings.BUGS,
 )
 #: Changes a comment and nothing else: a bank that calls this caught would call anything so.
 CANARY: Final = Bug(

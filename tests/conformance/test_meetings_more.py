@@ -1,0 +1,370 @@
+"""More meetings: consoles, groups, memories and pruners that come to one row at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.conformance.test_meetings import (
+    FACT,
+    HUB,
+    LOOK_SECONDS,
+    PATIENCE_SECONDS,
+    postgres_only,
+    with_a_hub,
+)
+from tests.conformance.test_outcomes_operators import DAY, granted
+
+from onceward.console import acting, cursor_acts
+from onceward.console.cursor_views import version_of
+from onceward.console.house import House
+from onceward.cursors import Batch, Lease
+from onceward.cursors.dual import DualCursor
+from onceward.errors import (
+    Conflict,
+    LeaseLost,
+    OutcomeUnknown,
+    StoreBusy,
+    StoreUnavailable,
+    Superseded,
+)
+from onceward.handle import Onceward
+from onceward.memory import models, removing, writing
+from onceward.memory.models import ChangeId, Link, NewEntity, Removal
+from onceward.outcomes import OutcomeState, Pruned
+from onceward.seams import SystemClock
+from onceward.stores import Transaction
+from onceward.stores.postgres.store import PostgresStore
+from onceward.testing.moving_time import MovingTime
+
+pytestmark = postgres_only
+#: Who waits for a lock in this database; other tests have theirs.
+WAITING = (
+    "select 1 from pg_stat_activity where datname = current_database()"
+    " and backend_type = 'client backend' and wait_event_type = 'Lock'"
+)
+
+
+class Halt:
+    """A place where one stands still until told to go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.go_on.wait(PATIENCE_SECONDS)
+
+    def wait(self) -> None:
+        assert self.reached.wait(PATIENCE_SECONDS)
+
+
+def settled(ow: Onceward, work: Future[Any]) -> bool:
+    """Whether it went through; False once somebody waits for a lock instead."""
+    assert isinstance(ow.store, PostgresStore)
+    clock = SystemClock()
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    with ow.store.connection() as connection:
+        while not work.done():
+            if connection.execute(WAITING).fetchall():
+                return False
+            assert clock.monotonic() < deadline, "neither"
+            clock.sleep(LOOK_SECONDS)
+    return True
+
+
+def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
+    """Return once somebody waits for a lock; fail at once when the work went through instead."""
+    assert not settled(ow, work), "it waited for nobody"
+
+
+def acquired(ow: Onceward, worker: str = "w") -> Lease:
+    lease = ow.cursors.acquire("c", worker)
+    assert lease is not None
+    return lease
+
+
+# --- cursors -------------------------------------------------------------------------------------
+
+
+def test_of_two_who_saw_the_same_cursor_one_acts(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who presses second waits for the first, and is told that it changed."""
+    acquired(ow).release()
+    house = House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
+    seen, halt, check = version_of(ow, "c"), Halt(), acting.check_seen
+    assert seen is not None
+
+    def halting(what: str, then: str | None, now: str) -> None:
+        check(what, then, now)
+        if not halt.reached.is_set():
+            halt()
+
+    def press() -> None:
+        work = cursor_acts.paused(house, "c", "why", seen, is_pause=True)
+        with ow.transaction() as tx:
+            work(tx)
+
+    monkeypatch.setattr(cursor_acts, "check_seen", halting)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(press)
+        halt.wait()
+        second = pool.submit(press)
+        try:
+            wait_until_blocked(ow, second)
+        finally:
+            halt.go_on.set()
+        first.result(PATIENCE_SECONDS)
+        with pytest.raises(Conflict):
+            second.result(PATIENCE_SECONDS)
+
+
+def guards(lease: Lease, tx: Transaction) -> None:
+    lease.guard(tx)
+
+
+def checkpoints(lease: Lease, tx: Transaction) -> None:
+    # At once; the commit that is sent behind it is what does not come any more.
+    tx.query("cursor_checkpoint", **lease.fence, position="9", count=1, seconds=60.0)
+
+
+@pytest.mark.parametrize("work", [guards, checkpoints])
+def test_a_move_does_not_wait_for_a_worker_that_is_frozen(
+    ow: Onceward, work: Callable[[Lease, Transaction], None]
+) -> None:
+    """Its transaction is found and ended, whatever it did last; nothing of it lands."""
+    lease = acquired(ow)
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises((StoreUnavailable, OutcomeUnknown)), ow.transaction() as tx:
+            work(lease, tx)
+            pool.submit(ow.cursors.seek, "c", "5", "why", "ana").result(PATIENCE_SECONDS)
+        assert ow.cursors.show("c").position == "5"
+
+
+def test_who_ended_a_frozen_worker_looks_again_behind_the_lock(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Somebody else came first meanwhile: two would hold the cursor."""
+    assert isinstance(ow.store, PostgresStore)
+    acquired(ow, "frozen")
+    ow_time.advance(seconds=3600)
+    clock = SystemClock()
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    with (
+        ThreadPoolExecutor(1) as pool,
+        ow.store.connection() as frozen,
+        ow.store.connection() as other,
+        ow.store.connection() as looking,
+    ):
+        frozen.execute("begin")
+        frozen.execute("select onceward_cursor_guard('c', 'frozen', 1)")
+        other.execute("begin")
+        other.execute(
+            "update cursor_positions set lease_owner = 'other', lease_epoch = lease_epoch + 1,"
+            " lease_expires_at = onceward_now() + interval '1 hour' where cursor_name = 'c'"
+        )
+        thief = pool.submit(ow.cursors.acquire, "c", "thief")
+        alive = "select 1 from pg_stat_activity where pid = %s"
+        while looking.execute(alive, [frozen.info.backend_pid]).fetchall():
+            assert clock.monotonic() < deadline, "it was not ended"
+            clock.sleep(LOOK_SECONDS)
+        settled(ow, thief)
+        other.execute("commit")
+        with suppress(StoreBusy):  # It gives up after a second, on a machine that is very slow.
+            assert thief.result(PATIENCE_SECONDS) is None
+    assert ow.cursors.show("c").lease_owner == "other"
+
+
+def test_while_a_cursor_is_granted_who_loses_it_begins_nothing(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """What it began then would be found by nobody, and its locks be waited for."""
+    lease = acquired(ow, "old")
+    ow_time.advance(seconds=3600)
+
+    def begin() -> None:
+        with ow.transaction() as tx:
+            lease.mark(tx)
+            tx.execute("select 1")
+
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction() as tx:
+            assert tx.query("cursor_acquire", name="c", worker="new", seconds=60.0, version=1)
+            late = pool.submit(begin)
+            wait_until_blocked(ow, late)
+        with pytest.raises(LeaseLost):
+            late.result(PATIENCE_SECONDS)
+
+
+def begun(ow: Onceward) -> tuple[DualCursor, Batch]:
+    dual = ow.dual("chat")
+    with ow.transaction() as tx:
+        dual.next_sequence(tx, "team")
+    dual.advance_global(1)
+    return dual, dual.advance_group("team", 1)
+
+
+def test_work_on_a_group_ends_once(ow: Onceward) -> None:
+    """Who rolls back what another commits waits, and is refused: its messages are not repeated."""
+    dual, batch = begun(ow)
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction():
+            dual.commit_group(batch)
+            undone = pool.submit(dual.rollback_group, batch)
+            wait_until_blocked(ow, undone)
+        with pytest.raises(Superseded):
+            undone.result(PATIENCE_SECONDS)
+    (pending,) = dual.pending("team")
+    assert (pending.after, pending.batch) == (1, None)
+
+
+def test_nobody_ends_work_between_its_check_and_the_commit(ow: Onceward) -> None:
+    """What is said there is said by an agent that has the messages, and by no other."""
+    dual, batch = begun(ow)
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction():
+            dual.check(batch)
+            undone = pool.submit(dual.rollback_group, batch)
+            wait_until_blocked(ow, undone)
+            assert dual.in_flight() == [batch]
+        assert undone.result(PATIENCE_SECONDS).position == 0
+    assert dual.in_flight() == []
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def last_change(ow: Onceward) -> ChangeId:
+    with ow.transaction() as tx:
+        ((number,),) = tx.execute("select max(id) from memory_changes")
+    return ChangeId(number)
+
+
+def halt_behind_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
+    """Let who restores this change stand still once it holds what it touches."""
+    halt, query = Halt(), writing.query
+
+    def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+        rows = query(tx, name, **params)
+        if name == "memory_entity_hold" and params["change"] == change:
+            halt()
+        return rows
+
+    monkeypatch.setattr(removing, "query", halting)
+    return halt
+
+
+def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fact that came back in between would outlive its entity."""
+    graph = with_a_hub(ow)
+    graph.write(FACT)
+    graph.remove(Removal(observations=FACT.observations))
+    change = last_change(ow)
+    halt = halt_behind_hold(monkeypatch, change)
+    with ThreadPoolExecutor(2) as pool:
+        restored = pool.submit(graph.restore, change=change)
+        halt.wait()
+        removed = pool.submit(graph.remove, HUB)
+        try:
+            wait_until_blocked(ow, removed)
+        finally:
+            halt.go_on.set()
+        restored.result(PATIENCE_SECONDS)
+        assert removed.result(PATIENCE_SECONDS).observations == 1
+    assert graph.problems() == []
+
+
+def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It became ours to restore while we waited; the end that we did not hold is being deleted."""
+    graph = with_a_hub(ow)
+    rim = NewEntity(name="rim", entity_type="thing", observations=())
+    link = Link(from_name="hub", to_name="rim", relation_type="has")
+    graph.write(models.Batch(entities=(rim,), relations=(link,)))
+    graph.remove(HUB)
+    of_hub = last_change(ow)
+    graph.remove(Removal(entities=("rim",)))
+    of_rim = last_change(ow)
+    halt = halt_behind_hold(monkeypatch, of_rim)
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction():
+            graph.restore(change=of_hub)
+            restored = pool.submit(graph.restore, change=of_rim)
+            wait_until_blocked(ow, restored)
+        halt.wait()
+        with ow.transaction():
+            graph.remove(HUB)
+            halt.go_on.set()
+            wait_until_blocked(ow, restored)
+        restored.result(PATIENCE_SECONDS)
+    assert graph.problems() == []
+
+
+# --- pruning -------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_claimed_anew_is_not_pruned(ow: Onceward, ow_time: MovingTime) -> None:
+    """Its tombstone had stood long enough; now there is somebody at work under it."""
+    ow.outcomes.finish(granted(ow), b"1", ttl_seconds=1)
+    ow_time.advance(seconds=31 * DAY)
+    claim = {"fingerprint": "f", "owner": "w2", "on_crash": "rerun", "lease_seconds": 60.0}
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction() as tx:
+            assert tx.query("outcome_claim", scope="shop.charge", key="k", **claim)
+            pruned = pool.submit(ow.outcomes.prune)
+            settled(ow, pruned)
+        assert pruned.result(PATIENCE_SECONDS) == Pruned(expired=0, removed=0)
+    found = ow.outcomes.show("shop.charge", "k")
+    assert found is not None
+    assert found.state is OutcomeState.RUNNING
+
+
+def test_a_key_that_is_forgotten_does_not_expire(ow: Onceward, ow_time: MovingTime) -> None:
+    """Somebody freed it at that moment: it can be run again, and is no tombstone."""
+    ow.outcomes.finish(granted(ow), b"1", ttl_seconds=1)
+    ow_time.advance(seconds=2)
+    place = {"scope": "shop.charge", "key": "k", "fence": None, "updated_at": None}
+    with ThreadPoolExecutor(1) as pool:
+        with ow.transaction() as tx:
+            assert tx.query("outcome_forget", **place, note="{}")
+            pruned = pool.submit(ow.outcomes.prune)
+            settled(ow, pruned)
+        assert pruned.result(PATIENCE_SECONDS) == Pruned(expired=0, removed=0)
+    granted(ow)
+
+
+OLD, AHEAD = (f"onceward_now() {sign} interval '30 days'" for sign in "-+")
+GRANTS = "onceward_grants (cursor_name, epoch, worker, granted_at, ended_at)"
+REFUSALS = "onceward_refusals (cursor_name, happened_at, worker, epoch, what)"
+SAMPLES = "onceward_samples (cursor_name, taken_at, processed_count)"
+WORKERS = "onceward_workers (worker, host, pid, started_at, seen_at, consumers, version)"
+#: By statement: a row that it removes, and what it is told.
+PRUNED: dict[str, tuple[str, dict[str, float]]] = {
+    "grant_prune": (f"{GRANTS} values ('c', 1, 'w', {OLD}, {OLD})", {"most": 100}),
+    "refusal_prune": (f"{REFUSALS} values ('c', {OLD}, 'w', 1, 'renew')", {"most": 100}),
+    "sample_prune": (f"{SAMPLES} values ('c', {OLD}, 1)", {"ahead": DAY}),
+    "sample_prune ahead": (f"{SAMPLES} values ('c', {AHEAD}, 1)", {"ahead": DAY}),
+    "worker_prune": (f"{WORKERS} values ('w', 'h', 1, {OLD}, {OLD}, '[]', '0')", {}),
+}
+
+
+@pytest.mark.parametrize("what", PRUNED)
+def test_nobody_waits_for_another_who_prunes(ow: Onceward, what: str) -> None:
+    """Many processes prune one store; a second one leaves to the first what that is at."""
+    row, told = PRUNED[what]
+    name, params = what.partition(" ")[0], {**told, "seconds": DAY, "limit": 10}
+    with ow.transaction() as tx:
+        tx.execute(f"insert into {row}")
+    with ThreadPoolExecutor(1) as pool, ow.transaction() as tx:
+        assert tx.query(name, **params) == [(1,)]
+        second = pool.submit(ow.store.write_query, name, **params)
+        assert settled(ow, second), "it waits"
+        assert second.result(PATIENCE_SECONDS) == []

@@ -1,0 +1,198 @@
+"""Bugs of meetings: a lock that is missing where two come to one row of PostgreSQL at once."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_MORE: Final = "tests/conformance/test_meetings_more.py"
+_CURSORS_SQL: Final = "stores/postgres/migrations/0002_cursors.sql"
+
+BUGS: Final = (
+    Bug(
+        id="console-does-not-lock",
+        name="the console looks at a cursor before it acts, and does not lock it",
+        harm="Two who saw the same both act; the second undoes what nobody showed them.",
+        file="stores/postgres/cursor_still.sql",
+        find=" for no key update",
+        replace="",
+        test=f"{_MORE}::test_of_two_who_saw_the_same_cursor_one_acts[postgres]",
+        breaks="C1",
+    ),
+    Bug(
+        id="guard-not-found",
+        name="a guard does not mark its transaction, on PostgreSQL",
+        harm="A worker that is frozen in its transaction keeps its cursor for ever.",
+        file=_CURSORS_SQL,
+        find="      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
+        replace="",
+        test=f"{_MORE}::test_a_move_does_not_wait_for_a_worker_that_is_frozen[guards-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="checkpoint-not-found",
+        name="a checkpoint does not mark its transaction, on PostgreSQL",
+        harm="A worker that is frozen before its commit keeps its cursor for ever.",
+        file="stores/postgres/cursor_checkpoint.sql",
+        find="), pg_advisory_xact_lock_shared(onceward_cursor_key(:name::text))",
+        replace=")",
+        test=f"{_MORE}::test_a_move_does_not_wait_for_a_worker_that_is_frozen[checkpoints-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="parking-not-found",
+        name="who parks a message does not mark its transaction, on PostgreSQL",
+        harm="A worker that is frozen while it parks keeps operators from its cursor for ever.",
+        file="stores/postgres/migrations/0006_forgotten.sql",
+        find="        perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
+        replace="",
+        test="tests/conformance/test_retries_meetings.py"
+        "::test_a_move_does_not_wait_for_a_worker_that_is_frozen_while_it_parks[postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="work-not-found",
+        name="work on a cursor does not mark its transaction, on PostgreSQL",
+        harm="Whoever takes over waits for ever for the locks of a process that sleeps.",
+        file="stores/postgres/migrations/0009_marks.sql",
+        find="      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
+        replace="",
+        test="tests/conformance/test_stores_hard.py"
+        "::test_nobody_waits_for_the_locks_of_a_worker_that_froze[steal-postgres]",
+        breaks="W1",
+    ),
+    Bug(
+        id="granting-not-locked",
+        name="while a cursor is granted, who loses it can begin work, on PostgreSQL",
+        harm="That work is ended by nobody: whoever takes over waits for its locks.",
+        file="stores/postgres/migrations/0009_marks.sql",
+        find="if pg_try_advisory_xact_lock(onceward_cursor_key(_name)) then",
+        replace="if false then",
+        test=f"{_MORE}::test_while_a_cursor_is_granted_who_loses_it_begins_nothing[postgres]",
+        breaks="W1",
+    ),
+    Bug(
+        id="ended-then-not-locked",
+        name="who ended a frozen worker does not lock its cursor, on PostgreSQL",
+        harm="Of two that take over at once both get the cursor.",
+        file=_CURSORS_SQL,
+        find="onceward_cursor_key(_name);\n"
+        "        select * into locked from cursor_positions where cursor_name = _name "
+        "for update;",
+        replace="onceward_cursor_key(_name);\n"
+        "        select * into locked from cursor_positions where cursor_name = _name;",
+        test=f"{_MORE}::test_who_ended_a_frozen_worker_looks_again_behind_the_lock[postgres]",
+        breaks="F1",
+    ),
+    Bug(
+        id="group-not-locked",
+        name="the state of a group is read without a lock, on PostgreSQL",
+        harm="Work that is committed and rolled back at once is both: it is done twice.",
+        file="stores/postgres/dual_turn.sql",
+        find="insert into onceward_dual_groups as g (dual_name, group_name, updated_at) "
+        "values (:dual, :group, onceward_now())\n"
+        "on conflict (dual_name, group_name) do update set updated_at = "
+        "excluded.updated_at\n"
+        "returning g.processed_position, g.last_batch",
+        replace="with made as (\n"
+        "  insert into onceward_dual_groups as g (dual_name, group_name, updated_at) "
+        "values (:dual, :group, onceward_now())\n"
+        "  on conflict (dual_name, group_name) do nothing\n"
+        "  returning g.processed_position, g.last_batch)\n"
+        "select * from made\n"
+        "union all\n"
+        "select processed_position, last_batch from onceward_dual_groups where dual_name "
+        "= :dual and group_name = :group",
+        test=f"{_MORE}::test_nobody_ends_work_between_its_check_and_the_commit[postgres]",
+        breaks="X4",
+    ),
+    Bug(
+        id="restoring-not-locked",
+        name="who restores a change does not hold the entities it touches",
+        harm="A fact lives on under an entity that is gone, where nobody finds it.",
+        file="stores/postgres/memory_entity_hold.sql",
+        find="order by name\nfor update",
+        replace="order by name",
+        test=f"{_MORE}::test_an_entity_whose_fact_is_restored_is_deleted_behind_that[postgres]",
+        breaks="M3",
+    ),
+    Bug(
+        id="ends-not-locked",
+        name="a relation comes back without locking its ends",
+        harm="A relation leads to an entity that is gone.",
+        file="stores/postgres/memory_relation_undelete.sql",
+        find="  order by e.name\n  for share",
+        replace="  order by e.name",
+        test=f"{_MORE}::test_a_relation_that_comes_back_looks_at_ends_nobody_held[postgres]",
+        breaks="M3",
+    ),
+    Bug(
+        id="removing-not-locked",
+        name="tombstones are removed without locking them, on PostgreSQL",
+        harm="A key that is claimed at that moment is forgotten, and its work is done twice.",
+        file="stores/postgres/outcome_remove.sql",
+        find="  limit :batch\n  for update skip locked",
+        replace="  limit :batch",
+        test=f"{_MORE}::test_a_key_that_is_claimed_anew_is_not_pruned[postgres]",
+        breaks="I1",
+    ),
+    Bug(
+        id="expiring-not-locked",
+        name="results expire without locking them, on PostgreSQL",
+        harm="A key that somebody frees at that moment is refused for thirty days.",
+        file="stores/postgres/outcome_expire.sql",
+        find="  limit :batch\n  for update skip locked",
+        replace="  limit :batch",
+        test=f"{_MORE}::test_a_key_that_is_forgotten_does_not_expire[postgres]",
+        breaks="I4",
+    ),
+    Bug(
+        id="grants-not-skipped",
+        name="of two who prune grants, one waits for the other, on PostgreSQL",
+        harm="Every process of a store waits while one of them removes what is old.",
+        file="stores/postgres/grant_prune.sql",
+        find="limit :limit\n    for update skip locked",
+        replace="limit :limit",
+        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[grant_prune-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="refusals-not-skipped",
+        name="of two who prune refusals, one waits for the other, on PostgreSQL",
+        harm="Every process of a store waits while one of them removes what is old.",
+        file="stores/postgres/refusal_prune.sql",
+        find="limit :limit for update skip locked",
+        replace="limit :limit",
+        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[refusal_prune-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="samples-not-skipped",
+        name="of two who prune samples, one waits for the other, on PostgreSQL",
+        harm="Every process of a store waits while one of them removes what is old.",
+        file="stores/postgres/sample_prune.sql",
+        find="limit :limit for update skip locked\n  ) as old",
+        replace="limit :limit\n  ) as old",
+        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[sample_prune-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="ahead-not-skipped",
+        name="of two who prune samples that are ahead, one waits for the other, on PostgreSQL",
+        harm="Every process of a store waits while one of them removes what is old.",
+        file="stores/postgres/sample_prune.sql",
+        find="limit :limit for update skip locked\n  ) as ahead",
+        replace="limit :limit\n  ) as ahead",
+        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[sample_prune ahead-postgres]",
+        breaks="F4",
+    ),
+    Bug(
+        id="workers-not-skipped",
+        name="of two who prune workers, one waits for the other, on PostgreSQL",
+        harm="Every process of a store waits while one of them removes what is old.",
+        file="stores/postgres/worker_prune.sql",
+        find="limit :limit for update skip locked",
+        replace="limit :limit",
+        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[worker_prune-postgres]",
+        breaks="F4",
+    ),
+)
