@@ -255,7 +255,7 @@ class Dual(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
-    examples = examples_for(ow, prove=prove, soak=soak)
+    examples = examples_for(ow, prove=prove, soak=soak, short=300)
     counts: Counter[str] = Counter()
     run_state_machine_as_test(
         type("Machine", (Dual,), {"ow": ow, "counts": counts}),

@@ -360,7 +360,7 @@ class ParkedKeys(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_parked_keys_follow_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale handles too, each key has one line."""
-    examples = examples_for(ow, prove=prove, soak=soak)
+    examples = examples_for(ow, prove=prove, soak=soak, short=300)
     time = StandingTime(ow)
     counts: Counter[str] = Counter()
     machine = type("Machine", (ParkedKeys,), {"ow": ow, "time": time, "counts": counts})
