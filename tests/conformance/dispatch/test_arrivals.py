@@ -1,15 +1,19 @@
 """Messages as they come in: each once, whatever their times say, and unchanged."""
 
 import itertools
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.conformance.dispatch.talk import Talk, ids
 
+from onceward.cursors import DualCursor
+from onceward.cursors.dual_models import Arrival
 from onceward.dispatch import arrivals
 from onceward.dispatch.models import Message, NewMessage, Reply, TriggerKind
 from onceward.errors import GroupMissing, InvalidArgument
 from onceward.handle import Onceward
+from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 
 NOON = "2026-02-06T12:00:00Z"
@@ -59,6 +63,31 @@ def test_many_deliveries_of_one_message_at_once_are_one(talk: Talk) -> None:
     assert len({each.seq for each in found}) == 1
     talk.arrivals.see()
     assert ids(talk.begin()) == ["1"]
+
+
+def test_two_deliveries_of_one_message_that_meet_are_one(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One looks while the other writes, and looks again behind it: nothing was edited."""
+    writing, looked = threading.Event(), threading.Event()
+    draw = DualCursor.next_sequence
+
+    def next_sequence(dual: DualCursor, tx: Transaction, group: str | None = None) -> Arrival:
+        if writing.is_set():
+            looked.set()  # It saw nothing, and waits for whoever writes.
+            return draw(dual, tx, group)
+        drawn = draw(dual, tx, group)
+        writing.set()
+        assert looked.wait(30)
+        return drawn
+
+    monkeypatch.setattr(DualCursor, "next_sequence", next_sequence)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(talk.receive, "hello", id_="1")
+        assert writing.wait(30)
+        second = pool.submit(talk.receive, "hello", id_="1")
+        assert (first.result().fate, second.result().fate) == ("new", "known")
+    assert first.result().seq == second.result().seq
 
 
 def test_an_edit_keeps_its_place_and_is_shown_again(talk: Talk, ow_time: MovingTime) -> None:
