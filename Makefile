@@ -35,7 +35,7 @@ lint: $(VENV)/.installed-dev
 lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
-# All campaigns, at most 25 minutes; then the report, and the pages made from it.
+# All campaigns, about 25 minutes; then the report, and the pages made from it.
 prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m tests.proof $(ARGS)
 
