@@ -48,8 +48,10 @@ def shell_steps(page: Path) -> list[tuple[str, list[str]]]:
 
 
 def environment() -> dict[str, str]:
+    """Return a person's surroundings: pytest prints longer reports where it knows a build server."""
     binaries = Path(sys.executable).parent
-    return {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    kept = {key: each for key, each in os.environ.items() if key not in ("CI", "BUILD_NUMBER")}
+    return {**kept, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name)

@@ -100,10 +100,10 @@ def test_everybody_in_a_process_shares_the_hints_of_a_store(ow: Onceward) -> Non
     """One connection and one thread serve them all, and are gone when nobody uses them."""
     known = id(Wakes.of(ow.store))
     assert id(Wakes.of(ow.store)) == known
-    ears = Ears()
+    ears, before = Ears(), set(threading.enumerate())
     with Wakes.of(ow.store).listening(ears), Wakes.of(ow.store).listening(ears):
         assert ears.wait_for(None)
-        names = [each.name for each in threading.enumerate()]
+        names = [each.name for each in set(threading.enumerate()) - before]
         assert names.count("onceward-wakes") == 1
 
 

@@ -252,6 +252,7 @@ def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPat
     app, tries, other = App(ow), [], apsw.Connection(str(ow.store.path))  # type: ignore[attr-defined]
     with ow.transaction() as tx:
         tx.execute("create table written (n integer)")
+    other.set_busy_timeout(5_000)  # a heartbeat may be writing just then
 
     @app.consumer("numbers", source=ListSource(1), retry=Steps(seconds=()))
     def handle(message: Message, tx: Transaction) -> None:
