@@ -48,7 +48,7 @@ def shell_steps(page: Path) -> list[tuple[str, list[str]]]:
 
 
 def environment() -> dict[str, str]:
-    """Return a person's surroundings: pytest prints longer reports where it knows a build server."""
+    """Return a person's surroundings: pytest says more where it knows a build server."""
     binaries = Path(sys.executable).parent
     kept = {key: each for key, each in os.environ.items() if key not in ("CI", "BUILD_NUMBER")}
     return {**kept, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}

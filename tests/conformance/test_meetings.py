@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +13,7 @@ from onceward.errors import EntityMissing
 from onceward.handle import Onceward
 from onceward.memory import removing, writing
 from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, NewEntity, NewObservations, Removal
+from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
 from onceward.retries import Failure, Message
 from onceward.seams import SystemClock
 from onceward.secrets import Redactor
@@ -158,3 +159,59 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
         with pytest.raises(EntityMissing):
             added.result(PATIENCE_SECONDS)
     assert graph.problems() == []
+
+
+def things(*names: str) -> Batch:
+    """Return entities, a fact about each and a link from each."""
+    return Batch(
+        entities=tuple(
+            NewEntity(name=name, entity_type="thing", observations=("it is",)) for name in names
+        ),
+        relations=tuple(
+            Link(from_name=name, to_name="hub", relation_type="part of") for name in names
+        ),
+    )
+
+
+DELETED: dict[str, Callable[[str], Removal]] = {
+    "memory_entities": lambda name: Removal(entities=(name,)),
+    "memory_observations": lambda name: Removal(
+        observations=(NewObservations(entity_name=name, contents=("it is",)),)
+    ),
+    "memory_relations": lambda name: Removal(relations=things(name).relations),
+}
+
+
+@postgres_only
+@pytest.mark.parametrize("table", DELETED)
+def test_who_brings_things_back_takes_them_in_one_order(
+    ow: Onceward, ow_url: str, table: str
+) -> None:
+    """Who waits for the first holds none of the others: two never wait for each other."""
+    graph = with_a_hub(ow)
+    graph.write(things("a"))
+    graph.write(things("b"))
+    for name in "ba":
+        graph.remove(DELETED[table](name))
+    graph.write(things(*(f"c{number}" for number in range(300))))
+    with ow.transaction() as tx:
+        # Let them be found as they lie, b before a: a join may come in any order.
+        for way in ("enable_nestloop", "enable_mergejoin"):
+            tx.execute(
+                "do $$ begin execute format('alter database %I set "
+                f"{way} = off', current_database()); end $$"
+            )
+    store = open_store(ow_url)
+    assert isinstance(store, PostgresStore)
+    graph = Graph(store, redactor=Redactor())
+    with ThreadPoolExecutor(2) as pool:
+        with store.connection() as holder:
+            holder.execute("begin")
+            first = f"select id from {table} where deleted_by is not null order by deleted_by desc"
+            holder.execute(f"{first} limit 1 for update")  # type: ignore[arg-type]
+            both = pool.submit(graph.write, things("b", "a"))
+            wait_until_blocked(ow, both)
+            pool.submit(graph.write, things("b")).result(10.0)
+            holder.execute("rollback")
+        both.result(PATIENCE_SECONDS)
+    store.close()

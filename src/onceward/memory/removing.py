@@ -108,7 +108,7 @@ class _Removal(_InTransaction):
         )
 
     def _relations(self, rows: Sequence[Mapping[str, object]]) -> int:
-        found = self._query("memory_relation_lock", rows=rows) if rows else []
+        found = self._query("memory_relation_living", rows=rows) if rows else []
         noted = self._note(
             "deleted", [{"entity_id": start, "relation_id": number} for number, start in found]
         )
@@ -118,7 +118,7 @@ class _Removal(_InTransaction):
         return len(deleted)
 
     def _observations(self, rows: Sequence[Mapping[str, object]]) -> int:
-        found = self._query("memory_observation_lock", rows=rows) if rows else []
+        found = self._query("memory_observation_living", rows=rows) if rows else []
         noted = self._note(
             "deleted", [{"entity_id": owner, "observation_id": number} for number, owner in found]
         )

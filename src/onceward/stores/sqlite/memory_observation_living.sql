@@ -1,4 +1,4 @@
--- Find the living ones of these observations. Rows are entity_id and fingerprint.
+-- Find the living ones of these observations; their entities are held. Rows are entity_id and fingerprint.
 select o.id, o.entity_id
 from json_each(:rows) as r
 join memory_observations as o

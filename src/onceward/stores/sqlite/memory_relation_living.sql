@@ -1,4 +1,4 @@
--- Find the living ones of these relations. Rows are from_id, to_id and type.
+-- Find the living ones of these relations; their ends are held. Rows are from_id, to_id and type.
 select o.id, o.from_id
 from json_each(:rows) as r
 join memory_relations as o
