@@ -208,7 +208,7 @@ def test_who_brings_things_back_takes_them_in_one_order(
         with store.connection() as holder:
             holder.execute("begin")
             first = f"select id from {table} where deleted_by is not null order by deleted_by desc"
-            holder.execute(f"{first} limit 1 for update")  # type: ignore[arg-type]
+            holder.execute(f"{first} limit 1 for update")
             both = pool.submit(graph.write, things("b", "a"))
             wait_until_blocked(ow, both)
             pool.submit(graph.write, things("b")).result(10.0)
