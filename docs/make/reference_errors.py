@@ -1,0 +1,47 @@
+"""Errors: the tree of exceptions, as Python, HTTP and the command line know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from docs.make.regions import Maker, code, table
+from onceward import errors
+from onceward.cli.main import EXIT_FAILED, EXIT_USAGE
+from onceward.gate import STATUS_OF_CODE
+
+
+def regions() -> Mapping[str, Maker]:
+    """Return what is made on the page of errors."""
+    return {"errors": lambda _: _listed()}
+
+
+def all_errors(
+    kind: type[errors.OncewardError] = errors.OncewardError,
+) -> Iterator[type[errors.OncewardError]]:
+    """Give every error that can be caught by name, each before those that derive from it."""
+    if getattr(errors, kind.__name__, None) is kind:
+        yield kind
+    for each in sorted(kind.__subclasses__(), key=lambda each: each.__name__):
+        yield from all_errors(each)
+
+
+def exit_code(kind: type[errors.OncewardError]) -> int:
+    """Return what a command ends with that fails so; `cli.main` decides, and a test compares."""
+    is_input = issubclass(kind, (errors.InvalidArgument, errors.FileMissing))
+    return EXIT_USAGE if is_input else EXIT_FAILED
+
+
+def _listed() -> str:
+    rows = [
+        [
+            code(kind.__name__),
+            "" if kind is errors.OncewardError else code(kind.__bases__[0].__name__),
+            code(kind.code),
+            str(STATUS_OF_CODE[kind.code]),
+            str(exit_code(kind)),
+            "yes" if kind.retryable else "no",
+            (kind.__doc__ or "").splitlines()[0],
+        ]
+        for kind in all_errors()
+    ]
+    return table(["class", "is a", "code", "HTTP", "exit", "retryable", "meaning"], rows)
