@@ -10,12 +10,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.console.seeding import ROOT, fill
+from onceward.dispatch.groups import Groups
+from tests.browser.console import past, seeding
+from tests.browser.console.seeding import ROOT, Home, fill
 from tests.browser.console.servers import APP, Console
 
 TARGET: Final = ROOT / "docs" / "screens"
@@ -37,6 +40,7 @@ SCREENS: Final = {
     "keys": ("/keys", "Key"),
     "memory": ("/memory?name=File%23src%2Fbilling.py", "charges a card once per order"),
     "experiments": ("/experiments", "Experiments"),
+    "judging": ("/experiments?tab=compare", "Experiments"),
     "conversations": ("/conversations?group=team", "team"),
     "dead": ("/dead", "InvalidAddress"),
     "letter": ("/dead/1", "InvalidAddress"),
@@ -54,8 +58,19 @@ def seek(page: Page) -> None:
     expect(dialog.get_by_role("button", name="Move to 100")).to_be_visible()
 
 
+def framed(words: str) -> Callable[[Page], None]:
+    """Wait for the words of a page inside the console's."""
+    return lambda page: expect(
+        page.frame_locator("iframe").get_by_text(words).first
+    ).to_be_visible()
+
+
 #: What is done on a screen before its picture is taken.
-BEFORE: Final[dict[str, Callable[[Page], None]]] = {"seek": seek}
+BEFORE: Final[dict[str, Callable[[Page], None]]] = {
+    "seek": seek,
+    "judging": framed("Endings"),
+    "conversations": framed("what is our uptime?"),
+}
 
 
 def main() -> None:
@@ -65,7 +80,7 @@ def main() -> None:
         sys.exit("error: there is no Chromium here\nfix: apt-get install chromium")
     TARGET.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        home = fill(Path(place) / "home")
+        home = _calm_home(Path(place) / "home")
         browser = playwright.chromium.launch(executable_path=chromium)
         with Console(home.path, "--app", APP, "--allow-root", str(home.path)) as console:
             _do_something(console)
@@ -80,6 +95,19 @@ def main() -> None:
                 for screen in SCREENS:
                     _take(context, console, screen, TARGET / f"{screen}-{name}.webp")
         browser.close()
+
+
+def _calm_home(path: Path) -> Home:
+    """Tell the story without the words that are there to break a page."""
+    calm = "Zoë, 2nd floor"
+    past.HOSTILE = calm
+    seeding.HOSTILE = calm  # type: ignore[attr-defined]  # as it was imported
+    seeding.SAID = ("hello", "what is our uptime?", "thank you")
+    home = fill(path)
+    with closing(home.open()) as ow:
+        for name in ("team", "broken", "paused"):
+            Groups(ow.store).set(name, command=("python", "answer.py"))
+    return home
 
 
 def _do_something(console: Console) -> None:

@@ -19,7 +19,7 @@ from onceward.dispatch.models import DeliveryState
 from onceward.errors import OutcomeUnknown
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.lab.models import NewExperiment, NewVariant
+from onceward.lab.bodies import NewExperiment, NewVariant
 from onceward.memory.client import Memory
 from onceward.workers.alert_models import DEFAULT_RULES
 from onceward.workers.alerts import Evaluator
@@ -181,11 +181,20 @@ def fill_runs(home: Home) -> None:
     subprocess.run(command, cwd=ROOT, env=home.environment, check=True)
 
 
+def script(name: str) -> dict[str, object]:
+    """Return what an agent made of a topic."""
+    scenes = {
+        "one": ["A harbour at dawn.", "Forty ships, and one that nobody has seen before."],
+        "two": ["One ship is missing.", "The harbour knows of forty. Count them again."],
+    }[name]
+    return {"meta": {"topic": f"Ships {name}"}, "scenes": scenes}
+
+
 def fill_lab(home: Home) -> None:
     """Compare two runs, one comparison decided and one open."""
     lab = make_lab(home.path)
     sides = [
-        lab.import_run(str(make_run(home.path, name, f"Ships {name}", **reports(*numbers))))
+        lab.import_run(str(make_run(home.path, name, script=script(name), **reports(*numbers))))
         for name, numbers in {"one": (60, 90, 0.5, 0.5), "two": (80, 30, 0.75, 0.25)}.items()
     ]
     for name in ("Hooks", "Endings"):
