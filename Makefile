@@ -12,7 +12,7 @@ WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 PAGES := src/onceward/console/built/sources.sha256
 WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
-.PHONY: run demo web test lint lint-web prove soak bench screens clean constraints
+.PHONY: run demo web test lint lint-web prove soak bench screens docs clean constraints
 
 run: $(VENV)/.installed $(PAGES)
 	@$(BIN)/onceward up $(ARGS)
@@ -50,6 +50,10 @@ bench: $(VENV)/.installed-bench $(VENV)/.npm
 screens: $(VENV)/.installed-dev $(VENV)/.browser $(PAGES)
 	$(BIN)/python -m tests.browser.console.screens $(ARGS)
 
+# The reference from the code, then all pages as a site, into build/site/.
+docs: $(VENV)/.installed-docs
+	@$(BIN)/python -m docs.make $(ARGS)
+
 clean:
 	rm -rf $(VENV) build dist tests/npm/node_modules web/node_modules $(dir $(PAGES)) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -64,12 +68,17 @@ $(VENV)/bin/python:
 	@echo 'Creating $(VENV) …'
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward into $(VENV) …'
 	@$(EDITABLE) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-docs: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
+	@echo 'Installing Onceward and what builds its pages into $(VENV) …'
+	@$(EDITABLE) --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward and its tools into $(VENV) …'
 	@$(EDITABLE) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
@@ -106,7 +115,7 @@ $(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/.node
 	  && touch $(abspath $@) \
 	  || echo 'warning: no reference memory server, so the tests that compare with it will not run; fix: install npm' >&2
 
-$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-bench: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'
 	@$(EDITABLE) --editable '.[bench]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev

@@ -60,15 +60,36 @@ class Failure(BaseModel, frozen=True):
     error: Problem
 
 
+_SCHEMAS: Final = "#/components/schemas/"
+
+
+def failure(description: str) -> dict[str, Any]:
+    """Return what a route documents of one answer that is not a success.
+
+    It names the shape: from a class the framework would make a validator for every answer of every
+    route, which nobody uses and every start would wait for.
+    """
+    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{Failure.__name__}"}}}
+    return {"description": description, "content": content}
+
+
+#: Answers by status, as routes document them.
+Documented = dict[int | str, dict[str, Any]]
 #: The gate can give these on every address, so every documented route lists them.
-GATE_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"model": Failure, "description": "The request is malformed; the error names the place."},
-    401: {"model": Failure, "description": "The token is missing or wrong."},
-    403: {"model": Failure, "description": "The request comes from a page of another site."},
-    413: {"model": Failure, "description": "The body is larger than this server takes."},
-    421: {"model": Failure, "description": "The Host header does not name this server."},
-    500: {"model": Failure, "description": "The server failed; its log names the cause."},
+GATE_ANSWERS: Final[Documented] = {
+    400: failure("The request is malformed; the error names the place."),
+    401: failure("The token is missing or wrong."),
+    403: failure("The request comes from a page of another site."),
+    413: failure("The body is larger than this server takes."),
+    421: failure("The Host header does not name this server."),
+    500: failure("The server failed; its log names the cause."),
 }
+
+
+def documented(descriptions: Mapping[int, str], *statuses: int) -> Documented:
+    """Return what a route documents besides its success: the gate's answers, and these, and 503."""
+    chosen: Documented = {status: failure(descriptions[status]) for status in (*statuses, 503)}
+    return {**GATE_ANSWERS, **chosen}
 
 
 def wire_errors(app: FastAPI) -> None:
@@ -80,20 +101,24 @@ def wire_errors(app: FastAPI) -> None:
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        return app.openapi_schema or _without_theirs(described())
+        return app.openapi_schema or _with_ours(described())
 
     # As the framework documents it.
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _without_theirs(document: dict[str, Any]) -> dict[str, Any]:
-    """Take the framework's 422 out of its document: what is invalid is answered with our 400."""
+def _with_ours(document: dict[str, Any]) -> dict[str, Any]:
+    """Put our shape into the framework's document, and take its 422 out: that is our 400."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    shape = Failure.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
+    schemas.update({**shape.pop("$defs"), Failure.__name__: shape})
     for path in document["paths"].values():
         for operation in path.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
-        document.get("components", {}).get("schemas", {}).pop(name, None)
+        schemas.pop(name, None)
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
     return document
 
 

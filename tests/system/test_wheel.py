@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
 from contextlib import contextmanager
+from email.parser import Parser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from onceward.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-#: What a checkout has, as far as a package is made of it.
-PARTS = ("src", "web", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
-MADE = shutil.ignore_patterns("__pycache__", "built", "node_modules")
-NO_NODE = shutil.ignore_patterns("__pycache__", "node_modules")
+#: What is made, and not part of a checkout.
+MADE = shutil.ignore_patterns(
+    *(".*_cache", ".ci", ".git", ".hypothesis", ".venv", "__pycache__", "node_modules"),
+    *("build", "built", "dist"),
+)
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 NODE = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
+#: What pages are made with, if somebody installed it.
+TOOLS = ROOT / "web" / "node_modules"
+#: A PATH on which there is neither a compiler nor Node.js.
+BARE_PATH = "/nowhere"
 BUILT = "onceward/console/built/"
-#: Pip makes no source distributions; what it asks for wheels can.
-BUILD_SOURCE = """
+INFO = f"onceward-{__version__}.dist-info/"
+#: As pip asks for it, without an environment of its own each time.
+BUILD = """
 import os, sys
-from hatchling.build import build_sdist
-os.chdir(sys.argv[1])
-build_sdist(sys.argv[2])
+from hatchling import build
+os.chdir(sys.argv[2])
+getattr(build, f"build_{sys.argv[1]}")(sys.argv[3])
 """
 
 pytestmark = pytest.mark.skipif(
@@ -56,38 +67,40 @@ def run(*command: str | Path, path: str | None = None, skip: str = "") -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def checkout(directory: Path) -> Path:
-    """Copy what a clean checkout has."""
-    for name in PARTS:
-        source, target = ROOT / name, directory / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=MADE)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-    return directory
+def built(kind: str, project: Path, target: Path, *, skip: str = "") -> Path:
+    """Build a `wheel` or an `sdist` where there is neither a compiler nor Node.js."""
+    target.mkdir(exist_ok=True)
+    run(sys.executable, "-c", BUILD, kind, project, target, path=BARE_PATH, skip=skip)
+    (found,) = target.glob("onceward-*")
+    return found
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return checkout(tmp_path_factory.mktemp("project") / "onceward")
+def wheel(tmp_path_factory: pytest.TempPathFactory, prove: bool) -> Path:
+    """The wheel of a clean checkout, as pip builds it; one for all processes of this test run.
 
-
-@pytest.fixture(scope="module")
-def wheel(project: Path) -> Path:
-    """The wheel of a clean checkout; its pages were built for it."""
-    target = project.parent / "dist"
-    run(sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", target, project)
+    A long proof fetches what builds it, as pip and npm do for everybody; else ours will do.
+    """
+    mine = tmp_path_factory.getbasetemp()
+    shared = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "wheel"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        project, target = shared / "project", shared / "dist"
+        if not list(target.glob("*.whl")):
+            shutil.copytree(ROOT, project, ignore=MADE)
+            ours = () if prove else ("--no-build-isolation",)
+            if ours and TOOLS.exists():
+                (project / "web" / TOOLS.name).symlink_to(TOOLS)
+            run(sys.executable, *PIP, "wheel", "--no-deps", *ours, "--wheel-dir", target, project)
     (found,) = target.glob("onceward-*.whl")
     return found
 
 
-def fresh(directory: Path, *wanted: str | Path) -> Path:
-    """Make an environment with nothing but this in it, and return its Python."""
-    venv.create(directory, symlinks=True)
-    python = directory / "bin" / "python"
-    run(sys.executable, *PIP, "--python", python, "install", "--no-compile", *wanted)
-    return python
+@pytest.fixture
+def project(wheel: Path) -> Path:
+    """The checkout that it was built of, whose pages are built now."""
+    return wheel.parent.parent / "project"
 
 
 @contextmanager
@@ -110,10 +123,31 @@ def served(python: Path, home: Path) -> Iterator[httpx.Client]:
         process.communicate(timeout=10)
 
 
-def test_a_wheel_installed_without_node_serves_the_console(wheel: Path, tmp_path: Path) -> None:
+def installed(wheel: Path, directory: Path, *, is_whole: bool) -> Path:
+    """Install a wheel into a fresh environment, with all that it requires or beside ours.
+
+    Nothing is compiled: what has no wheel is refused.
+    """
+    venv.create(directory, symlinks=True)
+    python = directory / "bin" / "python"
+    pinned = ("--constraint", ROOT / "constraints.txt", "--only-binary", ":all:")
+    words = ("install", "--no-compile", *(pinned if is_whole else ("--no-deps",)), wheel)
+    run(sys.executable, *PIP, "--python", python, *words, path=BARE_PATH)
+    if not is_whole:
+        (site,) = directory.glob("lib/python*/site-packages")
+        (site / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+@pytest.mark.prove
+def test_a_wheel_installed_without_node_serves_the_console(
+    wheel: Path, tmp_path: Path, prove: bool
+) -> None:
     """The page, everything that it names, and a deep link come from the package alone."""
-    python = fresh(tmp_path / "venv", "--constraint", ROOT / "constraints.txt", wheel)
+    python = installed(wheel, tmp_path / "venv", is_whole=prove)
     assert shutil.which("node", path=str(python.parent)) is None
+    said = subprocess.check_output([python.parent / "onceward", "--version"], text=True)
+    assert said == f"onceward {__version__}\n"
     with served(python, tmp_path) as client:
         page = client.get("/")
         assert page.headers["content-type"].startswith("text/html")
@@ -125,52 +159,79 @@ def test_a_wheel_installed_without_node_serves_the_console(wheel: Path, tmp_path
         for deep in ("/cursors/orders%2Feu", "/memory?q=price", "/requests/detail?scope=a&key=b"):
             assert client.get(deep).text == page.text
         assert client.get("/api/console/config").status_code == 200
+        assert client.get("/healthz").json()["version"] == __version__
 
 
-def test_a_wheel_holds_the_pages_and_no_sources_of_them(wheel: Path) -> None:
-    """What is built is packed; what it is built of is not."""
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    assert {f"{BUILT}index.html", f"{BUILT}manifest.json"} <= set(names)
-    assert any(name.startswith(f"{BUILT}assets/main-") for name in names)
-    assert not [name for name in names if "node_modules" in name or name.endswith((".tsx", ".mjs"))]
+def test_a_wheel_holds_the_package_and_nothing_else(wheel: Path, project: Path) -> None:
+    """Every file of the package with its pages, types and licence; no tests, no other sources."""
+    source = project / "src"
+    ours = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert {"onceward/py.typed", f"{BUILT}index.html", f"{BUILT}manifest.json"} <= ours
+    assert any(name.startswith(f"{BUILT}assets/main-") for name in ours)
+    names = set(contents(wheel))
+    assert {name for name in names if not name.startswith(INFO)} == ours
+    assert f"{INFO}licenses/LICENSE" in names
+    assert not [name for name in names if name.endswith((".tsx", ".mjs"))]
 
 
-def test_a_wheel_can_be_built_without_pages(tmp_path: Path) -> None:
+def test_a_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
+    """One version, a page for people, and extras for what not everybody needs."""
+    told = Parser().parsestr(contents(wheel)[f"{INFO}METADATA"].decode())
+    assert (told["Name"], told["Version"]) == ("onceward", __version__)
+    assert told["License-Expression"] == "Apache-2.0"
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert str(told.get_payload()).startswith("# Onceward")
+    by_extra: dict[str, set[str]] = {}
+    for each in told.get_all("Requires-Dist") or []:
+        wanted, _, extra = each.partition("; extra == ")
+        by_extra.setdefault(extra.strip("'\""), set()).add(wanted)
+    assert not [each for each in by_extra[""] if each.startswith("psycopg")]
+    assert [re.split(r"[\[><=]", each)[0] for each in by_extra["postgres"]] == ["psycopg"]
+    assert by_extra["all"] == by_extra["postgres"]
+
+
+def test_a_wheel_can_be_built_without_pages(project: Path, tmp_path: Path) -> None:
     """Whoever says so goes without them, and needs no Node.js."""
-    copy, path = checkout(tmp_path / "bare"), str(Path(sys.executable).parent)
-    words = (*PIP, "wheel", "--no-deps", "--wheel-dir", tmp_path, copy)
-    run(sys.executable, *words, path=path, skip="1")
-    (found,) = tmp_path.glob("onceward-*.whl")
-    assert pages(found) == {}
+    bare = shutil.copytree(project, tmp_path / "bare", ignore=MADE)
+    found = contents(built("wheel", bare, tmp_path / "dist", skip="1"))
+    assert not [name for name in found if BUILT in name]
 
 
-def test_pages_that_are_there_are_taken_without_node(wheel: Path, tmp_path: Path) -> None:
-    """A source distribution brings its pages along: a wheel of it has them, without Node.js."""
-    project = wheel.parent.parent / "onceward"
-    unpacked = shutil.copytree(project, tmp_path / "unpacked", ignore=NO_NODE)
-    path = str(Path(sys.executable).parent)
-    run(sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", tmp_path, unpacked, path=path)
-    (again,) = tmp_path.glob("onceward-*.whl")
-    assert pages(again) == pages(wheel)
+def test_without_node_and_pages_one_is_told_what_to_do(project: Path, tmp_path: Path) -> None:
+    """A build that cannot make the pages fails, and names both ways on."""
+    bare = shutil.copytree(project, tmp_path / "bare", ignore=MADE)
+    with pytest.raises(AssertionError, match=r"(?s)there is no npm.*fix: .*ONCEWARD_SKIP_WEB=1"):
+        built("wheel", bare, tmp_path / "dist")
 
 
-@pytest.mark.prove
-def test_a_source_distribution_has_pages_and_their_sources(
-    wheel: Path, tmp_path: Path, prove: bool
+def test_a_source_distribution_makes_the_same_wheel(
+    wheel: Path, project: Path, tmp_path: Path
 ) -> None:
-    """Whoever has it can build what it holds, or change it first."""
-    if not prove:
-        pytest.skip("takes an environment of its own; `make prove` runs it")
-    python = fresh(tmp_path / "venv", "hatchling")
-    run(python, "-c", BUILD_SOURCE, wheel.parent.parent / "onceward", tmp_path)
-    (source,) = tmp_path.glob("onceward-*.tar.gz")
+    """It has all that the checkout has, pages included: nobody who builds it needs Node.js."""
+    source = built("sdist", project, tmp_path / "sdist")
     with tarfile.open(source) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"web/build.mjs", "hatch_build.py", f"src/{BUILT}index.html"} <= names
-    assert not [name for name in names if "node_modules" in name]
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / source.name.removesuffix(".tar.gz")
+    assert not list(unpacked.rglob("node_modules"))
+    missing = files(project) - files(unpacked)
+    assert not missing
+    again = built("wheel", unpacked, tmp_path / "wheel")
+    assert contents(again) == contents(wheel)
 
 
-def pages(wheel: Path) -> dict[str, bytes]:
+def files(directory: Path) -> set[str]:
+    """Return what is in a checkout, made things aside."""
+    return {
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if path.is_file() and {"node_modules", "__pycache__"}.isdisjoint(path.parts)
+    }
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if BUILT in name}
+        return {name: archive.read(name) for name in archive.namelist()}

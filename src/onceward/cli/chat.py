@@ -12,9 +12,9 @@ import typer
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_groups import GroupName
-from onceward.cli.dispatch_looks import plain, visible, words
+from onceward.cli.dispatch_looks import visible, words
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
-from onceward.cli.serving import interrupt, on_stop
+from onceward.cli.stopping import interrupt, on_stop
 from onceward.errors import OncewardError, Retryable
 from onceward.seams import SystemClock
 
@@ -216,9 +216,11 @@ class _Screen:
 
     def show(self, items: Iterable[Message | Reply]) -> None:
         """Show what was said: to a person with names, to a program what an agent says."""
+        from onceward.dispatch.views import plain_item
+
         for item in items:
             if self._is_json:
-                print_json(plain(item))
+                print_json(plain_item(item))
             elif self.is_person:
                 self._print(words(item))
             elif hasattr(item, "key"):

@@ -10,11 +10,10 @@ import typer
 from onceward.cli.apps import load_app
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.tables import print_table, shown
 from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from onceward.cursors import CursorState, Move
     from onceward.cursors.models import CountBetween
     from onceward.handle import Onceward
@@ -57,7 +56,7 @@ def list_cursors(
     if json_output:
         print_json({"cursors": [plain(state, measures.get(state.name)) for state in found]})
         return
-    _print_table(
+    print_table(
         ("cursor", "position", "state", "holder", "lag", "rate", "errors", "steals"),
         (
             (
@@ -91,7 +90,7 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
         return
     _print_state(state, json_output=False)
     for field, value in (measured(measure) or {}).items():
-        print(f"{field:<18} {_shown(value)}")
+        print(f"{field:<18} {shown(value)}")
 
 
 @app.command()
@@ -194,7 +193,7 @@ def history(
     if json_output:
         print_json({"history": [asdict(entry) for entry in entries]})
         return
-    _print_table(
+    print_table(
         ("when", "what", "from", "to", "who", "why"),
         (
             (
@@ -260,27 +259,27 @@ def _print_state(state: CursorState, *, json_output: bool) -> None:
     from onceward.workers.views import state_word
 
     for field, value in {"state": state_word(state), **asdict(state)}.items():
-        print(f"{field:<18} {_shown(value)}")
+        print(f"{field:<18} {shown(value)}")
 
 
 def _print_move(move: Move, *, json_output: bool) -> None:
     if json_output:
         print_json({"dry_run": move.is_dry_run, **asdict(move)})
         return
-    print(f"{'would move' if move.is_dry_run else 'moved'} {_shown(move.cursor)}")
+    print(f"{'would move' if move.is_dry_run else 'moved'} {shown(move.cursor)}")
     print(f"from        {_position(move.from_position)}")
     print(f"to          {_position(move.to_position)}")
     print(f"repeated    {_number(move.repeated)}")
     print(f"skipped     {_number(move.skipped)}")
     print(f"forgotten   {_forgotten(move.forgotten)}")
     print(f"restored    {move.restored}")
-    print(f"interrupts  {_shown(move.interrupts or 'nobody')}")
+    print(f"interrupts  {shown(move.interrupts or 'nobody')}")
     if move.is_dry_run:
         print("nothing was changed; say --yes to do it")
 
 
 def _position(position: str | None) -> str:
-    return "the start" if position is None else _shown(position)
+    return "the start" if position is None else shown(position)
 
 
 def _number(count: int | None) -> str:
@@ -290,23 +289,3 @@ def _number(count: int | None) -> str:
 def _forgotten(count: int | None) -> str:
     stay = "unknown: only its source can count; what is parked stays"
     return stay if count is None else str(count)
-
-
-def _shown(value: object) -> str:
-    """Return a value that cannot play tricks with the terminal."""
-    text = "-" if value is None else str(value)
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-
-
-def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_shown(value)) for value in row))
-    Console().print(table)

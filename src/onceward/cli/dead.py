@@ -13,6 +13,7 @@ import typer
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.tables import visible
 from onceward.errors import InvalidArgument
 from onceward.seams import timestamp
 
@@ -225,7 +226,7 @@ def _print_table(letters: list[DeadLetter]) -> None:
             *(letter.key or "", str(letter.attempts)),
             f"{state}{letter.error_type}: {letter.error_message}",
         )
-        table.add_row(*(Text(_visible(cell), no_wrap=True, overflow="ellipsis") for cell in cells))
+        table.add_row(*(Text(visible(cell), no_wrap=True, overflow="ellipsis") for cell in cells))
     Console().print(table)
 
 
@@ -234,19 +235,14 @@ def _print_detail(letter: DeadLetterDetail) -> None:
 
     for name, value in plain(letter).items():
         if name not in ("raw_base64", "error_trace", "failures"):
-            print(f"{name:<16} {_visible(str(value)) if value is not None else ''}")
+            print(f"{name:<16} {visible(str(value)) if value is not None else ''}")
     print("attempts:")
     for each in letter.failures:
-        print(f"  {each.attempt:<3} {timestamp(each.at)} {_visible(each.error)}")
+        print(f"  {each.attempt:<3} {timestamp(each.at)} {visible(each.error)}")
     print("trace:")
     for line in letter.error_trace.splitlines():
-        print(f"  {_visible(line)}")
+        print(f"  {visible(line)}")
     shown = letter.raw[:RAW_SHOWN_BYTES]
     print(f"message, {len(shown)} of {letter.raw_size} bytes:")
     for line in shown.decode(errors="backslashreplace").splitlines():
-        print(f"  {_visible(line)}")
-
-
-def _visible(text: str) -> str:
-    """Return text that cannot steer the terminal."""
-    return "".join(each if each.isprintable() else "�" for each in text)
+        print(f"  {visible(line)}")

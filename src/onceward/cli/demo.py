@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from onceward.cli.output import JsonFlag, print_json
-from onceward.cli.serving import interrupt, on_stop
+from onceward.cli.stopping import interrupt, on_stop
 from onceward.errors import Conflict, InvalidArgument
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from onceward.cli import dispatch_dead, dispatch_groups
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_groups import GroupName
-from onceward.cli.dispatch_looks import entry, plain
+from onceward.cli.dispatch_looks import entry
 from onceward.cli.dispatch_replay import replay
 from onceward.cli.dispatch_serve import serve
 from onceward.cli.dispatch_status import holder, status
@@ -93,6 +93,7 @@ def tail(
 
     Example: `onceward dispatch tail team --follow`
     """
+    from onceward.dispatch.views import plain_item
     from onceward.handle import open as open_handle
 
     with open_handle(store) as ow:
@@ -101,7 +102,7 @@ def tail(
         for page in _pages(chats, group, since, last, is_following=follow):
             place = page.next_place
             if json_output:
-                items = [plain(each) for each in page.items]
+                items = [plain_item(each) for each in page.items]
                 print_json({"items": items, "nextCursor": str(page.next_place)})
             for item in () if json_output else page.items:
                 print(entry(item), flush=True)

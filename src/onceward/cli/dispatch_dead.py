@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onceward.cli.db import StoreUrl
-from onceward.cli.dispatch_looks import entry, line, plain, print_table, span, time
+from onceward.cli.dispatch_looks import entry, line, print_table, span, time
 from onceward.cli.dispatch_status import plain_delivery
 from onceward.cli.output import JsonFlag, group, print_json
 from onceward.errors import InvalidArgument
@@ -68,10 +68,12 @@ def show(letter: _Letter, store: StoreUrl = None, json_output: JsonFlag = False)
 
     Example: `onceward dispatch dead show 7`
     """
+    from onceward.dispatch.views import plain_item
+
     with _opened(store) as ow:
         record, messages = _operators(ow).letter(letter)
     if json_output:
-        print_json({**plain_delivery(record), "messages": [plain(each) for each in messages]})
+        print_json({**plain_delivery(record), "messages": [plain_item(each) for each in messages]})
         return
     print(f"letter    {record.id}, {record.state}")
     print(f"group     {record.group}")

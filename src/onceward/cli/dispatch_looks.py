@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from onceward.cli import tables
 
 if TYPE_CHECKING:
     from onceward.dispatch.models import Message, Reply
 
+#: What a text of somebody's may do to the terminal.
+BREAKS: Final = "\n\t"
 #: How much of a text stands in a line of a list.
 SHORT_CHARACTERS: Final = 60
 
 
 def visible(text: str) -> str:
     """Return text that shows everything and does nothing; line breaks stay."""
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-        for each in text
-    )
+    return tables.visible(text, keep=BREAKS)
 
 
 def line(text: str, characters: int = SHORT_CHARACTERS) -> str:
@@ -58,41 +59,6 @@ def entry(item: Message | Reply) -> str:
     return head + words(item).replace("\n", "\n" + " " * len(head))
 
 
-def plain(item: Message | Reply) -> dict[str, Any]:
-    """Return an item as HTTP has it."""
-    from onceward.dispatch.models import Message
-
-    if isinstance(item, Message):
-        return {
-            "type": "message",
-            "id": item.id,
-            "sender": item.sender,
-            "text": item.text,
-            "timestamp": item.timestamp,
-            "receivedAt": item.received_at,
-            "editedAt": item.edited_at,
-            "seq": item.seq,
-        }
-    return {
-        "type": "reply",
-        "key": item.key,
-        "text": item.text,
-        "at": item.at,
-        "seq": item.seq,
-        "isCertain": item.is_certain,
-    }
-
-
 def print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
-    """Print rows below their titles."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("-" if each is None else visible(str(each))) for each in row))
-    Console().print(table)
+    """Print rows below their titles; line breaks stay."""
+    tables.print_table(titles, rows, keep=BREAKS)

@@ -22,9 +22,9 @@ from onceward.cli.serving import (
     ServerJson,
     check_place,
     listen,
-    until_stopped,
 )
 from onceward.cli.serving import serve as serve_app
+from onceward.cli.stopping import until_stopped
 from onceward.errors import OncewardError
 from onceward.version import __version__
 

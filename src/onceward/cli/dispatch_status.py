@@ -38,6 +38,7 @@ def status(
     """
     from onceward.dispatch.models import DUAL
     from onceward.dispatch.operators import Operators
+    from onceward.dispatch.views import plain_move
     from onceward.handle import open as open_handle
 
     with open_handle(store) as ow:
@@ -51,7 +52,7 @@ def status(
     if json_output:
         whole = {"holder": owner, "arrived": arrived, "read": read, "items": _plain(found, dead)}
         told = [plain_delivery(each) for each in lately]
-        history = [_plain_move(each) for each in moves]
+        history = [plain_move(each) for each in moves]
         print_json({**whole, "deliveries": told, "history": history} if group else whole)
         return
     print(f"dispatcher  {visible(owner) if owner else NOBODY}")
@@ -103,7 +104,7 @@ def _dead(operators: Operators) -> Counter[str]:
 def _plain(found: list[GroupStatus], dead: Counter[str]) -> list[dict[str, Any]]:
     """Return groups as HTTP has them."""
     from onceward.dispatch.chats import Board
-    from onceward.dispatch.schemas import board_body
+    from onceward.dispatch.views import board_body
 
     board = Board(is_held=False, arrived=0, read=0, groups=tuple(found), dead=dead)
     items: list[dict[str, Any]] = board_body(board)["items"]
@@ -197,13 +198,3 @@ def _print_moves(moves: Sequence[HistoryEntry]) -> None:
     ]
     if rows:
         print_table(titles, rows)
-
-
-def _plain_move(move: HistoryEntry) -> dict[str, Any]:
-    return {
-        "at": move.happened_at,
-        "from": int(move.from_position or 0),
-        "to": int(move.to_position or 0),
-        "actor": move.actor,
-        "reason": move.reason,
-    }

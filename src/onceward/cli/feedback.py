@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.output import JsonFlag, group, print_json, print_page
+from onceward.cli.tables import print_table
 from onceward.errors import FileMissing, InvalidArgument, Retryable
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def add(
     Example: `onceward feedback add --run run_1 --rating overall=80 --notes "a better hook"`
     """
     from onceward.cli.lab import open_lab
-    from onceward.lab.models import NewFeedback, made
+    from onceward.lab.bodies import NewFeedback, made
 
     body = {
         "runId": run,
@@ -231,8 +232,8 @@ def _match(
 
 def _journal() -> Journal:
     from onceward.journal import Journal
+    from onceward.lab.models import is_feedback
     from onceward.lab.paths import LabPaths
-    from onceward.lab.records import is_feedback
 
     return Journal(LabPaths.from_environment().feedback, valid=is_feedback)
 
@@ -273,30 +274,20 @@ def _matching(
 
 
 def _print_page(page: Page, *, json_output: bool) -> None:
-    if json_output:
-        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
-        return
-    for item in page.items:
-        print_json(item)
-    print(f"next cursor: {page.next_cursor}", file=sys.stderr)
+    print_page(page, json_output=json_output)
+    if not json_output:
+        print(f"next cursor: {page.next_cursor}", file=sys.stderr)
 
 
 def _print_table(entries: Iterable[Record]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    print_table(("id", "when", "about", "overall", "notes", "tags"), map(_row, entries), keep="\n")
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in ("id", "when", "about", "overall", "notes", "tags"):
-        table.add_column(title, overflow="fold")
-    for entry in entries:
-        ratings, tags, notes = entry.get("ratings"), entry.get("tags"), entry.get("notes")
-        about = entry.get("runId") or entry.get("topic") or ""
-        overall = ratings.get("overall", "") if isinstance(ratings, dict) else ""
-        shown = notes if isinstance(notes, str) else ""
-        cut = shown if len(shown) <= _NOTES_SHOWN else f"{shown[:_NOTES_SHOWN]}…"
-        tagged = " ".join(map(str, tags)) if isinstance(tags, list) else ""
-        row = (entry["id"], entry["createdAt"], about, overall, cut, tagged)
-        table.add_row(*(Text(str(value)) for value in row))
-    Console().print(table)
+
+def _row(entry: Record) -> tuple[object, ...]:
+    ratings, tags, notes = entry.get("ratings"), entry.get("tags"), entry.get("notes")
+    about = entry.get("runId") or entry.get("topic") or ""
+    overall = ratings.get("overall", "") if isinstance(ratings, dict) else ""
+    shown = notes if isinstance(notes, str) else ""
+    cut = shown if len(shown) <= _NOTES_SHOWN else f"{shown[:_NOTES_SHOWN]}…"
+    tagged = " ".join(map(str, tags)) if isinstance(tags, list) else ""
+    return entry["id"], entry["createdAt"], about, overall, cut, tagged

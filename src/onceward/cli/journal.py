@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from onceward.cli.output import JsonFlag, group, json_argument, print_json
+from onceward.cli.output import JsonFlag, group, json_argument, print_json, print_page
 from onceward.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from onceward.journal import Page
 
 app = group("Append to, poll, follow and verify files of JSON records, one a line.")
 
@@ -74,7 +71,7 @@ def poll(
     from onceward.journal import Journal
 
     page = Journal(file).read(since, limit, _fields(match), tag)
-    _print_page(page, json_output=json_output)
+    print_page(page, json_output=json_output)
     if not json_output:
         print(f"next cursor: {page.next_cursor}", file=sys.stderr)
 
@@ -104,7 +101,7 @@ def tail(
     while True:
         page = journal.tail(since, None, fields, tag, wait=patience)
         if page.items:
-            _print_page(page, json_output=json_output)
+            print_page(page, json_output=json_output)
         elif wait is not None:
             return
         since, tag = page.next_cursor, page.tag
@@ -134,14 +131,6 @@ def verify(file: _File, json_output: JsonFlag = False) -> None:
         print("ok" if found.ok else "readers skip the lines above")
     if not found.ok:
         raise typer.Exit(1)
-
-
-def _print_page(page: Page, *, json_output: bool) -> None:
-    if json_output:
-        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
-        return
-    for item in page.items:
-        print_json(item)
 
 
 def _fields(match: list[str] | None) -> dict[str, str]:

@@ -25,12 +25,10 @@ from onceward.cli.serving import (
     Port,
     ServerJson,
     check_place,
-    interrupt,
     listen,
-    on_stop,
     serve,
-    until_stopped,
 )
+from onceward.cli.stopping import interrupt, on_stop, until_stopped
 from onceward.errors import FileMissing, InvalidArgument, Retryable, StorageError
 from onceward.version import __version__
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from onceward.cli.output import warn
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
-from onceward.lab.models import BASELINE, NewExperiment, made
-from onceward.lab.records import is_feedback
+from onceward.lab.bodies import BASELINE, NewExperiment, made
+from onceward.lab.models import is_feedback
 from onceward.lab.sessions import open_session, save_task
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from onceward.journal import Record
     from onceward.lab.lab import Lab
-    from onceward.lab.records import Experiment, Run
+    from onceward.lab.models import Experiment, Run
 
 _TEXT: Final = "text:"
 #: A session keeps so many at the most; its file may not grow without end.

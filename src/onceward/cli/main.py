@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
 
@@ -60,7 +62,7 @@ class LazyGroup(TyperGroup):
             return None
         place, summary = COMMANDS[cmd_name]
         if self._is_listing:
-            return TyperCommand(cmd_name, help=summary)
+            return TyperCommand(cmd_name, help=summary, short_help=summary)
         module, _, attribute = place.partition(":")
         found = getattr(import_module(module), attribute)
         made = found if isinstance(found, typer.Typer) else single(found)
@@ -70,12 +72,25 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's signature
         """Write the first help page from the summaries."""
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - Typer's signature
+        """Complete the first word from the summaries: whoever presses Tab waits for it."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Make do with the summaries."""
         self._is_listing = True
-        super().format_help(ctx, formatter)
-        self._is_listing = False
+        try:
+            yield
+        finally:
+            self._is_listing = False
 
 
-app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(cls=LazyGroup, rich_markup_mode="markdown")
 
 
 def _print_version(wanted: bool) -> None:

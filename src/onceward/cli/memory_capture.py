@@ -17,8 +17,8 @@ from onceward.errors import Internal, InvalidArgument, OncewardError, OutcomeUnk
 if TYPE_CHECKING:
     from typing import IO
 
-    from onceward.memory.capturing import Captured, CapturedIssue
-    from onceward.memory.passing import Passed
+    from onceward.memory.capture.capturing import Captured, CapturedIssue
+    from onceward.memory.capture.passing import Passed
 
 Mode = Annotated[str, typer.Option(help="Who does it, such as `debugger@2`.")]
 Repo = Annotated[
@@ -45,7 +45,7 @@ def capture(
 
     Example: `onceward memory capture -- pytest -q`
     """
-    from onceward.memory.passing import run_through
+    from onceward.memory.capture.passing import run_through
 
     if not command[0].strip():
         message = "command: is empty"
@@ -86,7 +86,7 @@ def fix(
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """
-    from onceward.memory.proving import next_attempt
+    from onceward.memory.capture.proving import next_attempt
 
     repo, branch = _checkout(repo, branch)
     facts: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _raw(descriptor: int) -> IO[bytes]:
 
 
 def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
-    from onceward.memory.checkouts import checkout_of
+    from onceward.memory.capture.checkouts import checkout_of
 
     if repo is not None and branch is not None:
         return repo, branch
@@ -130,8 +130,8 @@ def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
 def _record(
     passed: Passed, store: str | None, mode: str, repo: str | None, branch: str | None
 ) -> Captured:
-    from onceward.memory.capturing import SOURCE, Place
-    from onceward.memory.capturing import capture as record
+    from onceward.memory.capture.capturing import SOURCE, Place
+    from onceward.memory.capture.capturing import capture as record
 
     repo, branch = _checkout(repo, branch)
     place = Place(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
@@ -193,7 +193,7 @@ def _print(passed: Passed, captured: Captured) -> None:
     from rich.text import Text
 
     from onceward.cli.memory_looks import console, visible
-    from onceward.memory.capturing import RECALLED_MAX
+    from onceward.memory.capture.capturing import RECALLED_MAX
 
     out = console(is_error=True)
     warnings = sum(each.issue.is_warning for each in captured.issues)

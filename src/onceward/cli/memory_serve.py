@@ -22,9 +22,9 @@ from onceward.cli.serving import (
     ServerJson,
     check_place,
     listen,
-    until_stopped,
 )
 from onceward.cli.serving import serve as serve_app
+from onceward.cli.stopping import until_stopped
 from onceward.errors import InvalidArgument
 from onceward.version import __version__
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from onceward.handle import Onceward
-    from onceward.memory.server import MemoryServer
+    from onceward.memory.mcp.server import MemoryServer
 
 #: Set it so that clients may keep the token over restarts; without it every start makes its own.
 TOKEN_VARIABLE: Final = "ONCEWARD_MEMORY_TOKEN"  # noqa: S105 - the name of a variable
@@ -93,7 +93,7 @@ def serve(
 def _server(
     ow: Onceward, strict: bool, read_only: bool, no_delete: bool, *, is_in_order: bool
 ) -> MemoryServer:
-    from onceward.memory.server import MemoryServer
+    from onceward.memory.mcp.server import MemoryServer
 
     return MemoryServer(
         ow,
@@ -107,7 +107,7 @@ def _server(
 def _serve_stdio(server: MemoryServer) -> None:
     import anyio
 
-    from onceward.memory import stdio
+    from onceward.memory.mcp import stdio
 
     if sys.stdin.isatty():
         print("waiting for an MCP client on stdin; Ctrl-D ends it", file=sys.stderr, flush=True)

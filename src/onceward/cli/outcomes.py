@@ -11,6 +11,7 @@ import typer
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, group, json_argument, print_json
+from onceward.cli.tables import print_table, visible
 from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -182,20 +183,11 @@ def _shown(value: object) -> str:
     """Return a value that cannot play tricks with the terminal, and does not fill it."""
     is_plain = value is None or isinstance(value, (str, int))
     text = "-" if value is None else str(value) if is_plain else json.dumps(value)
-    shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    shown = visible(text)
     return shown if len(shown) <= RESULT_SHOWN_CHARS else f"{shown[:RESULT_SHOWN_CHARS]}…"
 
 
 def _print_table(records: list[Record]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("state", "scope", "key", "changed", "owner"):
-        table.add_column(title, overflow="fold")
-    for each in records:
-        row = (each.state, each.scope, each.key, each.updated_at, each.owner)
-        table.add_row(*(Text(_shown(str(value))) for value in row))
-    Console().print(table)
+    rows = ((each.state, each.scope, each.key, each.updated_at, each.owner) for each in records)
+    titles = ("state", "scope", "key", "changed", "owner")
+    print_table(titles, ([_shown(str(value)) for value in row] for row in rows))

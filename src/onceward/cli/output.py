@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onceward.errors import FileMissing, InvalidArgument, OncewardError, StorageError
+
+if TYPE_CHECKING:
+    from onceward.journal import Page
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 ConfigFile = Annotated[
@@ -44,6 +47,15 @@ def print_json(value: object) -> None:
     from onceward.keys.encoding import encoded
 
     print(encoded(value).decode(), flush=True)
+
+
+def print_page(page: Page, *, json_output: bool) -> None:
+    """Print the records of a page, one a line; for machines all in one object, with the cursor."""
+    if json_output:
+        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
+        return
+    for item in page.items:
+        print_json(item)
 
 
 def print_error(error: OncewardError) -> None:

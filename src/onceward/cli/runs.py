@@ -10,10 +10,11 @@ import typer
 
 from onceward.cli.orchestrate import WorkspaceOption, latest_run, open_config, runs_are_named
 from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.tables import print_table
 from onceward.errors import FileMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from onceward.orchestrator.models import CommandStory, CommandView, RunSummary
     from onceward.orchestrator.orchestrator import Orchestrator
@@ -42,7 +43,7 @@ def list_runs(workspace: WorkspaceOption = None, json_output: JsonFlag = False) 
         print("no runs yet; start one with `onceward run --task …`")
         return
     titles = ("run", "status", "tasks", "steps", "started", "took", "resumed")
-    _print_table(titles, (_row(each) for each in found))
+    print_table(titles, (_row(each) for each in found))
 
 
 @app.command()
@@ -202,17 +203,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON, perhaps with tuples
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(value) for value in row))
-    Console().print(table)

@@ -9,20 +9,20 @@ import json
 import logging
 import os
 import re
-import signal
 import socket
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from onceward.cli.stopping import on_stop
 from onceward.errors import Internal, InvalidArgument
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.applications import Starlette
     from uvicorn import Server
@@ -358,32 +358,3 @@ def open_browser(url: str, *, asked: bool = False) -> None:
             webbrowser.open(url)
 
     threading.Thread(target=attempt, daemon=True).start()
-
-
-# --- stopping -----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def until_stopped() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block, whatever it is at, and say that it was stopped."""
-    with on_stop(interrupt):
-        with contextlib.suppress(KeyboardInterrupt):
-            yield
-        print("stopped", file=sys.stderr)
-
-
-def interrupt() -> NoReturn:
-    """End whatever this thread is at."""
-    raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def on_stop(act: Callable[[], object]) -> Iterator[None]:
-    """Do this when somebody asks the process to stop."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda *_: act()) for each in signals]
-    try:
-        yield
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)

@@ -26,8 +26,8 @@ from onceward.cli.serving import (
     check_place,
     listen,
     serve,
-    until_stopped,
 )
+from onceward.cli.stopping import until_stopped
 from onceward.version import __version__
 
 if TYPE_CHECKING:

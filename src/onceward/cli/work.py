@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
 from queue import SimpleQueue
@@ -13,11 +12,12 @@ from typer.core import TyperGroup
 
 from onceward.cli.apps import load_app
 from onceward.cli.output import ConfigFile, JsonFlag, print_json
+from onceward.cli.stopping import on_stop
 from onceward.cli.work_reconcile import reconcile
 from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from onceward.workers import App, Worked
     from onceward.workers.alert_models import Rule
@@ -149,7 +149,7 @@ class _Beside:
     def until_stopped(self) -> int:
         """Do it in a process of its own, until a signal says stop."""
         stopped = SimpleQueue[None]()
-        with self.running(None), _on_stop(lambda: stopped.put(None)):
+        with self.running(None), on_stop(lambda: stopped.put(None)):
             stopped.get()
         return 0
 
@@ -162,26 +162,14 @@ def _work(
 
     worker = Worker(found, threads=threads, stop_seconds=stop_seconds)
     running = beside.running(worker.reports) if beside else nullcontext()
-    with _on_stop(worker.stop), running:
+    with on_stop(worker.stop), running:
         return worker.run(once=once)
-
-
-@contextmanager
-def _on_stop(act: Callable[[], None]) -> Iterator[None]:
-    """Do this at SIGTERM or Ctrl-C."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda *_: act()) for each in signals]
-    try:
-        yield
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)
 
 
 def _print(worked: Worked, *, json_output: bool) -> None:
     if json_output:
         print_json({"messages": worked.messages, "left": list(worked.left)})
         return
-    print(f"{worked.messages} messages")
+    print("1 message" if worked.messages == 1 else f"{worked.messages} messages")
     for name in worked.left:
         print(f"left: {name} waits for a retry, is paused, refused, in trouble, or held elsewhere")

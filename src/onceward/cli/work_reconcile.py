@@ -11,6 +11,7 @@ import typer
 
 from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, print_json
+from onceward.cli.tables import visible
 
 if TYPE_CHECKING:
     from onceward.handle import Onceward
@@ -76,15 +77,10 @@ def _with_store(finding: Finding, store: str | None) -> Finding:
 
 def _print(findings: list[Finding]) -> None:
     for finding in findings:
-        print(_shown(f"{finding.kind}: {finding.subject}"))
-        print(_shown(f"  what    {finding.what}"))
-        print(_shown(f"  since   {finding.since or 'nobody knows'}"))
+        print(visible(f"{finding.kind}: {finding.subject}"))
+        print(visible(f"  what    {finding.what}"))
+        print(visible(f"  since   {finding.since or 'nobody knows'}"))
         for number, command in enumerate(finding.settle):
-            print(_shown(f"  {'or' if number else 'settle':<6}  {command}"))
+            print(visible(f"  {'or' if number else 'settle':<6}  {command}"))
     count = len(findings)
     print(f"{count} finding{'s' if count > 1 else ''}" if count else "nothing is half done")
-
-
-def _shown(text: str) -> str:
-    """Return a text that cannot play tricks with the terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -14,7 +14,6 @@ from pathlib import PurePosixPath
 from typing import Final
 
 import anyio.to_thread
-from markdown_it import MarkdownIt
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -111,6 +110,8 @@ def _render(opened: Opened) -> tuple[bytes, dict[str, str]]:
             raise errors.TooLarge(message, fix="read it as text, without `rendered`")
         text = file.read(0, MARKDOWN_BYTES_MAX).decode(errors="replace")
         headers = _headers(file, name)
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - few ask for it, and every start would wait
+
     body = MarkdownIt("commonmark", {"html": False}).render(text)
     tag = headers["etag"].strip('"')
     del headers["accept-ranges"]  # The page is made anew each time, and sent whole.

@@ -31,9 +31,20 @@ def open_store(url: str | None = None, *, clock: Clock | None = None) -> Store:
         # As everywhere: three slashes and a relative path, four and an absolute one.
         return SqliteStore(Path(rest[1:]).expanduser(), clock=clock)
     if scheme in ("postgresql", "postgres"):
-        from onceward.stores.postgres.store import PostgresStore  # noqa: PLC0415 - see above
-
-        return PostgresStore(wanted)
+        return _postgres(wanted)
     # The rest of it may hold a password.
     message = f"url: a store begins with sqlite:/// or postgresql://, not with {scheme[:20]!r}"
     raise InvalidArgument(message, fix="pass sqlite:///work.db or postgresql://…", field="url")
+
+
+def _postgres(url: str) -> Store:
+    """Return a store of an engine whose driver not everybody installs."""
+    try:
+        from onceward.stores.postgres.store import PostgresStore  # noqa: PLC0415 - see above
+    except ImportError as exc:
+        if (exc.name or "").partition(".")[0] == "onceward":
+            raise
+        message = f"url: the driver for postgresql:// does not load: {exc}"
+        fix = "pip install 'onceward[postgres]', or choose sqlite:///…"
+        raise InvalidArgument(message, fix=fix, field="url") from exc
+    return PostgresStore(url)

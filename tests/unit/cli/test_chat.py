@@ -7,10 +7,10 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.system.dispatch_processes import Place
-from tests.unit.cli.conftest import Ran, Run
 
 from onceward.cli import chat as command
+from tests.system.dispatch_processes import Place
+from tests.unit.cli.conftest import Ran, Run
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_items_are_json_for_machines(run: Run, here: Place) -> None:
 def test_items_look_the_same_over_http(run: Run, here: Place) -> None:
     """What the command line prints as JSON is what the routes answer."""
     from onceward.cli.dispatch import conversations
-    from onceward.dispatch.schemas import page_body
+    from onceward.dispatch.views import page_body
     from onceward.handle import open as open_handle
 
     chat(run, "hi\n")

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.stores import open_store
 from onceward.stores.queries import migrations
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """`onceward demo`: what it prints of a story, and when it fails."""
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.demo import story
 from onceward.demo.stage import Event
 from onceward.demo.tally import Row
+from tests.unit.cli.conftest import Run
 
 
 def told(*, lost: int) -> story.Story:

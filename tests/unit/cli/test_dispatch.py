@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.dispatch_processes import Place
-from tests.unit.cli.conftest import Ran, Run
 
 from onceward.handle import open as open_handle
+from tests.system.dispatch_processes import Place
+from tests.unit.cli.conftest import Ran, Run
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
-from tests.unit.lab.labs import make_lab, make_run
 
 from onceward.cli import feedback
 from onceward.journal import Journal
 from onceward.lab import Lab
+from tests.unit.cli.conftest import Run
+from tests.unit.lab.labs import make_lab, make_run
 
 
 @pytest.fixture

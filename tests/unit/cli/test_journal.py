@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.journal import Journal
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward import keys
+from tests.unit.cli.conftest import Run
 
 IK = ["keys", "ik", "--action", "implement", "--task", "T-0042", "--snapshot", "snap-abc123"]
 KNOWN = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Run
-from tests.unit.lab.labs import make_lab, make_run, submission
 
 from onceward.cli.lab import allowed_roots
 from onceward.cli.lab_tasks import Asked, compare_task, review_task
@@ -13,6 +11,8 @@ from onceward.errors import FileMissing, InvalidArgument
 from onceward.journal import Journal, Page
 from onceward.lab import Lab, NewFeedback
 from onceward.lab.sessions import open_session, save_task
+from tests.unit.cli.conftest import Run
+from tests.unit.lab.labs import make_lab, make_run, submission
 
 
 @pytest.fixture

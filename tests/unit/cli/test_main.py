@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 import typer
-from tests.unit.cli.conftest import Run
 
-from onceward import doctor
 from onceward.cli import keys
 from onceward.cli.main import app
 from onceward.version import __version__
+from tests.unit.cli.conftest import Run
 
 
 def commands(
@@ -108,31 +107,3 @@ def test_control_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "json_argument", interrupt)
     ran = run("keys", "canonical", "1")
     assert (ran.code, ran.err.strip()) == (130, "")
-
-
-def test_doctor_finds_this_machine_fit(run: Run) -> None:
-    """Every check is listed; a machine that runs the tests passes."""
-    ran = run("doctor", "--json")
-    assert ran.code == 0
-    names = {check["name"] for check in ran.json["checks"]}
-    assert {"python", "sqlite", "fsync", "disk", "permissions", "clock", "port"} <= names
-    for line in run("doctor").out.splitlines():
-        assert line.split()[0] in ("ok", "warn", "fail", "fix:")
-
-
-def test_doctor_fails_where_nothing_can_be_written(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A home that cannot be written fails, with what to do."""
-    monkeypatch.setenv("ONCEWARD_HOME", "/proc/nowhere")
-    ran = run("doctor")
-    assert ran.code == 1
-    assert "fix: set ONCEWARD_HOME" in ran.out
-
-
-def test_doctor_refuses_an_old_sqlite(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A SQLite with the WAL-reset bug fails."""
-    monkeypatch.setattr(doctor, "SQLITE_VERSION_MIN", (99, 0, 0))
-    ran = run("doctor")
-    assert ran.code == 1
-    assert "can corrupt a WAL file" in ran.out

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.memory import Memory
+from tests.unit.cli.conftest import Run
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "tall\x1b[31m"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": []}
@@ -200,7 +200,7 @@ def test_capture_says_when_nobody_knows_whether_it_was_recorded(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("onceward.memory.capturing.capture", fail)
+    monkeypatch.setattr("onceward.memory.capture.capturing.capture", fail)
     ran = run("memory", "capture", "--", "true")
     assert ran.code == 0
     assert f"warning: the command {says}\n" in ran.err

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import typer
-from tests.unit.cli.conftest import Run
 
 from onceward.errors import Drifted, RunHeld, RunMissing
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.models import RunResult, Task
 from onceward.orchestrator.starting import start_workspace
 from onceward.orchestrator.workspace import Workspace
+from tests.unit.cli.conftest import Run
 
 RUN = "run-20260301-093000-1a2b3c4d"
 AT = "2026-03-01T09:30:00.000Z"

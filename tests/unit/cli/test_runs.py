@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.errors import RunMissing
 from onceward.orchestrator.config import Config
@@ -20,6 +19,7 @@ from onceward.orchestrator.models import (
     Verification,
 )
 from onceward.orchestrator.starting import start_workspace
+from tests.unit.cli.conftest import Run
 
 RUN = "run-20260301-093000-1a2b3c4d"
 KEY = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"

@@ -1,0 +1,18 @@
+"""Doctor: whether this machine, an installation and a store are fit to keep promises.
+
+Looks, and writes nothing but a probe that is gone again. Knows neither terminals nor HTTP.
+"""
+
+from onceward.doctor.installation import examine_installation
+from onceward.doctor.machine import examine_machine
+from onceward.doctor.models import Check, Status
+from onceward.doctor.store import examine_store, examine_url
+
+__all__ = [
+    "Check",
+    "Status",
+    "examine_installation",
+    "examine_machine",
+    "examine_store",
+    "examine_url",
+]

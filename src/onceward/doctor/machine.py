@@ -1,0 +1,121 @@
+"""Machine: Python, SQLite, disks, limits, clock and port of where we run."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from onceward.doctor.models import Check
+from onceward.doctor.places import examine_permissions, examine_place
+from onceward.seams import SystemClock, timestamp
+from onceward.stores.opening import home
+
+SQLITE_VERSION_MIN: Final = (3, 51, 3)
+#: Every agent takes a few, every page that is open and every connection one.
+OPEN_FILES_MIN: Final = 1_024
+DEFAULT_PORT: Final = 3939
+
+
+def examine_machine(*, is_serving: bool = False) -> list[Check]:
+    """Look at this machine; whoever serves already need not ask for the port."""
+    looks = [look for look in CHECKS if not (is_serving and look is _port)]
+    return [check for look in looks for check in look()]
+
+
+def _python() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    why = "3.11 is the oldest that Onceward is made for"
+    yield Check(
+        name="python", status="ok", detail=version, why=why
+    )  # An older one cannot get here.
+    if sys.flags.optimize:
+        yield Check(
+            name="python -O",
+            status="warn",
+            detail="assertions are off",
+            why="with them our own checks are off, too",
+            fix="run without -O, and without PYTHONOPTIMIZE",
+        )
+
+
+def _sqlite() -> Iterator[Check]:
+    version = apsw.sqlite_lib_version()
+    is_new = tuple(map(int, version.split("."))) >= SQLITE_VERSION_MIN
+    yield Check(
+        name="sqlite",
+        status="ok" if is_new else "fail",
+        detail=f"{version}, from apsw {apsw.apsw_version()}",
+        why="an older one can corrupt a WAL file that two processes write",
+        fix="" if is_new else "pip install --upgrade apsw",
+    )
+
+
+def _home() -> Iterator[Check]:
+    yield from examine_place(home())
+    for place in (home(), Path.home() / ".cm"):
+        yield examine_permissions(place)
+
+
+def _open_files() -> Iterator[Check]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_enough = soft == resource.RLIM_INFINITY or soft >= OPEN_FILES_MIN
+    yield Check(
+        name="open files",
+        status="ok" if is_enough else "warn",
+        detail="no limit" if soft == resource.RLIM_INFINITY else f"{soft} at a time",
+        why="agents, open pages and connections to PostgreSQL take some each",
+        fix="" if is_enough else f"ulimit -n {OPEN_FILES_MIN}{_raised(hard)}",
+    )
+
+
+def _raised(hard: int) -> str:
+    """Return what else is needed where the user alone may not have so many."""
+    is_allowed = hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN
+    return "" if is_allowed else "; as root, for the limit of this user is lower"
+
+
+def _clock() -> Iterator[Check]:
+    now = SystemClock().now()
+    installed = Path(__file__).stat().st_mtime
+    is_late = now.timestamp() + 86_400 < installed
+    yield Check(
+        name="clock",
+        status="warn" if is_late else "ok",
+        detail=f"{timestamp(now)}{' is before Onceward was installed' if is_late else ''}",
+        why="leases and schedules on SQLite go by it, and people read it",
+        fix="set the system clock" if is_late else "",
+    )
+
+
+def _port() -> Iterator[Check]:
+    why = "`onceward up` is expected there; it takes the next free one otherwise"
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", DEFAULT_PORT))
+        except OSError:
+            yield Check(
+                name="port",
+                status="warn",
+                detail=f"127.0.0.1:{DEFAULT_PORT} is taken, perhaps by a server of ours",
+                why=why,
+                fix="stop what is there, or pass --port",
+            )
+            return
+    yield Check(name="port", status="ok", detail=f"127.0.0.1:{DEFAULT_PORT} is free", why=why)
+
+
+CHECKS: Final[tuple[Callable[[], Iterator[Check]], ...]] = (
+    _python,
+    _sqlite,
+    _home,
+    _open_files,
+    _clock,
+    _port,
+)

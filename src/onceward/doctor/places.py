@@ -1,0 +1,127 @@
+"""Places: whether a directory is on a disk that has room, keeps what it is given, and is ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from onceward.doctor.models import Check
+from onceward.errors import OncewardError
+from onceward.seams import SystemClock, SystemFiles
+
+FREE_BYTES_MIN: Final = 1024**3
+PROBE_COUNT: Final = 20
+#: No disk is as fast as this; what answers so soon has kept nothing.
+SYNC_MILLIS_MIN: Final = 0.005
+MOUNTS: Final = Path("/proc/self/mountinfo")
+#: Gone at the next restart.
+IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+#: Their locks, and memory shared by processes, are not what SQLite builds on.
+REMOTE: Final = frozenset(
+    {"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs", "vboxsf"}
+)
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+_ELSEWHERE: Final = "set ONCEWARD_HOME to a directory on a disk of this machine"
+
+
+def examine_place(place: Path) -> Iterator[Check]:
+    """Look at where files will be, also when that directory is not made yet."""
+    there = next(level for level in (place, *place.parents) if level.is_dir())
+    yield _room(there)
+    yield _file_system(there)
+    yield _sync(there)
+
+
+def _room(place: Path) -> Check:
+    usage = os.statvfs(place)
+    free = usage.f_bavail * usage.f_frsize
+    is_enough = free >= FREE_BYTES_MIN
+    return Check(
+        name="disk",
+        status="ok" if is_enough else "warn",
+        detail=f"{free / 1024**3:.1f} GiB free at {place}",
+        why="work stops when the disk is full; nothing is lost by that",
+        fix="" if is_enough else "free at least 1 GiB",
+    )
+
+
+def _file_system(place: Path) -> Check:
+    try:
+        kind = kind_of_mount(place.resolve(), MOUNTS.read_text(errors="replace"))
+    except OSError:
+        kind = "unknown"
+    if kind in IN_MEMORY:
+        why, fix = "what is in memory is gone at the next restart", _ELSEWHERE
+    elif kind in REMOTE:
+        why = "processes that share a file need locks and memory that a network does not give"
+        fix = f"{_ELSEWHERE}, or keep the store in PostgreSQL"
+    else:
+        why, fix = "the kind of disk decides what survives a loss of power", ""
+    return Check(
+        name="filesystem",
+        status="warn" if fix else "ok",
+        detail=f"{kind} at {place}",
+        why=why,
+        fix=fix,
+    )
+
+
+def kind_of_mount(place: Path, mounts: str) -> str:
+    """Return the kind of file system that a path is on, by the system's list of mounts."""
+    found, depth = "unknown", -1
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5 or not right:
+            continue
+        point = Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]))
+        # A later mount at the same point hides the earlier one.
+        if len(point.parts) >= depth and place.is_relative_to(point):
+            found, depth = right.split(" ")[0], len(point.parts)
+    return found
+
+
+def _sync(place: Path) -> Check:
+    """Append and sync a few times where our state will live."""
+    why = "what is acknowledged must be on the disk, not on its way there"
+    files, clock = SystemFiles(), SystemClock()
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".onceward-doctor-") as directory:
+            file = files.open_append(Path(directory) / "probe")
+            began = clock.monotonic()
+            for _ in range(PROBE_COUNT):
+                file.write(b"x" * 512)
+                file.sync()
+            millis = (clock.monotonic() - began) * 1000 / PROBE_COUNT
+            file.close()
+    except (OncewardError, OSError) as exc:
+        detail = f"cannot write and sync at {place}: {exc}"
+        fix = "set ONCEWARD_HOME to a directory you can write to"
+        return Check(name="fsync", status="fail", detail=detail, why=why, fix=fix)
+    detail = f"{millis:.2f} ms a sync at {place}"
+    if millis >= SYNC_MILLIS_MIN:
+        return Check(name="fsync", status="ok", detail=detail, why=why)
+    fix = "power loss may lose acknowledged work here; use a disk, not tmpfs"
+    detail = f"{detail}: too fast to be a disk"
+    return Check(name="fsync", status="warn", detail=detail, why=why, fix=fix)
+
+
+def examine_permissions(place: Path) -> Check:
+    """Look whether a directory of ours is ours, and nobody else's."""
+    why = "whoever can write there can change what was promised"
+    if not place.exists():
+        detail = f"{place} will be made, mode 0700"
+        return Check(name="permissions", status="ok", detail=detail, why=why)
+    if not os.access(place, os.W_OK | os.X_OK):
+        fix = f"chown -R $(id -un) {place}"
+        detail = f"{place}: not ours"
+        return Check(name="permissions", status="fail", detail=detail, why=why, fix=fix)
+    if place.stat().st_mode & 0o022:
+        fix = f"chmod go-w {place}"
+        detail = f"{place} can be written by others"
+        return Check(name="permissions", status="warn", detail=detail, why=why, fix=fix)
+    return Check(name="permissions", status="ok", detail=str(place), why=why)

@@ -1,0 +1,290 @@
+"""The doctor: what is found on this machine, and what is said where something is missing."""
+
+import resource
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from onceward import doctor
+from onceward.doctor import Check, examine_installation, examine_machine, examine_url
+from onceward.doctor.places import kind_of_mount
+from onceward.stores.queries import migrations
+from tests.unit.cli.conftest import Run
+
+MOUNTS = r"""
+21 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+22 21 0:20 / /tmp rw shared:2 - tmpfs tmpfs rw
+23 21 0:21 / /home\040of\040all rw shared:3 - nfs4 server:/export rw
+24 21 0:22 / /twice rw - tmpfs tmpfs rw
+25 21 0:23 / /twice rw - xfs /dev/vdb rw
+no mount at all
+"""
+
+
+def found(checks: list[Check], name: str) -> Check:
+    (check,) = [each for each in checks if each.name == name]
+    return check
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of one's own, with a shell and nothing on the PATH."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ONCEWARD_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("ONCEWARD_STORE", raising=False)
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def program(home: Path, name: str) -> Path:
+    """Put a program on the PATH."""
+    path = home / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_this_machine_is_fit(run: Run) -> None:
+    """Every check is listed; a machine that runs the tests passes."""
+    ran = run("doctor", "--json")
+    assert ran.code == 0
+    names = {check["name"] for check in ran.json["checks"]}
+    assert names >= {"python", "sqlite", "disk", "filesystem", "fsync", "permissions", "clock"}
+    assert names >= {"open files", "port", "packages", "postgres", "mcp", "pages", "agents"}
+    assert names >= {"command", "store"}
+    assert ran.json["ok"]
+
+
+@pytest.mark.usefixtures("home")
+def test_every_check_says_why_and_what_is_wrong_says_what_to_do(run: Run) -> None:
+    """A line each; below what is not ok, why it matters and the fix; last the verdict."""
+    for check in run("doctor", "--json").json["checks"]:
+        assert check["why"], check
+        assert bool(check["fix"]) is (check["status"] != "ok"), check
+    *lines, verdict = run("doctor").out.splitlines()
+    assert {line.split()[0] for line in lines} <= {"ok", "note", "warn", "fail", "why:", "fix:"}
+    assert verdict.startswith("fit")
+
+
+def test_nothing_is_left_behind(run: Run, home: Path) -> None:
+    """Whoever only looks makes neither a home nor a store."""
+    assert "is not there yet" in run("doctor").out
+    assert list(home.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home that cannot be written fails, with what to do."""
+    monkeypatch.setenv("ONCEWARD_HOME", "/proc/nowhere")
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "fix: set ONCEWARD_HOME" in ran.out
+    assert "not fit: 1 of " in ran.out
+
+
+def test_an_old_sqlite_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SQLite with the WAL-reset bug fails."""
+    monkeypatch.setattr(doctor.machine, "SQLITE_VERSION_MIN", (99, 0, 0))
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "can corrupt a WAL file" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("/var/lib", "ext4"),
+        ("/tmp/x", "tmpfs"),
+        ("/tmpx", "ext4"),
+        ("/home of all/ann", "nfs4"),
+        ("/twice", "xfs"),
+    ],
+)
+def test_the_mount_of_a_place_is_found(place: str, kind: str) -> None:
+    """The nearest mount counts, and of two at one point the one on top."""
+    assert kind_of_mount(Path(place), MOUNTS) == kind
+    assert kind_of_mount(Path(place), "") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "says"),
+    [
+        ("ext4", "ok", ""),
+        ("tmpfs", "warn", "restart"),
+        ("nfs4", "warn", "PostgreSQL"),
+    ],
+)
+def test_a_disk_that_cannot_keep_promises_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, status: str, says: str
+) -> None:
+    """Memory is gone at a restart, and SQLite does not share a file across a network."""
+    (tmp_path / "mounts").write_text(f"21 1 254:0 / / rw - {kind} /dev/vda rw\n")
+    monkeypatch.setattr(doctor.places, "MOUNTS", tmp_path / "mounts")
+    check = found(examine_machine(), "filesystem")
+    assert check.status == status
+    assert says in check.why + check.fix
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "says"),
+    [
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), "ok", ""),
+        ((256, 4_096), "warn", "ulimit -n 1024"),
+        ((256, 256), "warn", "as root"),
+    ],
+)
+def test_a_low_limit_of_open_files_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], status: str, says: str
+) -> None:
+    """Agents and pages run out of files before anything else."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    check = found(examine_machine(), "open files")
+    assert (check.status, says in check.fix) == (status, True)
+
+
+# --- what is installed --------------------------------------------------------------------------
+
+
+def test_optional_things_that_are_missing_are_notes(home: Path) -> None:
+    """No agent, no completion and no command on the PATH: worth a word, and no warning."""
+    checks = examine_installation()
+    for name in ("agents", "completion", "command"):
+        assert found(checks, name).status == "note"
+    program(home, "codex")
+    (home / ".bash_completions").mkdir()
+    (home / ".bash_completions" / "onceward.sh").write_text("")
+    checks = examine_installation()
+    assert found(checks, "agents").detail == "codex"
+    assert found(checks, "completion").status == "ok"
+
+
+def test_another_onceward_that_comes_first_is_told(home: Path) -> None:
+    """Whoever starts `onceward` by name may start another one than this."""
+    other = program(home, "onceward")
+    check = found(examine_installation(), "command")
+    assert (check.status, str(other) in check.detail) == ("note", True)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_shell_that_cannot_complete_is_not_told_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody can have is not missing."""
+    monkeypatch.setenv("SHELL", "/bin/dash")
+    assert "completion" not in {check.name for check in examine_installation()}
+
+
+def test_pages_that_were_not_built_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A console without pages is a plain page, which is not what people expect."""
+    monkeypatch.setattr(doctor.installation, "files", lambda _: tmp_path)
+    check = found(examine_installation(), "pages")
+    assert (check.status, "make web" in check.fix) == ("warn", True)
+
+
+def test_a_package_that_is_missing_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever installed without dependencies, or lost one, is told which."""
+
+    def incomplete(name: str) -> str:
+        if name == "mcp":
+            raise PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setattr(doctor.installation, "version", incomplete)
+    ran = run("doctor", "--json")
+    assert ran.code == 1
+    (check,) = [each for each in ran.json["checks"] if each["name"] == "packages"]
+    assert check["fix"].endswith("-m pip install mcp")
+
+
+def test_a_missing_driver_is_told_where_it_is_needed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without psycopg a PostgreSQL store is refused with what to install; SQLite is not."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "onceward.stores.postgres.store", raising=False)
+    ran = run("doctor")
+    assert ran.code == 0
+    assert "note  postgres" in ran.out
+    url = "postgresql://localhost/work"
+    ran = run("doctor", "--store", url)
+    assert ran.code == 1
+    assert "fix: pip install 'onceward[postgres]'" in ran.out
+    ran = run("db", "status", "--store", url)
+    assert ran.code == 2
+    assert "pip install 'onceward[postgres]'" in ran.err
+
+
+# --- the store ----------------------------------------------------------------------------------
+
+
+def schema(url: str) -> tuple[str, str]:
+    check = found(examine_url(url), "schema")
+    return check.status, f"{check.detail} {check.fix}"
+
+
+def test_the_schema_of_a_store_must_be_of_this_version(
+    sqlite_template: Path, tmp_path: Path
+) -> None:
+    """None yet is fine, an older one wants a migration, a newer one a newer version."""
+    empty = tmp_path / "empty.db"
+    apsw.Connection(str(empty)).execute("create table mine (a)")
+    status, says = schema(f"sqlite:///{empty}")
+    assert (status, "no tables yet" in says) == ("ok", True)
+    last = len(migrations("sqlite"))
+    changes: dict[str, tuple[str, str]] = {
+        "select 1": ("ok", f"{last} of {last}"),
+        f"delete from onceward_migrations where number = {last}": ("fail", "onceward db migrate"),
+        "insert into onceward_migrations values (999, 'later', '')": ("fail", "or newer"),
+    }
+    for number, (sql, (status, says)) in enumerate(changes.items()):
+        copy = Path(shutil.copy(sqlite_template, tmp_path / f"{number}.db"))
+        connection = apsw.Connection(str(copy))
+        connection.execute(sql)
+        connection.close()
+        told = schema(f"sqlite:///{copy}")
+        assert (told[0], says in told[1]) == (status, True), told
+
+
+def test_a_store_elsewhere_has_its_own_disk_looked_at(home: Path) -> None:
+    """The disk of the home says nothing about the disk of the store."""
+    (home / "data").mkdir()
+    names = [check.name for check in examine_url(f"sqlite:///{home / 'data' / 'a.db'}")]
+    assert names == ["disk", "filesystem", "fsync", "store"]
+    assert [check.name for check in examine_url()] == ["store"]
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("mysql://x", "sqlite:///"), ("sqlite:////proc/version", "")],
+)
+def test_a_store_that_cannot_be_opened_fails(url: str, says: str) -> None:
+    """What is wrong with it is the finding, and what to do its fix."""
+    check = examine_url(url)[-1]
+    assert (check.name, check.status) == ("store", "fail")
+    assert says in check.detail
+
+
+def test_a_whole_store_is_checked_when_asked(run: Run, sqlite_template: Path) -> None:
+    """The engine's own check takes long, so it waits to be asked."""
+    url = f"sqlite:///{sqlite_template}"
+    assert "integrity" not in run("doctor", "--store", url).out
+    ran = run("doctor", "--deep", "--store", url)
+    assert "the engine finds nothing wrong" in ran.out
+
+
+def test_a_new_database_is_reachable_and_empty(postgres_server: Any) -> None:
+    """PostgreSQL is asked without making a table in it."""
+    url = postgres_server.new_database("doctor_new")
+    for _ in range(2):
+        checks = examine_url(url)
+        assert [(check.name, check.status) for check in checks] == [
+            ("store", "ok"),
+            ("schema", "ok"),
+        ]
+        assert "no tables yet" in checks[1].detail
