@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import onceward
-from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch import Dispatcher
 from onceward.retries import Steps
 
 #: By default agents that fail are tried again after 5, 10, 20, 40 and 80 s.

@@ -14,10 +14,7 @@ from pathlib import Path
 from dispatcher import started  # The file beside this one.
 
 import onceward
-from onceward.dispatch.arrivals import Arrivals
-from onceward.dispatch.groups import Groups
-from onceward.dispatch.models import Group, NewMessage, Reply
-from onceward.dispatch.operators import Operators
+from onceward.dispatch import Arrivals, Group, Groups, NewMessage, Operators, Reply
 
 HERE = Path(__file__).parent
 AGENT = (sys.executable, str(HERE / "agent.py"))

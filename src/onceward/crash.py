@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from onceward.errors import InvalidArgument
+
 #: Every crash point, with the two states it separates. A name used but not listed fails the tests.
 POINTS: Final[dict[str, str]] = {
     "journal.append.before_write": "lock taken | nothing written",
@@ -153,11 +155,11 @@ class _Armed:
         nth, _, action = rest.partition(":")
         self.name, self.action = name, action or "kill"
         if name not in POINTS:
-            message = f"no crash point is named {name!r}; onceward.crash.POINTS lists them"
-            raise ValueError(message)
+            message = f"ONCEWARD_CRASH: no crash point is named {name!r}"
+            raise InvalidArgument(message, fix="onceward.crash.POINTS lists them")
         if not (nth.isascii() and nth.isdigit() and int(nth) > 0) or self.action not in ACTIONS:
-            message = f"crash point {spec!r} must read name:nth[:{'|'.join(ACTIONS)}]"
-            raise ValueError(message)
+            message = f"ONCEWARD_CRASH: {spec!r} is no crash point and its pass"
+            raise InvalidArgument(message, fix=f"write name:nth[:{'|'.join(ACTIONS)}]")
         self.left = int(nth)
 
     def passed(self, name: str) -> None:

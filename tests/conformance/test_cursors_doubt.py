@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.conformance.lost_answers import LoseAnswer, unreliable
 
 from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OutcomeUnknown, SqlFailed
@@ -12,6 +11,7 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.seams import ManualClock
 from onceward.stores import Transaction
+from tests.conformance.lost_answers import LoseAnswer, unreliable
 
 
 class Worker:

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from tests.conformance.test_cursors import acquire, effects, stolen, table
 
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, SqlFailed, WriterHeld
@@ -12,6 +11,7 @@ from onceward.handle import open as open_handle
 from onceward.seams import ManualClock
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_cursors import acquire, effects, stolen, table
 
 __all__ = ["table"]
 

@@ -14,12 +14,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.proof.lengths import examples_for
 
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, NothingToUndo
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
+from tests.proof.lengths import examples_for
 
 LEASE_SECONDS = 60.0
 #: No sum of these comes near the end of a lease: on PostgreSQL time runs on its own as well.

@@ -16,12 +16,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.proof.lengths import examples_for
 
 from onceward.cursors.dual import DualCursor
 from onceward.cursors.dual_models import Batch
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
 from onceward.handle import Onceward
+from tests.proof.lengths import examples_for
 
 GROUPS = ("A", "B")
 _names = itertools.count(1)

@@ -11,8 +11,7 @@ import pytest
 
 from onceward.errors import EntityMissing
 from onceward.handle import Onceward
-from onceward.memory import removing, writing
-from onceward.memory.graph import Graph
+from onceward.memory.graph import Graph, removing, writing
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
 from onceward.retries import Failure, Message
 from onceward.seams import SystemClock

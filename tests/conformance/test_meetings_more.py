@@ -9,15 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.conformance.test_meetings import (
-    FACT,
-    HUB,
-    LOOK_SECONDS,
-    PATIENCE_SECONDS,
-    postgres_only,
-    with_a_hub,
-)
-from tests.conformance.test_outcomes_operators import DAY, granted
 
 from onceward.console import acting, cursor_acts
 from onceward.console.cursor_views import version_of
@@ -33,13 +24,23 @@ from onceward.errors import (
     Superseded,
 )
 from onceward.handle import Onceward
-from onceward.memory import models, removing, writing
+from onceward.memory import models
+from onceward.memory.graph import removing, writing
 from onceward.memory.models import ChangeId, Link, NewEntity, Removal
 from onceward.outcomes import OutcomeState, Pruned
 from onceward.seams import SystemClock
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_meetings import (
+    FACT,
+    HUB,
+    LOOK_SECONDS,
+    PATIENCE_SECONDS,
+    postgres_only,
+    with_a_hub,
+)
+from tests.conformance.test_outcomes_operators import DAY, granted
 
 pytestmark = postgres_only
 #: Who waits for a lock in this database; other tests have theirs.

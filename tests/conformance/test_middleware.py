@@ -5,13 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
 
 from onceward.errors import Retryable
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_request import AsgiScope, Receive, Send
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.middleware_calls import Answer, Shop, ask, call
 
 
 @pytest.fixture

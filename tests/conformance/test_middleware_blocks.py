@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI, Request
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
-from tests.conformance.test_middleware_transactions import transaction
 
 from onceward.errors import OncewardError, SqlFailed
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
+from tests.conformance.middleware_calls import Answer, Shop, ask, call
+from tests.conformance.test_middleware_transactions import transaction
 
 INSERT = "insert into effects values (?)"
 

@@ -5,13 +5,13 @@ import random
 from typing import Any
 
 import pytest
-from tests.conformance.interrupts import Interrupter
-from tests.conformance.middleware_calls import Answer, Handler, Shop, call
 
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState, Record
 from onceward.outcomes.http_request import AsgiScope, Message
+from tests.conformance.interrupts import Interrupter
+from tests.conformance.middleware_calls import Answer, Handler, Shop, call
 
 #: More awaits than a request has.
 AWAITS_MAX = 200

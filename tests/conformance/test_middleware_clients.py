@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.middleware_calls import Answer, Shop, answering, ask, call
 
 from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
@@ -19,6 +18,7 @@ from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
+from tests.conformance.middleware_calls import Answer, Shop, answering, ask, call
 
 REQUEST: AsgiScope = {
     "type": "http",

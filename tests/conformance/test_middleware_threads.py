@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.conformance.middleware_calls import Answer, Shop, answering, ask
 
 from onceward.errors import StoreError
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
+from tests.conformance.middleware_calls import Answer, Shop, answering, ask
 
 
 @pytest.fixture

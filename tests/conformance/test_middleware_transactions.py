@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
 
 from onceward.errors import FenceLost, StoreBusy
 from onceward.handle import Onceward
@@ -16,6 +15,7 @@ from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.outcomes.http_turns import Line
 from onceward.stores import Transaction
+from tests.conformance.middleware_calls import Answer, Shop, ask, call
 
 
 @pytest.fixture

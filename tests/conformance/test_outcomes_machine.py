@@ -16,7 +16,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.proof.lengths import examples_for
 
 from onceward.errors import FenceLost, KeyInFlight, NotReconcilable
 from onceward.handle import Onceward
@@ -33,6 +32,7 @@ from onceward.outcomes import (
     Replay,
 )
 from onceward.testing.moving_time import MovingTime
+from tests.proof.lengths import examples_for
 
 LEASE_SECONDS, TTL_SECONDS, TOMBSTONE_SECONDS = 60.0, 500.0, 30 * 86_400.0
 #: No sum of these comes near an end: on PostgreSQL time runs on its own as well.

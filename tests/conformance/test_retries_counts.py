@@ -3,13 +3,13 @@
 import itertools
 
 import pytest
-from tests.conformance.test_cursors_operators import between
-from tests.conformance.test_retries import message
-from tests.conformance.test_retries_moves import counted, hold, kept, line, park, read, waiting
 
 from onceward.cursors import cursors
 from onceward.errors import StoreBusy
 from onceward.handle import Onceward
+from tests.conformance.test_cursors_operators import between
+from tests.conformance.test_retries import message
+from tests.conformance.test_retries_moves import counted, hold, kept, line, park, read, waiting
 
 
 def test_a_move_to_the_start_needs_nobody_to_count(ow: Onceward) -> None:

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from tests.conformance.test_dual import wait_until_blocked
-from tests.conformance.test_retries import BROKEN, message
 
 from onceward.errors import DeadLetterMissing, InvalidArgument, Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, DeadFilter, Failure, Parked, Redriven, Steps
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_dual import wait_until_blocked
+from tests.conformance.test_retries import BROKEN, message
 
 NO_RETRIES = Steps(seconds=())
 

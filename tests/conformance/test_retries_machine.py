@@ -15,16 +15,16 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.conformance.parked_model import Letter, Row, Seek
-from tests.conformance.test_cursors_operators import between
-from tests.conformance.test_retries import BROKEN, StandingTime, message
-from tests.proof.lengths import examples_for
 
 from onceward.cursors import Lease
 from onceward.cursors.models import CountBetween
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, Parked, Steps
+from tests.conformance.parked_model import Letter, Row, Seek
+from tests.conformance.test_cursors_operators import between
+from tests.conformance.test_retries import BROKEN, StandingTime, message
+from tests.proof.lengths import examples_for
 
 SCHEDULE = Steps(seconds=(60,))
 RARELY = st.sampled_from([False, False, False, True])

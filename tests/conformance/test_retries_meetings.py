@@ -4,8 +4,6 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.conformance.test_cursors_operators import between
-from tests.conformance.test_retries import BROKEN, message
 
 from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OutcomeUnknown, StoreUnavailable, Superseded
@@ -13,6 +11,8 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries import Steps
 from onceward.stores import Transaction
+from tests.conformance.test_cursors_operators import between
+from tests.conformance.test_retries import BROKEN, message
 
 #: Due again at once, once.
 SCHEDULE = Steps(seconds=(0.0,))

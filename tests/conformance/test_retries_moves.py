@@ -1,14 +1,14 @@
 """What waits beside a cursor follows its moves: a seek forgets, its undoing brings back."""
 
 import pytest
-from tests.conformance.test_cursors_operators import between
-from tests.conformance.test_retries import BROKEN, message
 
 from onceward.cursors import Move
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, Parked, Steps
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_cursors_operators import between
+from tests.conformance.test_retries import BROKEN, message
 
 
 def read(ow: Onceward, *positions: str) -> None:

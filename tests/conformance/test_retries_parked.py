@@ -1,12 +1,12 @@
 """Parked messages: in line behind their key, one head at a time, in the caller's transaction."""
 
 import pytest
-from tests.conformance.test_retries import BROKEN, MINUTES, StandingTime, message
 
 from onceward.errors import InvalidArgument, Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, Later, Parked, Steps
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_retries import BROKEN, MINUTES, StandingTime, message
 
 
 @pytest.fixture

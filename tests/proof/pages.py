@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from docs.make.regions import table
 from tests.proof.evidence import LAYERS
 from tests.proof.report import GUARANTEES, ROOT, Json, promises
 
@@ -95,7 +96,7 @@ def _claims(report: Json) -> str:
         "tests",
         "bugs that turn it red",
     ]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _evidence(report: Json) -> str:
@@ -146,7 +147,7 @@ def _layers(report: Json) -> Iterable[str]:
             "repeated",
             "recovery",
         ]
-        yield _table(heads, rows)
+        yield table(heads, rows)
 
 
 def _states(report: Json) -> Iterable[str]:
@@ -159,7 +160,7 @@ def _states(report: Json) -> Iterable[str]:
     if rows:
         yield "## States that had to be reached"
         yield "A campaign that never comes to one of these fails, however green it is otherwise."
-        yield _table(["campaign", "state", "times"], rows)
+        yield table(["campaign", "state", "times"], rows)
 
 
 def _cells(report: Json) -> Iterable[str]:
@@ -187,7 +188,7 @@ def _cells(report: Json) -> Iterable[str]:
                 str(sum(cell["repeated"] for cell in cells)),
             ]
         )
-    yield _table(["point", "on", "alone", "in pairs", "slowest recovery", "repeated"], rows)
+    yield table(["point", "on", "alone", "in pairs", "slowest recovery", "repeated"], rows)
 
 
 def _bugs(report: Json) -> Iterable[str]:
@@ -208,16 +209,7 @@ def _bugs(report: Json) -> Iterable[str]:
         ]
         for bug in report["bugs"]
     ]
-    yield _table(["bug", "what it does", "promise", "turned red", "after"], rows)
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(_cell(each) for each in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    yield table(["bug", "what it does", "promise", "turned red", "after"], rows)
 
 
 def _number(value: int) -> str:

@@ -15,7 +15,7 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries.schedule import Steps
 from tests.conformance.dispatch.oracle import fates
-from tests.system.dispatch_storm import FileChannel
+from tests.system.dispatch_storm import BusyChannel
 from tests.system.dispatch_world import BARE
 from tests.system.lives import Ack, Life, Place, Scenario, Step
 
@@ -55,7 +55,7 @@ class Talking(Scenario):
                 Groups(ow.store).add(Group(name=name, channel=channel, command=BARE))
 
     def dispatcher(self, ow: Onceward) -> Dispatcher:
-        channels = {"keyed": FileChannel(self.directory, takes_keys=True)}
+        channels = {"keyed": BusyChannel(self.directory, takes_keys=True)}
         home = self.directory / "home"
         found = Dispatcher(ow, home=home, channels=channels, schedule=SCHEDULE, poll_seconds=0.05)
         found.start()

@@ -5,7 +5,6 @@ JSON summary; a lost message or a reply shown twice is an AssertionError and exi
 Dispatchers are forked from a parent that has everything imported and has opened nothing.
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -15,7 +14,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from onceward.dispatch.arrivals import Arrivals
@@ -28,6 +26,8 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries.schedule import Steps
 from tests.conformance.dispatch.oracle import Fates, fates
+from tests.system.file_channel import FileChannel
+from tests.system.nursery import Nursery
 
 AGENT = Path(__file__).with_name("dispatch_storm_agent.py")
 KILL_SECONDS = (0.5, 3.0)
@@ -38,13 +38,11 @@ TIMES = ("2026-02-06T12:00:00Z", "2026-02-06T12:00:00Z", "1999-01-01T00:00:00.5+
 SCHEDULE = Steps(seconds=(0.05, 0.1, 0.2))
 
 
-class FileChannel:
-    """A channel in files, outside of every process: what is in them, people have seen."""
-
-    is_stored = False
+class BusyChannel(FileChannel):
+    """A channel that is slow and busy, and does not always answer."""
 
     def __init__(self, directory: Path, *, takes_keys: bool) -> None:
-        self.directory, self.takes_keys = directory, takes_keys
+        super().__init__(directory, takes_keys=takes_keys)
         self._source = random.Random()
 
     def send(self, *, key: str, group: str, text: str) -> None:
@@ -52,52 +50,10 @@ class FileChannel:
             message = "busy"
             raise Retryable(message)
         time.sleep(self._source.uniform(0, 0.01))
-        with (self.directory / f"shown-{group}").open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            known = {line.partition("\t")[0] for line in file}
-            if not (self.takes_keys and key in known):
-                os.write(file.fileno(), f"{key}\t{text}\n".encode())
+        super().send(key=key, group=group, text=text)
         if self.takes_keys and self._source.random() < 0.05:
             message = "no answer"
             raise OutcomeUnknown(message)
-
-
-def forked(work: Callable[[], object]) -> int:
-    """Run this in a child; return its pid."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    return pid
-
-
-class Nursery:
-    """A warm process that has opened nothing, and forks when asked to."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        ask_reader, self._ask = os.pipe()
-        self._answers, answer_writer = os.pipe()
-        self._work = work
-        self._pid = forked(lambda: self._serve(ask_reader, answer_writer))
-
-    def start(self) -> int:
-        os.write(self._ask, b"x")
-        return int.from_bytes(os.read(self._answers, 4), "big")
-
-    def close(self) -> None:
-        os.close(self._ask)
-        os.waitpid(self._pid, 0)
-
-    def _serve(self, ask: int, answer: int) -> None:
-        os.close(self._ask)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while os.read(ask, 1):
-            os.write(answer, forked(self._work).to_bytes(4, "big"))
 
 
 class Storm:
@@ -111,15 +67,15 @@ class Storm:
         #: By group and id; what a channel was told is kept.
         self.acknowledged: set[tuple[str, str]] = set()
         directory.mkdir(exist_ok=True)
-        self.nursery = Nursery(self.dispatch)
+        self.nursery = Nursery(lambda _: self.dispatch())
 
     def dispatch(self) -> None:
         """Be a dispatcher until the end."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         logging.disable(logging.CRITICAL)
         channels = {
-            "keyed": FileChannel(self.directory, takes_keys=True),
-            "blind": FileChannel(self.directory, takes_keys=False),
+            "keyed": BusyChannel(self.directory, takes_keys=True),
+            "blind": BusyChannel(self.directory, takes_keys=False),
         }
         with open_handle(self.url) as ow:
             home = self.directory / "home"

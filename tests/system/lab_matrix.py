@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from onceward.journal import Journal
+from onceward.lab.bodies import NewFeedback
 from onceward.lab.client import FeedbackClient
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback
-from onceward.lab.records import Experiment
+from onceward.lab.models import Experiment
 from tests.system.lives import Ack, Life, Place, Scenario, live_and_die
 from tests.unit.lab.labs import (
     by_request,

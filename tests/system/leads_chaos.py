@@ -15,13 +15,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 
 os.environ["LEADS_LEASE_SECONDS"] = "0.4"
 
 from examples.leads import app as leads
 from examples.leads import schema
-
 from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
@@ -29,6 +27,7 @@ from onceward.logs import set_up
 from onceward.stores import Transaction
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import Worker
+from tests.system.nursery import Nursery
 
 WORKERS = 3
 BUYERS = {
@@ -39,41 +38,12 @@ KILL_SECONDS = (0.2, 1.0)
 HEAL_SECONDS_MAX = 60.0
 
 
-def forked(work: Callable[[], object]) -> int:
-    """Run this in a child; return its pid."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    return pid
-
-
-class Nursery:
-    """A warm process that has opened nothing, and forks workers when asked to."""
-
-    def __init__(self) -> None:
-        ask_reader, self._ask = os.pipe()
-        self._answers, answer_writer = os.pipe()
-        self._pid = forked(lambda: self._serve(ask_reader, answer_writer))
-
-    def start(self, what: bytes) -> int:
-        os.write(self._ask, what)
-        return int.from_bytes(os.read(self._answers, 4), "big")
-
-    def close(self) -> None:
-        os.close(self._ask)
-        os.waitpid(self._pid, 0)
-
-    def _serve(self, ask: int, answer: int) -> None:
-        os.close(self._ask)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while what := os.read(ask, 1):
-            pid = forked(run_worker if what == b"w" else produce)
-            os.write(answer, pid.to_bytes(4, "big"))
+def be(what: bytes) -> None:
+    """Be a worker, or somebody who submits leads."""
+    if what == b"w":
+        run_worker()
+    else:
+        produce()
 
 
 def run_worker() -> None:
@@ -115,7 +85,7 @@ class Chaos:
     def __init__(self, engine: str, seconds: float, seed: int) -> None:
         self.seconds = seconds
         self.source = random.Random(seed)
-        self.nursery = Nursery()
+        self.nursery = Nursery(be)
         self.server: PostgresServer | None = None
         self.place = tempfile.TemporaryDirectory()
         self.takeovers: list[float] = []
@@ -129,7 +99,7 @@ class Chaos:
         url = self.server.url if self.server else f"sqlite:///{self.place.name}/leads.db"
         os.environ["ONCEWARD_STORE"] = url
         self.nursery.close()
-        self.nursery = Nursery()  # Forked again: now it knows the store.
+        self.nursery = Nursery(be)  # Forked again: now it knows the store.
         ow = open_handle(url)
         schema.create(ow, BUYERS)
         producer = self.nursery.start(b"p")

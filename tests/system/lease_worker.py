@@ -82,8 +82,8 @@ class Worker:
         self.lease.release()
 
 
-def main(url: str, skew_seconds: float) -> None:
-    worker = Worker(open_handle(url, clock=SkewedClock(skew_seconds)))
+def obey(worker: object) -> None:
+    """Do what each line of stdin asks of a worker, and answer in a line."""
     for line in sys.stdin:
         command, *arguments = json.loads(line)
         try:
@@ -92,6 +92,11 @@ def main(url: str, skew_seconds: float) -> None:
             answer = {"error": type(exc).__name__}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+
+
+def main(url: str, skew_seconds: float) -> None:
+    worker = Worker(open_handle(url, clock=SkewedClock(skew_seconds)))
+    obey(worker)
 
 
 def false_time(skew_seconds: float) -> dict[str, str]:

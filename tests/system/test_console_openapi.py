@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from onceward.console.app import build_app
 from onceward.console.audit import page
@@ -21,18 +14,16 @@ from onceward.console.house import House
 from onceward.console.workspaces import Workspaces
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
-from onceward.gate import Gate, GateSettings
 from onceward.handle import Onceward
 from onceward.orchestrator.registry import workspace_id
 from onceward.workers.alert_models import DEFAULT_RULES
 from tests.browser.console import seeding
 from tests.system import console_openapi_hooks
-from tests.system.test_lab_openapi import CHECKS
+from tests.system.openapi_fuzzing import fuzz, serving
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 15, 600
 TOKEN = "tok_1"
-ROOT = Path(__file__).parent.parent.parent
 
 
 def house_of(ow: Onceward, home: seeding.Home) -> House:
@@ -71,26 +62,6 @@ def known_to(ow: Onceward, house: House) -> dict[str, Sequence[dict[str, object]
     }
 
 
-@contextmanager
-def serving(house: House) -> Iterator[str]:
-    """Serve a console as the command does, in a thread; gives its address."""
-    app = build_app(house=house)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        gate = Gate(app, settings=GateSettings(port=port, token=TOKEN))
-        config = uvicorn.Config(gate, log_level="error", access_log=False, server_header=False)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        # Nobody here has the time to wait for news: every stream ends at once.
-        app.state.stop_waiting()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
 @pytest.mark.prove
 @pytest.mark.timeout(SECONDS_OF_SOAK + 600)
 def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
@@ -106,24 +77,12 @@ def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, soak: 
         file = tmp_path / "known.json"
         file.write_text(json.dumps(known_to(ow, house)))
         environment = {
-            **os.environ,
             "SCHEMATHESIS_HOOKS": console_openapi_hooks.__name__,
             console_openapi_hooks.KNOWN_VARIABLE: str(file),
-            "PYTHONPATH": str(ROOT),
         }
-        with serving(house) as url:
-            command = [
-                *(str(Path(sys.executable).parent / "st"), "run"),
-                f"{url}/api/console/openapi.json",
-                *("--header", f"X-CM-LAB-TOKEN: {TOKEN}"),
-                *("--checks", ",".join(CHECKS)),
-                *("--max-time", str(SECONDS_OF_SOAK if soak else SECONDS)),
-                "--no-color",
-            ]
-            ran = subprocess.run(
-                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        seconds = SECONDS_OF_SOAK if soak else SECONDS
+        with serving(build_app(house=house), TOKEN) as url:
+            said = fuzz(url, TOKEN, tmp_path, seconds=seconds, environment=environment)
         # It got through: what it sent was not all refused.
         done = [each for each in page(ow.store, before=2**62, limit=500) if each.outcome == "done"]
-        assert len({each.action for each in done}) > (5 if soak else 0), ran.stdout
+        assert len({each.action for each in done}) > (5 if soak else 0), said

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from onceward.console.app import build_app
-from onceward.gate import Gate, GateSettings
 from onceward.lab.lab import Lab
 from tests.system import lab_openapi_hooks
+from tests.system.openapi_fuzzing import fuzz, serving
 from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 15, 600
 #: For the fuzzer to decide.
 OPEN_EXPERIMENTS = 40
-ROOT = Path(__file__).parent.parent.parent
-CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_headers_conformance",
-    "response_schema_conformance",
-    "negative_data_rejection",
-    "allow_header_conformance",
-)
 DECLARED = {
     "files": [
         {"path": "notes.md", "label": "Notes", "kind": "markdown"},
@@ -42,28 +24,6 @@ DECLARED = {
         {"path": "gone.png", "label": "Gone", "kind": "image"},
     ]
 }
-
-
-@contextmanager
-def serving(lab: Lab) -> Iterator[str]:
-    """Serve a Lab as the command does, in a thread; gives its address."""
-    app = build_app(lab=lab)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        settings = GateSettings(port=port, token=lab.session.token)
-        config = uvicorn.Config(
-            Gate(app, settings=settings), log_level="error", access_log=False, server_header=False
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        # Nobody here has the time to wait for feedback: every long poll ends at once.
-        app.state.stop_waiting()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 def settings_for(lab: Lab, directory: Path) -> str:
@@ -132,7 +92,6 @@ def hooks_for(lab: Lab, directory: Path) -> dict[str, str]:
     return {
         "SCHEMATHESIS_HOOKS": lab_openapi_hooks.__name__,
         lab_openapi_hooks.EXPERIMENTS_VARIABLE: str(file),
-        "PYTHONPATH": str(ROOT),
     }
 
 
@@ -148,21 +107,10 @@ def _probability(place: str) -> float:
 def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     lab = make_lab(tmp_path)
-    config = tmp_path / "schemathesis.toml"
-    config.write_text(settings_for(lab, tmp_path))
-    environment = {**os.environ, **hooks_for(lab, tmp_path)}
-    with serving(lab) as url:
-        command = [
-            *(str(Path(sys.executable).parent / "st"), f"--config-file={config}", "run"),
-            f"{url}/api/console/openapi.json",
-            *("--header", f"X-CM-LAB-TOKEN: {lab.session.token}"),
-            *("--checks", ",".join(CHECKS)),
-            *("--max-time", str(SECONDS_OF_SOAK if soak else SECONDS)),
-            "--no-color",
-        ]
-        ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (tmp_path / "schemathesis.toml").write_text(settings_for(lab, tmp_path))
+    seconds, token = SECONDS_OF_SOAK if soak else SECONDS, lab.session.token
+    environment = hooks_for(lab, tmp_path)
+    with serving(build_app(lab=lab), token) as url:
+        fuzz(url, token, tmp_path, seconds=seconds, environment=environment)
     # It got through: what it sent was not all refused.
     assert lab.submitted > (50 if soak else 1)

@@ -4,73 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "onceward", "memory"]
-END_SECONDS_MAX = 60
+from tests.system.capture_place import COMMAND, END_SECONDS_MAX, SECRET, Place, place, python
+
+__all__ = ["place"]
+
+
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 1) == 2\n"
 RIGHT = "def add(a, b):\n    return a + b\n"
 WRONG = "def add(a, b):\n    return a - b\n"
 PYTEST = (sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider")
-SECRET = "correct-horse-battery"
-
-
-class Place:
-    """A directory with a memory of its own, and commands that run in it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.environment = {
-            **os.environ,
-            "ONCEWARD_STORE": f"sqlite:///{directory / 'memory.db'}",
-            "NO_COLOR": "1",
-        }
-
-    def run(
-        self, *words: str, stdin: str = "", **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *words],
-            cwd=self.directory,
-            env={**self.environment, **variables},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=END_SECONDS_MAX,
-        )
-
-    def capture(self, *words: str, **options: str) -> subprocess.CompletedProcess[str]:
-        return self.run("capture", "--", *words, **options)
-
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        given = {**pipes, "cwd": self.directory, "env": self.environment, **options}
-        return subprocess.Popen([*COMMAND, *words], **given)
-
-    def json(self, *words: str) -> Any:
-        ran = self.run(*words, "--json")
-        assert ran.returncode == 0, ran.stderr
-        return json.loads(ran.stdout)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-def python(program: str) -> tuple[str, ...]:
-    return (sys.executable, "-u", "-c", program)
 
 
 def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None:
@@ -307,105 +257,3 @@ def test_arguments_and_directories_of_any_bytes_are_recorded(place: Place) -> No
     )
     assert ran.returncode == 2
     assert b"memory: recorded, exit code 2, 1 error" in ran.stderr
-
-
-#: Becomes the leader of a session whose terminal is its standard input, then another program.
-LEADER = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-    "; os.execv(sys.argv[1], sys.argv[1:])"
-)
-
-
-def on_terminal(
-    place: Place, *words: str, keys: bytes = b"", after: bytes = b""
-) -> tuple[str, int]:
-    """Run a command on a terminal of its own, press keys once it has printed something."""
-    terminal, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", LEADER, *COMMAND, *words],
-        cwd=place.directory,
-        env={**place.environment, "TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    seen = b""
-    deadline = time.monotonic() + END_SECONDS_MAX
-    while time.monotonic() < deadline:
-        if not select.select([terminal], [], [], 1.0)[0]:
-            continue
-        try:
-            seen += os.read(terminal, 65_536)
-        except OSError:  # Nobody has it open any more.
-            break
-        if keys and after in seen:
-            os.write(terminal, keys)
-            keys = b""
-    os.close(terminal)
-    return seen.decode(), process.wait(END_SECONDS_MAX)
-
-
-def test_on_a_terminal_the_command_has_terminals(place: Place) -> None:
-    """It may colour its output, as it would without us; what is recorded has no colours."""
-    program = (
-        "import sys, os; print(all(map(os.isatty, (0, 1, 2))))"
-        "; print('\\033[31merror: red\\033[0m')"
-    )
-    seen, code = on_terminal(place, "capture", "--", *python(program))
-    assert code == 0
-    assert "True\r\n\x1b[31merror: red\x1b[0m\r\n" in seen
-    assert "\r\r\n" not in seen
-    assert place.json("search", "type:Error red")["entities"][0]["name"] == "err#red"
-
-
-def test_control_c_goes_to_the_command_once(place: Place) -> None:
-    """The terminal sends it to both; we do not send it again, and record what came of it."""
-    program = (
-        "import signal, time\ncount = 0\n"
-        "def count_it(*_):\n    global count\n    count += 1\n"
-        "signal.signal(signal.SIGINT, count_it)\nprint('ready')\n"
-        "while not count: time.sleep(0.05)\n"
-        "time.sleep(0.5)\nprint('interrupted', count)\nraise SystemExit(9)\n"
-    )
-    seen, code = on_terminal(
-        place, "capture", "--", *python(program), keys=b"\x03", after=b"ready\r\n"
-    )
-    assert "interrupted 1" in seen
-    assert "memory: recorded, exit code 9" in seen
-    assert code == 9
-
-
-def test_a_refusal_is_told_once(place: Place) -> None:
-    """The log of the library does not get between an error and its fix."""
-    ran = place.run("history", "nobody")
-    assert ran.returncode == 1
-    assert ran.stderr.splitlines() == [
-        "error: name: no entity is named 'nobody'",
-        "fix: see `onceward memory search`",
-    ]
-
-
-def test_what_is_piped_can_be_imported(place: Place) -> None:
-    """An export goes from one memory to another without a file between."""
-    place.capture("sh", "-c", "exit 3")
-    lines = place.run("export").stdout
-    store = f"sqlite:///{place.directory / 'other.db'}"
-    ran = place.run("import", "/dev/stdin", "--store", store, stdin=lines)
-    assert ran.stdout.startswith("4 entities, 3 observations, 3 relations added"), ran.stderr
-    assert place.run("export", "--store", store).stdout == lines
-
-
-def test_an_import_shows_a_bar_on_a_terminal(place: Place) -> None:
-    """People see how far it has come; broken lines are told above the bar."""
-    lines = [
-        json.dumps({"type": "entity", "name": f"e{number}", "entityType": "t", "observations": []})
-        for number in range(5_000)
-    ]
-    (place.directory / "memory.jsonl").write_text("\n".join([*lines, "broken"]))
-    seen, code = on_terminal(place, "import", "memory.jsonl")
-    assert code == 0
-    assert "importing" in seen
-    assert "━" in seen
-    assert "line 5001: is not JSON" in seen
-    assert "5000 entities, 0 observations, 0 relations added; 1 left out" in seen

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
-from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
-from pydantic import BaseModel
-from tests.unit.lab.labs import make_experiment, make_lab, submission
 
-from onceward import errors
 from onceward.console.app import build_app
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
-from onceward.failures import wire_errors
-from onceward.gate import CSP, RESPONSE_HEADERS, Gate, GateSettings
+from onceward.gate import CSP, RESPONSE_HEADERS
 from onceward.handle import Onceward
 from onceward.lab.content import CONTENT_POLICY
 from onceward.lab.lab import Lab
@@ -30,46 +26,11 @@ from onceward.lab.sessions import Session
 from onceward.pages import POLICY
 from onceward.stores import migrate, open_store
 from onceward.version import __version__
+from tests.unit.behind_gate import PORT, TOKEN, ask, error_of
+from tests.unit.lab.labs import make_experiment, make_lab, submission
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from starlette.types import ASGIApp
-
-PORT = 3939
-TOKEN = "tok_6f1c2a7e"
-OURS = f"http://127.0.0.1:{PORT}"
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 SAFE = {"GET", "HEAD", "OPTIONS"}
-
-
-def ask(
-    app: ASGIApp,
-    method: str,
-    path: str,
-    headers: dict[str, str] | None = None,
-    content: bytes | None = None,
-    **settings: Any,
-) -> httpx.Response:
-    """Send one request through a gate to the application."""
-    gate = Gate(app, settings=GateSettings(port=PORT, token=TOKEN, **settings))
-
-    async def send() -> httpx.Response:
-        transport = httpx.ASGITransport(gate, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url=OURS) as client:
-            return await client.request(method, path, headers=headers, content=content)
-
-    return asyncio.run(send())
-
-
-def error_of(response: httpx.Response) -> dict[str, Any]:
-    """Return the error, having checked its shape."""
-    shape = response.json()
-    assert list(shape) == ["error"]
-    error: dict[str, Any] = shape["error"]
-    assert list(error) == ["code", "message", "context"]
-    assert error["context"]["fix"]
-    return error
 
 
 #: What stands in braces in an address, and so has to be filled in.
@@ -177,25 +138,27 @@ FRAMED = {
 MISSING = [*ALIKE, "/nope", "/api/nope", "/api/runs/", "/assets/..%2fapp.py", "/lab/"]
 
 
-def walk() -> Iterator[tuple[str, str]]:
-    """Yield every method on every address, and on some that do not exist."""
-    for path in dict.fromkeys([*addresses(whole_app()), *MISSING]):
-        for method in METHODS:
-            yield method, path
-
-
-WALK = pytest.mark.parametrize(("method", "path"), list(walk()))
+#: Every address, and some that do not exist; each test tries every method on it.
+WALK = pytest.mark.parametrize("path", dict.fromkeys([*addresses(whole_app()), *MISSING]))
 
 
 @WALK
-def test_every_answer_carries_the_headers(method: str, path: str, site: Site) -> None:
+def test_every_answer_carries_the_headers(path: str, site: Site) -> None:
     """Page, asset, API, content, 404 and 405 alike, to every method."""
-    response = site.ask(method, path, {"x-cm-lab-token": TOKEN})
     methods = addresses(site.app)
     own, alike = methods.get(path, set()), methods.get(ALIKE.get(path, ""), set())
-    known = own | alike
-    missing = not known or method in alike - own
-    assert response.status_code == (404 if missing else 200 if method in known else 405)
+    for method in METHODS:
+        response = site.ask(method, path, {"x-cm-lab-token": TOKEN})
+        missing = not own | alike or method in alike - own
+        status = 404 if missing else 200 if method in own | alike else 405
+        assert (method, response.status_code) == (method, status)
+        is_dressed(method, path, response)
+        if status == 405:
+            assert response.headers["allow"] == ", ".join(m for m in METHODS if m in own | alike)
+
+
+def is_dressed(method: str, path: str, response: httpx.Response) -> None:
+    """Say that an answer has the headers and the form that it should."""
     for name, value in RESPONSE_HEADERS.items():
         assert response.headers.get_list(name.decode()) == [value.decode()]
     is_content = path.endswith(("/video", "/{name:path}")) and response.status_code == 200
@@ -206,8 +169,6 @@ def test_every_answer_carries_the_headers(method: str, path: str, site: Site) ->
     assert not [name for name in response.headers if name.startswith("access-control-")]
     if path.startswith("/api/") or response.status_code >= 400:
         assert response.headers["cache-control"] == "no-store"
-    if response.status_code == 405:
-        assert response.headers["allow"] == ", ".join(m for m in METHODS if m in known)
     if method == "HEAD":
         assert response.content == b""
     elif response.status_code >= 400:
@@ -219,45 +180,45 @@ def test_pages_inside_the_console_differ_in_nothing_but_that() -> None:
     assert CSP.decode().replace("frame-ancestors 'none'", "frame-ancestors 'self'") == POLICY
 
 
+STRANGERS = [
+    ({"host": "evil.test"}, 421),
+    ({"host": f"127.0.0.1.evil.test:{PORT}"}, 421),
+    ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
+    ({"origin": "null"}, 403),
+    ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+    ({"sec-fetch-site": "cross-site"}, 403),
+    ({"sec-fetch-site": "same-site"}, 403),
+]
+
+
 @WALK
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"host": "evil.test"}, 421),
-        ({"host": f"127.0.0.1.evil.test:{PORT}"}, 421),
-        ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
-        ({"origin": "null"}, 403),
-        ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
-        ({"sec-fetch-site": "cross-site"}, 403),
-        ({"sec-fetch-site": "same-site"}, 403),
-    ],
-)
-def test_every_route_refuses_strangers(
-    method: str, path: str, headers: dict[str, str], status: int, site: Site
-) -> None:
+def test_every_route_refuses_strangers(path: str, site: Site) -> None:
     """A foreign name and a foreign page get nothing from any address, token or not."""
-    response = site.ask(method, path, {"x-cm-lab-token": TOKEN, **headers})
-    assert response.status_code == status
-    assert response.headers["content-security-policy"] == CSP.decode()
+    for method, (headers, status) in itertools.product(METHODS, STRANGERS):
+        response = site.ask(method, path, {"x-cm-lab-token": TOKEN, **headers})
+        assert response.status_code == status, (method, headers)
+        assert response.headers["content-security-policy"] == CSP.decode(), (method, headers)
 
 
 @WALK
-def test_every_route_needs_the_token_where_it_should(method: str, path: str, site: Site) -> None:
+def test_every_route_needs_the_token_where_it_should(path: str, site: Site) -> None:
     """Changes always, and everything where other machines can ask."""
-    assert (site.ask(method, path).status_code == 401) == (method not in SAFE)
-    assert site.ask(method, path, external=True).status_code == 401
+    for method in METHODS:
+        assert (site.ask(method, path).status_code == 401) == (method not in SAFE), method
+        assert site.ask(method, path, external=True).status_code == 401, method
 
 
 @WALK
-def test_every_route_checks_type_and_size_of_a_body(method: str, path: str, site: Site) -> None:
+def test_every_route_checks_type_and_size_of_a_body(path: str, site: Site) -> None:
     """No address reads a form, and none reads without an end."""
     form = {"x-cm-lab-token": TOKEN, "content-type": "text/plain"}
-    address = site.filled(path)
-    if method not in SAFE:
-        assert ask(site.app, method, address, form, b"{}").status_code == 415
     large = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
-    response = ask(site.app, method, address, large, b"12", body_bytes_max=1)
-    assert response.status_code == 413
+    address = site.filled(path)
+    for method in METHODS:
+        if method not in SAFE:
+            assert ask(site.app, method, address, form, b"{}").status_code == 415, method
+        response = ask(site.app, method, address, large, b"12", body_bytes_max=1)
+        assert response.status_code == 413, method
 
 
 def test_every_get_answers_head_too() -> None:
@@ -354,120 +315,3 @@ def test_only_listed_assets_exist(name: str) -> None:
     """No spelling of a path leads to another file."""
     response = ask(build_app(), "GET", f"/assets/{name}")
     assert error_of(response)["code"] == "NOT_FOUND"
-
-
-# --- what the framework would answer in its own way ----------------------------------------------
-
-
-class Rating(BaseModel):
-    overall: int
-
-
-class Ratings(BaseModel):
-    ratings: list[Rating]
-
-
-def sample() -> FastAPI:
-    """Return an application with routes the console does not have yet."""
-    app = FastAPI(redirect_slashes=False)
-    wire_errors(app)
-    router = APIRouter(prefix="/api/feedback")
-
-    @router.post("")
-    async def add(body: Ratings) -> int:
-        return len(body.ratings)
-
-    @router.get("")
-    async def read(limit: int = 1) -> int:
-        return limit
-
-    @app.put("/api/feedback")
-    async def replace() -> None:
-        raise errors.InvalidCursor
-
-    @app.get("/crash")
-    async def crash() -> None:
-        message = "secret cause"
-        raise RuntimeError(message)
-
-    @app.get("/http/{status}")
-    async def http(status: int) -> None:
-        raise HTTPException(status, "as it says", headers={"retry-after": "1"})
-
-    app.include_router(router)
-    return app
-
-
-CHANGE = {"x-cm-lab-token": TOKEN, "content-type": "application/json"}
-
-
-def test_405_names_the_methods_of_all_routes_at_the_address() -> None:
-    """Routes of several routers that share an address are all named."""
-    response = ask(sample(), "DELETE", "/api/feedback", CHANGE)
-    assert error_of(response)["code"] == "METHOD_NOT_ALLOWED"
-    assert response.headers["allow"] == "GET, POST, PUT"
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        (b'{"ratings":[{"overall":1},{"overall":"x"}]}', "ratings[1].overall"),
-        (b'{"ratings":[{}]}', "ratings[0].overall"),
-        (b'{"ratings":null}', "ratings"),
-        (b"[]", "body"),
-        (b"null", "body"),
-        (b"", "body"),
-    ],
-)
-def test_an_invalid_body_is_answered_with_the_name_of_the_field(body: bytes, field: str) -> None:
-    """The caller learns which field is wrong, and gets 400 rather than the framework's 422."""
-    response = ask(sample(), "POST", "/api/feedback", CHANGE, body)
-    error = error_of(response)
-    assert (response.status_code, error["code"]) == (400, "INVALID_ARGUMENT")
-    assert error["context"]["field"] == field
-    assert error["message"].startswith(f"{field}: ")
-
-
-def test_an_invalid_parameter_is_named_too() -> None:
-    """The query is checked like the body."""
-    error = error_of(ask(sample(), "GET", "/api/feedback?limit=x"))
-    assert error["context"]["field"] == "limit"
-
-
-@pytest.mark.parametrize("body", [b"{", b'{"a":}', b"\xff\xfe\xfd", b"[" * 100_000], ids=repr)
-def test_broken_json_is_called_that(body: bytes) -> None:
-    """Cut off, badly encoded or nested without end: 400, never 500."""
-    response = ask(sample(), "POST", "/api/feedback", CHANGE, body)
-    assert (response.status_code, error_of(response)["code"]) == (400, "INVALID_JSON")
-
-
-def test_an_error_of_ours_keeps_its_code() -> None:
-    """What a route raises is what the caller reads."""
-    response = ask(sample(), "PUT", "/api/feedback", CHANGE)
-    assert (response.status_code, error_of(response)["code"]) == (400, "INVALID_CURSOR")
-
-
-def test_a_crash_in_a_route_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """The caller reads INTERNAL, the log names the cause, once."""
-    response = ask(sample(), "GET", "/crash")
-    assert (response.status_code, error_of(response)["code"]) == (500, "INTERNAL")
-    assert b"secret" not in response.content
-    assert caplog.text.count("RuntimeError: secret cause") == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (400, "INVALID_ARGUMENT"),
-        (401, "UNAUTHORIZED"),
-        (403, "FORBIDDEN"),
-        (404, "NOT_FOUND"),
-        (413, "TOO_LARGE"),
-        (415, "UNSUPPORTED_MEDIA_TYPE"),
-        (418, "INVALID_ARGUMENT"),
-        (502, "INTERNAL"),
-    ],
-)
-def test_errors_of_the_framework_take_our_shape(status: int, code: str) -> None:
-    """Whatever status the framework raises, the caller reads one of our codes."""
-    assert error_of(ask(sample(), "GET", f"/http/{status}"))["code"] == code

@@ -11,6 +11,7 @@ import pytest
 
 from onceward import crash
 from onceward.crash import POINTS, Crashed, arm, crash_point
+from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,8 +179,9 @@ def test_misspelt_point_stops_a_fresh_process_at_its_start() -> None:
 
 def test_unknown_point_is_refused() -> None:
     """The message says where the names are listed."""
-    with pytest.raises(ValueError, match=r"no crash point is named 'nowhere'.*POINTS"):
+    with pytest.raises(InvalidArgument, match=r"no crash point is named 'nowhere'") as caught:
         arm("nowhere:1")
+    assert "POINTS" in caught.value.fix
 
 
 @pytest.mark.parametrize(
@@ -187,14 +189,15 @@ def test_unknown_point_is_refused() -> None:
 )
 def test_malformed_spec_is_refused(rest: str) -> None:
     """The message shows the form that a spec must have."""
-    with pytest.raises(ValueError, match=r"must read name:nth\[:kill\|stop\|raise\]"):
+    with pytest.raises(InvalidArgument) as caught:
         arm(f"{POINT}{rest}")
+    assert "name:nth[:kill|stop|raise]" in caught.value.fix
 
 
 def test_refused_spec_leaves_the_armed_point_alone() -> None:
     """A mistake does not disarm what was armed before."""
     arm(f"{POINT}:1:raise")
-    with pytest.raises(ValueError, match="nowhere"):
+    with pytest.raises(InvalidArgument, match="nowhere"):
         arm("nowhere:1")
     with pytest.raises(Crashed):
         crash_point(POINT)

@@ -26,6 +26,17 @@ def test_every_error_belongs_to_the_tree(kind: type[OncewardError]) -> None:
     assert issubclass(kind, OncewardError)
 
 
+def test_errors_are_known_by_where_they_are_imported_from() -> None:
+    """Tracebacks and recorded failures name the public place, and errors of others keep theirs."""
+
+    class Ours(OncewardError):
+        """An error of a user's."""
+
+    assert {each.__name__ for each in CLASSES} == set(errors.__all__)
+    assert f"{DiskFull.__module__}.{DiskFull.__qualname__}" == "onceward.errors.DiskFull"
+    assert Ours.__module__ == __name__
+
+
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_error_explains_itself(kind: type[OncewardError]) -> None:
     """Each class has a docstring of its own, whose first line is a sentence."""

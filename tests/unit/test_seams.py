@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onceward import seams
 from onceward.errors import DiskFull, FileMissing, FileRefused, NotWritable, StorageError
 from onceward.seams import (
     Ids,
@@ -25,6 +24,7 @@ from onceward.seams import (
     SystemRandomness,
     timestamp,
 )
+from onceward.seams.system_files import _SystemFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ def test_seeded_ids_repeat_themselves() -> None:
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> SystemFiles:
     """Return the machine's files, with a memory of failures that ends with the test."""
-    monkeypatch.setattr(seams._SystemFile, "_refused", set())
+    monkeypatch.setattr(_SystemFile, "_refused", set())
     return SystemFiles()
 
 
@@ -172,7 +172,7 @@ def test_opening_a_pipe_for_reading_does_not_wait(files: SystemFiles, tmp_path: 
 def test_descriptors_are_not_inherited(files: SystemFiles, tmp_path: Path) -> None:
     """A program that we start holds none of our files, nor their locks."""
     with closing(files.open_append(tmp_path / "log")) as file:
-        assert isinstance(file, seams._SystemFile)
+        assert isinstance(file, _SystemFile)
         assert not os.get_inheritable(file._descriptor)
 
 

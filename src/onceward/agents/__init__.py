@@ -1,4 +1,4 @@
-"""AGENTS: write an agent, and speak with one; handlers, results and the protocol between."""
+"""Agents: write an agent, and speak with one; handlers, results and the protocol between."""
 
 from onceward.agents.chat import Chat, ChatAgent
 from onceward.agents.chat_messages import ChatMessage

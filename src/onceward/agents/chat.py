@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from onceward.agents import chat_messages
 from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, last_call
 from onceward.agents.lines import Arrival
-from onceward.agents.streams import Waiting, own_streams
+from onceward.agents.streams import Waiting, on_streams
 from onceward.agents.voice import Voice
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.seams import Clock, SystemClock
@@ -144,11 +144,7 @@ class ChatAgent:
         if self._handler is None:
             message = "this agent has no handler"
             raise InvalidArgument(message, fix="decorate a function with @agent.on_message")
-        if stdin is None or stdout is None:
-            with own_streams() as (private_in, private_out):
-                self._run(private_in, private_out)
-        else:
-            self._run(stdin, stdout)
+        on_streams(self._run, stdin, stdout)
 
     def take_follow_ups(self) -> list[Handed]:
         """Return, and take out, the whole deliveries that are here."""

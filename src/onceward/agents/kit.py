@@ -20,7 +20,7 @@ from onceward.agents.cache import Answer, ResultCache
 from onceward.agents.lines import LINE_BYTES_MAX, Oversized
 from onceward.agents.messages import Message
 from onceward.agents.results import Result, event_of
-from onceward.agents.streams import Waiting, own_streams
+from onceward.agents.streams import Waiting, on_streams
 from onceward.agents.voice import Voice
 from onceward.errors import FileMissing, InvalidArgument, MessageRefused, OncewardError, WrongPath
 from onceward.keys.canonical import loads
@@ -127,11 +127,7 @@ class Agent:
 
     def run(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
         """Answer commands until stdin ends; what came before its end is still done."""
-        if stdin is None or stdout is None:
-            with own_streams() as (private_in, private_out):
-                self._run(private_in, private_out)
-        else:
-            self._run(stdin, stdout)
+        on_streams(self._run, stdin, stdout)
 
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)

@@ -46,11 +46,6 @@ class LineReader:
         #: How long the unfinished line is by now, kept or not.
         self._size = 0
 
-    @property
-    def in_line(self) -> bool:
-        """Say whether a line was begun and not ended."""
-        return self._size > 0
-
     def feed(self, data: bytes) -> list[Arrival]:
         """Take the next bytes and return the lines that they end, without newlines."""
         *ended, rest = data.split(b"\n")

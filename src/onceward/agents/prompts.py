@@ -14,20 +14,6 @@ from typing import Any, Final
 from onceward.agents.chat_messages import ChatMessage, last_call
 from onceward.keys import canonical_json
 
-#: What a template may name in braces.
-PLACEHOLDERS: Final = (
-    "goal",
-    "task_id",
-    "action",
-    "round",
-    "changes",
-    "expected_outputs",
-    "inputs",
-    "check",
-    "verdict",
-)
-#: And one for chats; `text`, `sender` and `id` are those of the last call.
-CHAT_PLACEHOLDERS: Final = ("text", "sender", "id", "group", "messages", "count")
 #: Inputs that a prompt shows in places of their own.
 _SHOWN_APART: Final = frozenset({"goal", "changes", "round", "previous"})
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")

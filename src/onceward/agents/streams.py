@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
@@ -108,6 +108,17 @@ class Pulse:
                 last_activity_at=self._active_at,
                 task_id=self._task_id,
             )
+
+
+def on_streams(
+    run: Callable[[BinaryIO, BinaryIO], None], stdin: BinaryIO | None, stdout: BinaryIO | None
+) -> None:
+    """Run an agent on these streams, or on the process's own if one is not given."""
+    if stdin is None or stdout is None:
+        with own_streams() as (private_in, private_out):
+            run(private_in, private_out)
+    else:
+        run(stdin, stdout)
 
 
 @contextmanager

@@ -8,12 +8,10 @@ from typing import Annotated, Any, Final
 from fastapi import Header, Query, Response
 
 from onceward.errors import InvalidCursor
-from onceward.failures import GATE_ANSWERS, Failure
+from onceward.failures import Documented, documented
 from onceward.keys.encoding import encoded
 from onceward.seams import Clock, SystemClock, timestamp
 
-#: Answers by status, as routes document them.
-Documented = dict[int | str, dict[str, Any]]
 PAGE_ITEMS: Final = 50
 PAGE_ITEMS_MAX: Final = 500
 KEY_CHARACTERS_MAX: Final = 200
@@ -60,11 +58,7 @@ MaybeKey = Annotated[
 
 def answers(*statuses: int) -> Documented:
     """Return what a route documents besides its success: the gate's answers, and these."""
-    chosen: Documented = {
-        status: {"model": Failure, "description": _BEHIND_THE_GATE[status]}
-        for status in (*statuses, 503)
-    }
-    return {**GATE_ANSWERS, **chosen}
+    return documented(_BEHIND_THE_GATE, *statuses)
 
 
 #: What every action may be answered.

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import orjson
 
-from onceward.cursors.models import HistoryEntry
 from onceward.dispatch.models import DeliveryRecord, Group, GroupStatus, Message
 from onceward.stores import Row, Store
 
@@ -127,15 +126,4 @@ def _saying(row: Row) -> dict[str, Any]:
         "created_at": created_at,
         "sent_at": sent_at,
         "retry_at": retry_at if state in ("pending", "sending") else None,
-    }
-
-
-def plain_move(move: HistoryEntry) -> dict[str, Any]:
-    """Return when a group's cursor was moved, and why."""
-    return {
-        "at": move.happened_at,
-        "from": int(move.from_position or 0),
-        "to": int(move.to_position or 0),
-        "actor": move.actor,
-        "reason": move.reason,
     }

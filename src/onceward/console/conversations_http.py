@@ -35,7 +35,6 @@ from onceward.console.conversation_views import (
     plain_delivery,
     plain_group,
     plain_message,
-    plain_move,
     sample,
     sayings,
 )
@@ -45,6 +44,7 @@ from onceward.dispatch.chats import LETTERS_MAX, name_of
 from onceward.dispatch.groups import Groups
 from onceward.dispatch.models import DUAL, LEASE, NAME_CHARACTERS_MAX
 from onceward.dispatch.operators import NUMBER_MAX, Operators, Replay
+from onceward.dispatch.views import plain_move
 from onceward.errors import BatchInFlight, Conflict, CursorMissing, InvalidArgument
 from onceward.handle import Onceward
 from onceward.stores import Transaction

@@ -33,10 +33,10 @@ from onceward.console.memory_views import (
 from onceward.errors import InvalidArgument, NotFound
 from onceward.memory.explaining import explain as explain_entity
 from onceward.memory.graph import Graph
+from onceward.memory.graph.words import QUERY_CHARACTERS_MAX
 from onceward.memory.looking import NODES_MAX, Looker
 from onceward.memory.models import NAME_BYTES_MAX, TYPE_BYTES_MAX, ChangeId, Origin, Removed
 from onceward.memory.shapes import removed
-from onceward.memory.words import QUERY_CHARACTERS_MAX
 from onceward.secrets import Redactor
 from onceward.stores import Transaction
 

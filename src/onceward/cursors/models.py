@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final, Literal, NewType
 
 from onceward.errors import InvalidArgument
+from onceward.keys.encoding import is_encodable
 from onceward.stores import Row
 
 #: Grows with every grant of a lease and every move by hand; whoever names an old one is late.
@@ -152,7 +153,7 @@ def entry_of(row: Row) -> HistoryEntry:
 
 def check_text(field: str, text: object, *, characters_max: int, may_be_empty: bool) -> str:
     """Return the text if both engines can keep it."""
-    if not isinstance(text, str) or "\0" in text or not _is_utf8(text):
+    if not isinstance(text, str) or "\0" in text or not is_encodable(text):
         message = f"{field}: must be text without NUL or lone surrogates"
         raise InvalidArgument(message, fix="pass a plain string", field=field)
     if len(text) > characters_max or not (text or may_be_empty):
@@ -181,11 +182,3 @@ def check_lease_seconds(seconds: float) -> float:
         message = f"lease_seconds: must be {limits}, not {seconds!r}"
         raise InvalidArgument(message, fix="leave it out for 60", field="lease_seconds")
     return float(seconds)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

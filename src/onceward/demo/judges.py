@@ -10,8 +10,8 @@ from onceward.demo.cast import Cast, Player
 from onceward.demo.stage import Act, Stage, counted
 from onceward.demo.world import DemoWorld
 from onceward.handle import Onceward
+from onceward.lab.bodies import NewFeedback, Ratings
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback, Ratings
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import open_session
 

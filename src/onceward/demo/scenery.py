@@ -7,8 +7,8 @@ from typing import Final
 
 from onceward.demo.world import DemoWorld
 from onceward.journal import atomic
+from onceward.lab.bodies import NewExperiment, Submission
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewExperiment, Submission
 from onceward.seams import SystemFiles
 
 _STYLES: Final = {

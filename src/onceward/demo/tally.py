@@ -15,7 +15,7 @@ from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.operators import Operators
 from onceward.handle import Onceward
 from onceward.journal import Journal
-from onceward.lab.records import is_feedback
+from onceward.lab.models import is_feedback
 from onceward.memory import Graph
 
 #: More refusals than one story has.

@@ -17,9 +17,11 @@ from onceward.dispatch import schemas
 from onceward.dispatch.arrivals import PAGE_ITEMS_MAX
 from onceward.dispatch.chats import PLACE_MAX, ChatPage, Chats
 from onceward.dispatch.models import NewMessage
-from onceward.dispatch.schemas import answers, board_body, group_item, page_body, state_body
+from onceward.dispatch.schemas import answers
+from onceward.dispatch.views import board_body, group_item, page_body, state_body
 from onceward.dispatch.waiting import ChatBell, wait_for_news
 from onceward.errors import InvalidArgument
+from onceward.failures import Documented
 from onceward.keys.encoding import encoded
 from onceward.pages import add_pages
 from onceward.seams import Clock, SystemClock
@@ -134,7 +136,7 @@ def _add_config(
 
 def _add_receiving(router: APIRouter, chats: Chats) -> None:
     writers = _Threads(WRITERS_MAX)
-    known: schemas.Documented = {
+    known: Documented = {
         200: {"model": schemas.Kept, "description": "It came before; if edited, it is now so."}
     }
 

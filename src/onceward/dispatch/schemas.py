@@ -5,31 +5,19 @@ The models are for the document; answers are built as plain dictionaries. Knows 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from onceward.dispatch.chats import Board, ChatPage, Standing
 from onceward.dispatch.models import (
     ID_CHARACTERS_MAX,
     SENDER_CHARACTERS_MAX,
     TEXT_BYTES_MAX,
-    DeliveryRecord,
-    DeliveryState,
-    Group,
-    GroupStatus,
-    Message,
-    Reply,
     TriggerKind,
 )
-from onceward.failures import GATE_ANSWERS, Failure
-from onceward.keys.encoding import encoded
+from onceward.failures import Documented, documented
 
-#: Answers by status, as routes document them.
-Documented = dict[int | str, dict[str, Any]]
 _BEHIND_THE_GATE: Final = {
     404: "There is no group of this name.",
     415: "The body is not application/json.",
@@ -189,113 +177,4 @@ class Status(_Answer):
 
 def answers(*statuses: int) -> Documented:
     """Return what a route documents besides its success: the gate's answers, and these."""
-    chosen: Documented = {
-        status: {"model": Failure, "description": _BEHIND_THE_GATE[status]}
-        for status in (*statuses, 503)
-    }
-    return {**GATE_ANSWERS, **chosen}
-
-
-def page_body(page: ChatPage) -> dict[str, Any]:
-    """Return a part of a conversation as it leaves."""
-    before = page.previous_place
-    return {
-        "items": [_item(each) for each in page.items],
-        "nextCursor": str(page.next_place),
-        "previousCursor": None if before is None else str(before),
-        "state": state_body(page.standing),
-    }
-
-
-def state_body(standing: Standing) -> dict[str, Any]:
-    """Return what goes on in a group as it leaves."""
-    status = standing.status
-    body = {
-        "isRunning": status.in_flight is not None,
-        "pending": status.pending,
-        "isCalled": status.is_called,
-        "retryAt": _retry_at(status.group),
-        "lastError": status.group.last_error,
-        "lastFailure": _last_failure(standing.newest),
-        "isPaused": status.group.is_paused,
-    }
-    return {**body, "tag": hashlib.sha256(encoded(body)).hexdigest()[:16]}
-
-
-def _last_failure(record: DeliveryRecord | None) -> dict[str, Any] | None:
-    if record is None or record.state not in (DeliveryState.KEPT, DeliveryState.DEAD):
-        return None
-    return {"state": str(record.state), "error": record.error}
-
-
-def group_item(group: Group) -> dict[str, Any]:
-    """Return a group as lists show it."""
-    return {
-        "name": group.name,
-        "trigger": str(group.trigger),
-        "word": group.word,
-        "isPaused": group.is_paused,
-    }
-
-
-def board_body(board: Board) -> dict[str, Any]:
-    """Return where every group stands as it leaves."""
-    return {
-        "isHeld": board.is_held,
-        "arrived": board.arrived,
-        "read": board.read,
-        "items": [_status_item(each, board.dead) for each in board.groups],
-    }
-
-
-def _status_item(status: GroupStatus, dead: Mapping[str, int]) -> dict[str, Any]:
-    group = status.group
-    return {
-        **group_item(group),
-        "channel": group.channel,
-        "processed": status.processed,
-        "pending": status.pending,
-        "isCalled": status.is_called,
-        "inFlight": None if status.in_flight is None else _in_flight(status.in_flight),
-        "unsent": status.unsent,
-        "attempts": group.attempts,
-        "retryAt": _retry_at(group),
-        "lastError": group.last_error,
-        "dead": dead.get(group.name, 0),
-    }
-
-
-def _retry_at(group: Group) -> str | None:
-    return group.retry_at if group.wait_seconds > 0 else None
-
-
-def _in_flight(record: DeliveryRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "attempt": record.attempt,
-        "firstSeq": record.first_seq,
-        "lastSeq": record.last_seq,
-        "startedAt": record.started_at,
-    }
-
-
-def _item(item: Message | Reply) -> dict[str, Any]:
-    if isinstance(item, Reply):
-        return {
-            "type": "reply",
-            "key": item.key,
-            "text": item.text,
-            "at": item.at,
-            "seq": item.seq,
-            "isCertain": item.is_certain,
-        }
-    return {
-        "type": "message",
-        "id": item.id,
-        "sender": item.sender,
-        "text": item.text,
-        "timestamp": item.timestamp,
-        "receivedAt": item.received_at,
-        "editedAt": item.edited_at,
-        "seq": item.seq,
-    }
+    return documented(_BEHIND_THE_GATE, *statuses)

@@ -14,6 +14,15 @@ import orjson
 _TRIED_LEVELS: Final = 4
 
 
+def is_encodable(text: str) -> bool:
+    """Say whether a text can be written: it holds no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def encoded(value: object) -> bytes:
     """Return the JSON of a value, which stays as it is."""
     try:

@@ -1,11 +1,12 @@
 """Lab: people judge what agents made, and every judgement reaches the agent once."""
 
+from onceward.lab.bodies import NewExperiment, NewFeedback, Submission
 from onceward.lab.client import FeedbackClient
-from onceward.lab.lab import Answer, Lab, RunSummary
-from onceward.lab.models import NewExperiment, NewFeedback, Submission
+from onceward.lab.lab import Lab, RunSummary
+from onceward.lab.models import Experiment, Run
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import Experiment, Run
 from onceward.lab.sessions import Session, open_session
+from onceward.lab.submissions import Answer
 
 __all__ = [
     "Answer",

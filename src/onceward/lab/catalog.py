@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from onceward.errors import InvalidCursor
+from onceward.errors import InvalidCursor, NotFound
 from onceward.journal import Journal, Record
 from onceward.journal.cursor import START, parse_cursor
+from onceward.lab.models import Experiment, Run, is_feedback
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import Experiment, Run, is_feedback
 from onceward.seams import Clock, Files
 
 T = TypeVar("T")
@@ -77,6 +77,14 @@ class Catalog:
             self._refresh_runs()
             return self._runs.get(run_id)
 
+    def need_run(self, run_id: str, field: str) -> Run:
+        """Return a run by its id; NotFound, naming the field that asked for it."""
+        found = self.run(run_id)
+        if found is None:
+            message = f"{field}: there is no run {run_id!r:.60}"
+            raise NotFound(message, fix="import it first; see GET /api/runs", field=field)
+        return found
+
     def runs(self, *, limit: int, cursor: str | None) -> Listed[Run]:
         """Return a page of runs, newest first."""
         with self._lock:
@@ -94,6 +102,14 @@ class Catalog:
         with self._lock:
             self._refresh_experiments()
             return self._experiments.get(experiment_id)
+
+    def need_experiment(self, experiment_id: str) -> Experiment:
+        """Return an experiment as it is now; NotFound when there is none."""
+        found = self.experiment(experiment_id)
+        if found is None:
+            message = f"experimentId: there is no experiment {experiment_id!r:.60}"
+            raise NotFound(message, fix="see GET /api/experiments", field="experimentId")
+        return found
 
     def experiments(self, *, limit: int, cursor: str | None) -> Listed[Experiment]:
         """Return a page of experiments as they are now, the last made first."""

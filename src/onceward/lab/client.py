@@ -25,8 +25,8 @@ from onceward.journal.cursor import START, parse_cursor
 from onceward.journal.held import hold
 from onceward.journal.scan import check_wait
 from onceward.lab.client_http import ServerFeed, is_url
+from onceward.lab.models import is_feedback
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import is_feedback
 from onceward.seams import Clock, Files, Randomness, SystemClock, SystemFiles
 
 SCHEMA_VERSION: Final = 1

@@ -9,15 +9,15 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from email.message import Message
 from http.client import HTTPException, IncompleteRead
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import orjson
 
 from onceward import errors
 from onceward.journal import Page
+from onceward.redirects import NoRedirects
 from onceward.retries import retrying
 from onceward.seams import Clock, Randomness
 from onceward.version import __version__
@@ -48,19 +48,6 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(  # noqa: PLR0913, PLR0917 - the library's signature
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
-        """Follow none."""
-
-
 class ServerFeed:
     """The feedback that a Lab server gives out."""
 
@@ -81,7 +68,7 @@ class ServerFeed:
         self._headers = {"Accept": "application/json", "User-Agent": f"onceward/{__version__}"}
         if token is not None:
             self._headers[TOKEN_HEADER] = token
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
         self._get = retrying(clock=clock, randomness=randomness)(self._get_once)
 
     def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:

@@ -22,8 +22,8 @@ from onceward.errors import (
 )
 from onceward.journal import Journal, Record, atomic
 from onceward.keys.encoding import encoded
+from onceward.lab.models import SCHEMA_VERSION, Experiment, Run, is_feedback
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import SCHEMA_VERSION, Experiment, Run, is_feedback
 from onceward.rooted import RootedDirectory
 from onceward.seams import (
     Clock,

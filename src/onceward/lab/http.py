@@ -17,13 +17,15 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from onceward.bells import WAIT_SECONDS_MAX, unless_gone
 from onceward.errors import InvalidArgument, OncewardError
+from onceward.failures import Documented
 from onceward.journal import Page
 from onceward.lab import schemas
+from onceward.lab.bodies import NewExperiment, NewFeedback, Submission, check_request_id
 from onceward.lab.content import ARTIFACT_ANSWERS, VIDEO_ANSWERS, Sender
-from onceward.lab.lab import Answer, Lab
+from onceward.lab.lab import Lab
 from onceward.lab.manifest import content_type
-from onceward.lab.models import NewExperiment, NewFeedback, Submission, check_request_id
 from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
+from onceward.lab.submissions import Answer
 from onceward.lab.waiting import Bell, wait_for_page
 from onceward.pages import add_pages
 from onceward.rooted import RootedFile
@@ -250,7 +252,7 @@ def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, cl
     readers = anyio.CapacityLimiter(POLLS_MAX)
     lab.on_change(bell.ring)
 
-    tagged: schemas.Documented = {
+    tagged: Documented = {
         **answers(),
         200: {"headers": {TAG_HEADER: {"schema": {"type": "string"}, "required": True}}},
     }

@@ -1,4 +1,7 @@
-"""Importing: a directory becomes a run, the same one as long as its content is the same."""
+"""Importing: a directory becomes a run, the same one as long as its content is the same.
+
+Also the way back: from a run to its directory, if that still holds it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import InvalidArgument, RequestRefused, WrongPath
+from onceward.errors import Conflict, InvalidArgument, OncewardError, RequestRefused, WrongPath
 from onceward.lab.artifacts import RECOGNISED, RunDirectory
 from onceward.lab.catalog import Catalog
-from onceward.lab.records import Run
+from onceward.lab.metrics import Metrics
+from onceward.lab.models import Run
 from onceward.rooted import contained
 
 #: What a person may point at to import the directory around it and watch this one.
@@ -82,3 +86,23 @@ def find_or_make(  # noqa: PLR0913 - what a new run begins with
         metrics=directory.metrics(),
     )
     return made, True
+
+
+def open_run(run: Run, roots: Sequence[Path]) -> RunDirectory:
+    """Open the directory of a run, if it may be read and still holds that run."""
+    place = Path(run.artifacts_dir_realpath)
+    directory = RunDirectory.open(place, roots, video=run.video_path)
+    if directory.fingerprint() != run.fingerprint:
+        directory.close()
+        message = f"{run.artifacts_dir} was overwritten since this run was imported"
+        raise Conflict(message, fix="import it again to judge what is there now")
+    return directory
+
+
+def metrics_of(run: Run, roots: Sequence[Path]) -> Metrics:
+    """Return the metrics of a run as they are now, or were when it was there to be read."""
+    try:
+        with open_run(run, roots) as directory:
+            return directory.metrics()
+    except OncewardError:
+        return run.metrics

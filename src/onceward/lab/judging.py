@@ -11,8 +11,8 @@ from typing import Any
 
 from onceward.errors import InvalidArgument
 from onceward.keys import canonical_json
-from onceward.lab.models import BASELINE, NewFeedback, Submission, invalid
-from onceward.lab.records import Experiment, Winner
+from onceward.lab.bodies import BASELINE, NewFeedback, Submission, invalid
+from onceward.lab.models import Experiment, Winner
 
 
 def fingerprint(body: NewFeedback | Submission, *about: str) -> str:

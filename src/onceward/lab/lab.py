@@ -9,53 +9,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from onceward.crash import crash_point
-from onceward.errors import (
-    AlreadySubmitted,
-    Conflict,
-    InvalidArgument,
-    NotFound,
-    OncewardError,
-    StorageError,
-)
+from onceward.errors import InvalidArgument, StorageError
 from onceward.journal import Journal, Page, Record
-from onceward.lab import importing, judging
+from onceward.lab import importing
 from onceward.lab.artifacts import RunDirectory
+from onceward.lab.bodies import NewExperiment, NewFeedback, Submission
 from onceward.lab.catalog import Catalog, Listed
 from onceward.lab.exports import Exported, write_export
 from onceward.lab.metrics import Metrics
-from onceward.lab.models import (
-    Answers,
-    Judgement,
-    NewExperiment,
-    NewFeedback,
-    Submission,
-    check_request_id,
-)
+from onceward.lab.models import Experiment, Run, Variant, is_feedback
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import Experiment, Run, Subject, Variant, feedback_record, is_feedback
-from onceward.lab.requests import EXPERIMENT_SUBMIT, FEEDBACK
 from onceward.lab.results import Results, summarise
 from onceward.lab.sessions import Session
-from onceward.lab.steps import Plan, Request, Steps, Turn
+from onceward.lab.steps import Steps
+from onceward.lab.submissions import Answer, Submissions
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
 
 LISTED_MAX: Final = 500
 #: How long a look at an experiment waits for its turn.
 LOOK_PATIENCE_SECONDS: Final = 0.5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a submission is answered, the first time and every time after."""
-
-    body: Record
-    #: Whether the work was done before.
-    replayed: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,12 +74,19 @@ class Lab:
         self.paths, self.session = paths, session
         self.roots = tuple(Path(os.path.realpath(each)) for each in roots)
         self.exit_after_submit = exit_after_submit
-        self._accepted = 0
         self._files, self._clock = files or SystemFiles(), clock or SystemClock()
         self._ids = ids or Ids()
         self._steps = Steps(paths, session.session_id, files=self._files, clock=self._clock)
         self._catalog = Catalog(paths, files=self._files, clock=self._clock)
         self._feedback = self._journal(paths.feedback)
+        self._submissions = Submissions(
+            self._steps,
+            self._catalog,
+            session_id=session.session_id,
+            roots=self.roots,
+            clock=self._clock,
+            ids=self._ids,
+        )
         self._rings: list[Callable[[], None]] = []
 
     @property
@@ -111,7 +95,7 @@ class Lab:
 
         Those of this session that an earlier process announced, and this one completed, are.
         """
-        return self._accepted + self._steps.completed
+        return self._submissions.accepted + self._steps.completed
 
     @property
     def unanswered(self) -> int:
@@ -166,27 +150,22 @@ class Lab:
 
     def run(self, run_id: str) -> RunSummary:
         """Return a run with its metrics as they are now, or were when they cannot be read."""
-        run = self._run(run_id, "runId")
+        run = self._catalog.need_run(run_id, "runId")
         overall = self._catalog.last_overall([run_id]).get(run_id)
-        return RunSummary(run=run, metrics=self._metrics(run), last_overall=overall)
+        metrics = importing.metrics_of(run, self.roots)
+        return RunSummary(run=run, metrics=metrics, last_overall=overall)
 
     def directory(self, run: Run) -> RunDirectory:
         """Open the directory of a run, if this server may read it and it still holds that run."""
-        place = Path(run.artifacts_dir_realpath)
-        directory = RunDirectory.open(place, self.roots, video=run.video_path)
-        if directory.fingerprint() != run.fingerprint:
-            directory.close()
-            message = f"{run.artifacts_dir} was overwritten since this run was imported"
-            raise Conflict(message, fix="import it again to judge what is there now")
-        return directory
+        return importing.open_run(run, self.roots)
 
     # --- experiments -----------------------------------------------------------------------------
 
     def create_experiment(self, new: NewExperiment) -> Experiment:
         """Set up a comparison of runs that were imported."""
-        self._run(new.baselineRunId, "baselineRunId")
+        self._catalog.need_run(new.baselineRunId, "baselineRunId")
         for place, each in enumerate(new.variants):
-            self._run(each.runId, f"variants[{place}].runId")
+            self._catalog.need_run(each.runId, f"variants[{place}].runId")
         with self._steps.turn():
             experiment = Experiment(
                 experiment_id=self._ids.new("exp"),
@@ -216,11 +195,7 @@ class Lab:
 
     def experiment(self, experiment_id: str) -> Experiment:
         """Return an experiment as it is now."""
-        found = self._catalog.experiment(experiment_id)
-        if found is None:
-            message = f"experimentId: there is no experiment {experiment_id!r:.60}"
-            raise NotFound(message, fix="see GET /api/experiments", field="experimentId")
-        return found
+        return self._catalog.need_experiment(experiment_id)
 
     def submission_of(self, experiment_id: str) -> Record | None:
         """Return what the one submission of an experiment was answered, if there was one.
@@ -235,49 +210,13 @@ class Lab:
         self, experiment_id: str, submission: Submission, request_id: str | None = None
     ) -> Answer:
         """Decide an experiment, once: an entry for each side, and the decision itself."""
-        given = judging.one_id(request_id, submission.requestId)
-        digest = judging.fingerprint(submission, "submit", experiment_id)
-        request = self._request(given, EXPERIMENT_SUBMIT, digest, about=experiment_id)
-
-        def plan(turn: Turn) -> Plan:
-            experiment = self.experiment(experiment_id)
-            before = turn.submission_of(experiment_id)
-            if before is not None or experiment.is_done:
-                result = before or {"experimentId": experiment_id, "feedbackIds": []}
-                message = f"experiment {experiment_id} was submitted before, and that stays"
-                raise AlreadySubmitted(message, result=result)
-            judging.check_submission(submission, experiment)
-            return self._plan_submission(experiment, submission, given)
-
-        return self._settle(request, plan)
+        return self._told(self._submissions.decide(experiment_id, submission, request_id))
 
     # --- feedback --------------------------------------------------------------------------------
 
     def add_feedback(self, new: NewFeedback, request_id: str | None = None) -> Answer:
         """Add one judgement; the same request id adds it once."""
-        given = judging.one_id(request_id, new.requestId)
-        request = self._request(given, FEEDBACK, judging.fingerprint(new, "feedback"))
-
-        def plan(_: Turn) -> Plan:
-            run_id, answers = new.runId, new.answers
-            if new.experimentId is not None:
-                experiment = self.experiment(new.experimentId)
-                run_id = judging.check_side(new, experiment)
-                judging.check_answers(answers or {}, experiment)
-            run = self._run(run_id, "runId") if run_id is not None else None
-            subject = Subject(
-                session_id=self.session.session_id,
-                run=run,
-                experiment_id=new.experimentId,
-                variant_id=new.variantId,
-                topic=new.topic,
-                metrics=self._metrics(run) if run else Metrics(),
-            )
-            entry = self._entry(subject, new, given, answers)
-            response: Record = {"feedbackId": entry["id"]}
-            return Plan(entity_id=entry["id"], entries=[entry], experiment=None, response=response)
-
-        return self._settle(request, plan)
+        return self._told(self._submissions.add(new, request_id))
 
     def poll(
         self,
@@ -308,82 +247,11 @@ class Lab:
 
     # --- how it is done --------------------------------------------------------------------------
 
-    def _settle(self, request: Request, plan: Callable[[Turn], Plan]) -> Answer:
-        """Answer as before, or do it: nobody else gets in between."""
-        with self._steps.turn() as turn:
-            before = turn.answered(request)
-            if before is not None:
-                return Answer(body=before, replayed=True)
-            body = turn.settle(request, plan(turn))
-            self._accepted += 1
-        self._ring()
-        return Answer(body=body, replayed=False)
-
-    def _plan_submission(
-        self, experiment: Experiment, submission: Submission, request_id: str | None
-    ) -> Plan:
-        entries = []
-        for each in submission.perRun:
-            run = self._run(each.runId, "perRun.runId")
-            subject = Subject(
-                session_id=self.session.session_id,
-                run=run,
-                experiment_id=experiment.experiment_id,
-                variant_id=each.variantId,
-                topic=experiment.topic,
-                metrics=self._metrics(run),
-            )
-            entries.append(self._entry(subject, each, request_id, submission.answers))
-        now = timestamp(self._clock.now())
-        decided = replace(experiment, **judging.decision(submission), updated_at=now)
-        response: Record = {
-            "experimentId": experiment.experiment_id,
-            "feedbackIds": [entry["id"] for entry in entries],
-        }
-        return Plan(
-            entity_id=experiment.experiment_id,
-            entries=entries,
-            experiment=decided.to_record(),
-            response=response,
-        )
-
-    def _entry(
-        self,
-        subject: Subject,
-        judgement: Judgement,
-        request_id: str | None,
-        answers: Answers | None,
-    ) -> Record:
-        return feedback_record(
-            subject,
-            judgement,
-            feedback_id=self._ids.new("fb"),
-            created_at=timestamp(self._clock.now()),
-            request_id=request_id,
-            answers=answers,
-        )
-
-    def _request(
-        self, given: str | None, kind: str, fingerprint: str, about: str | None = None
-    ) -> Request:
-        """Return what tells this request from others; one without an id gets one nobody repeats."""
-        request_id = self._ids.new("req") if given is None else check_request_id(given)
-        return Request(request_id=request_id, type=kind, fingerprint=fingerprint, about=about)
-
-    def _run(self, run_id: str, field: str) -> Run:
-        found = self._catalog.run(run_id)
-        if found is None:
-            message = f"{field}: there is no run {run_id!r:.60}"
-            raise NotFound(message, fix="import it first; see GET /api/runs", field=field)
-        return found
-
-    def _metrics(self, run: Run) -> Metrics:
-        """Return the metrics of a run as they are now, or were when it was there to be read."""
-        try:
-            with self.directory(run) as directory:
-                return directory.metrics()
-        except OncewardError:
-            return run.metrics
+    def _told(self, answer: Answer) -> Answer:
+        """Ring if something new was written, and pass the answer on."""
+        if not answer.replayed:
+            self._ring()
+        return answer
 
     def _ring(self) -> None:
         for ring in self._rings:

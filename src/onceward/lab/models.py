@@ -1,235 +1,291 @@
-"""Models: what people and programs send to the Lab, and the limits of it. Knows no file."""
+"""Models: runs, experiments and feedback as they stand in the files, keys in one fixed order.
+
+Other tools read and write the same lines: what is absent is left out, and a line that is not what
+it should be is None here, never an error. Knows no file.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from typing import Annotated, Final, Literal, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    model_validator,
-)
+from onceward.journal import Record
+from onceward.lab.bodies import BASELINE, Judgement
+from onceward.lab.metrics import Metrics
 
-from onceward.errors import InvalidArgument
-
-#: The variant that every experiment has and nobody names.
-BASELINE: Final = "baseline"
-NOTES_CHARACTERS_MAX: Final = 20_000
-TAGS_MAX: Final = 50
-VARIANTS_MAX: Final = 8
-QUESTIONS_MAX: Final = 50
-ANSWERS_MAX: Final = 100
-_REQUEST_ID: Final = re.compile(r"[\x20-\x7e]{1,200}")
-
-Made = TypeVar("Made", bound=BaseModel)
-Item = TypeVar("Item")
+SCHEMA_VERSION: Final = 1
+STATUSES: Final = ("queued", "running", "done", "failed")
+OUTCOMES: Final = ("winner", "tie", "both_bad")
 
 
-def _well_formed(text: str) -> str:
-    """Refuse half a surrogate pair: no file and no answer could hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        message = "holds half of a surrogate pair"
-        raise ValueError(message) from None
-    return text
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """What an agent made, as it was when somebody imported it."""
+
+    run_id: str
+    session_id: str
+    created_at: str
+    topic: str | None
+    #: The directory as it was named, and what that name led to.
+    artifacts_dir: str
+    artifacts_dir_realpath: str
+    #: What tells this content from another one in the same place.
+    fingerprint: Mapping[str, Any]
+    #: The run that was imported from this place before.
+    supersedes_run_id: str | None = None
+    video_path: str | None = None
+    reports: Mapping[str, str] = field(default_factory=dict)
+    #: As they were at the import.
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def to_record(self) -> Record:
+        """Return the line of this run."""
+        return _without_none(
+            schemaVersion=SCHEMA_VERSION,
+            runId=self.run_id,
+            sessionId=self.session_id,
+            createdAt=self.created_at,
+            topic=self.topic,
+            artifactsDir=self.artifacts_dir,
+            artifactsDirRealpath=self.artifacts_dir_realpath,
+            fingerprint=dict(self.fingerprint),
+            supersedesRunId=self.supersedes_run_id,
+            videoPath=self.video_path,
+            reports=dict(self.reports),
+            autoMetricsSummary=self.metrics.to_summary(),
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> Run | None:
+        """Return the run of a line, or None when it is not one."""
+        needed = ("runId", "createdAt", "artifactsDir", "artifactsDirRealpath")
+        if not all(isinstance(record.get(name), str) for name in needed):
+            return None
+        reports = _mapping(record.get("reports"))
+        return cls(
+            run_id=record["runId"],
+            session_id=_text(record.get("sessionId")) or "",
+            created_at=record["createdAt"],
+            topic=_text(record.get("topic")),
+            artifacts_dir=record["artifactsDir"],
+            artifacts_dir_realpath=record["artifactsDirRealpath"],
+            fingerprint=_mapping(record.get("fingerprint")),
+            supersedes_run_id=_text(record.get("supersedesRunId")),
+            video_path=_text(record.get("videoPath")),
+            reports={name: path for name, path in reports.items() if isinstance(path, str)},
+            metrics=Metrics.from_summary(_mapping(record.get("autoMetricsSummary"))),
+        )
 
 
-_Text = Annotated[str, AfterValidator(_well_formed)]
-Line = Annotated[_Text, StringConstraints(min_length=1, max_length=500)]
-Notes = Annotated[_Text, StringConstraints(max_length=NOTES_CHARACTERS_MAX)]
-Tag = Annotated[_Text, StringConstraints(min_length=1, max_length=100)]
-Id = Annotated[_Text, StringConstraints(min_length=1, max_length=200)]
-#: A percentage: 0 is the worst, 100 the best.
-Rating = Annotated[int, Field(strict=True, ge=0, le=100)]
-RequestId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]{1,200}$")]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One run that is compared with the baseline."""
+
+    variant_id: str
+    label: str
+    run_id: str
 
 
-def _one_answer(value: object, handler: ValidatorFunctionWrapHandler) -> object:
-    """Say in one sentence what none of the kinds would take."""
-    try:
-        return handler(value)
-    except ValidationError:
-        message = f"must be text of at most {NOTES_CHARACTERS_MAX} characters, a number, or yes/no"
-        raise ValueError(message) from None
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Winner:
+    """Which side was chosen, and why."""
+
+    variant_id: str
+    reason: str | None = None
 
 
-AnswerValue = Annotated[
-    Notes
-    | Annotated[bool, Field(strict=True)]
-    | Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
-    | Annotated[float, Field(strict=True, allow_inf_nan=False)],
-    WrapValidator(_one_answer),
-    Field(description="What was answered: text, a truth value or a number."),
-]
-Answers = Annotated[dict[Id, AnswerValue], Field(max_length=ANSWERS_MAX)]
-Tags = Annotated[tuple[Tag, ...], Field(max_length=TAGS_MAX)]
-Outcome = Literal["winner", "tie", "both_bad"]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experiment:
+    """A comparison, and the decision about it once there is one."""
+
+    experiment_id: str
+    session_id: str
+    created_at: str
+    name: str | None = None
+    hypothesis: str | None = None
+    topic: str | None = None
+    baseline_run_id: str
+    variants: tuple[Variant, ...]
+    #: queued, running, done or failed.
+    status: str = "queued"
+    winner: Winner | None = None
+    reason: str | None = None
+    #: winner, tie or both_bad.
+    outcome: str | None = None
+    questions: tuple[Mapping[str, Any], ...] = ()
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    updated_at: str | None = None
+    #: The line that it was read from: another tool may have written more than we know.
+    line: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Say whether somebody has decided."""
+        return self.status == "done"
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Return the runs of all sides, the baseline's first."""
+        return [self.baseline_run_id, *(each.run_id for each in self.variants)]
+
+    def run_of(self, variant_id: str) -> str | None:
+        """Return the run behind a side; None when there is no such side."""
+        if variant_id == BASELINE:
+            return self.baseline_run_id
+        return next((v.run_id for v in self.variants if v.variant_id == variant_id), None)
+
+    def to_record(self) -> Record:
+        """Return the line of this experiment; what another tool wrote into it stays in it."""
+        winner = self.winner
+        chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason)
+        ours = _without_none(
+            schemaVersion=SCHEMA_VERSION,
+            experimentId=self.experiment_id,
+            sessionId=self.session_id,
+            createdAt=self.created_at,
+            name=self.name,
+            hypothesis=self.hypothesis,
+            topic=self.topic,
+            baselineRunId=self.baseline_run_id,
+            variants=[
+                {"variantId": v.variant_id, "label": v.label, "runId": v.run_id}
+                for v in self.variants
+            ],
+            status=self.status,
+            winner=chosen,
+            reason=self.reason,
+            outcome=self.outcome,
+            questions=[dict(each) for each in self.questions] or None,
+            answers=dict(self.answers) or None,
+            updatedAt=self.updated_at,
+        )
+        if not self.line:
+            return ours
+        # What was asked stays as it was written, however much of it we understand.
+        kept = {name: self.line.get(name) for name in ("sessionId", "variants", "questions")}
+        known = {**ours, **kept}
+        theirs = {name: value for name, value in self.line.items() if name not in known}
+        return _without_none(**known, **theirs)
+
+    @classmethod
+    def from_record(cls, record: Record) -> Experiment | None:
+        """Return the experiment of a line, or None when it is not one."""
+        needed = ("experimentId", "createdAt", "baselineRunId")
+        variants = _variants(record.get("variants"))
+        if variants is None or not all(isinstance(record.get(name), str) for name in needed):
+            return None
+        questions = record.get("questions")
+        return cls(
+            experiment_id=record["experimentId"],
+            session_id=_text(record.get("sessionId")) or "",
+            created_at=record["createdAt"],
+            name=_text(record.get("name")),
+            hypothesis=_text(record.get("hypothesis")),
+            topic=_text(record.get("topic")),
+            baseline_run_id=record["baselineRunId"],
+            variants=variants,
+            status=_one_of(STATUSES, record.get("status")) or "queued",
+            winner=_winner(record.get("winner")),
+            reason=_text(record.get("reason")),
+            outcome=_one_of(OUTCOMES, record.get("outcome")),
+            questions=tuple(filter(_is_question, questions if isinstance(questions, list) else ())),
+            answers=_mapping(record.get("answers")),
+            updated_at=_text(record.get("updatedAt")),
+            line=record,
+        )
 
 
-class _Body(BaseModel):
-    """What a request may hold; a name that is not listed is a mistake worth telling."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """What a judgement is about."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
-
-
-class Ratings(_Body):
-    """How good, by aspect."""
-
-    overall: Rating | None = None
-    hook: Rating | None = None
-    pacing: Rating | None = None
-    script: Rating | None = None
-    visuals: Rating | None = None
-    motion: Rating | None = None
-    captions: Rating | None = None
-    sync: Rating | None = None
-
-    def to_record(self) -> dict[str, int]:
-        """Return the aspects that were rated."""
-        return self.model_dump(exclude_none=True)
+    session_id: str
+    run: Run | None = None
+    experiment_id: str | None = None
+    variant_id: str | None = None
+    topic: str | None = None
+    #: Taken when the judgement was made.
+    metrics: Metrics = field(default_factory=Metrics)
 
 
-class Judgement(_Body):
-    """What a person says of one run."""
-
-    ratings: Ratings | None = None
-    notes: Notes | None = None
-    tags: Tags | None = None
-
-    def is_empty(self) -> bool:
-        """Say whether there is nothing in it."""
-        rated = self.ratings is not None and self.ratings.to_record()
-        tagged = any(each.strip() for each in self.tags or ())
-        return not (rated or (self.notes and self.notes.strip()) or tagged)
-
-
-class NewFeedback(Judgement):
-    """One judgement, of a run or of nothing in particular."""
-
-    requestId: RequestId | None = None  # noqa: N815 - the name on the wire
-    runId: Id | None = None  # noqa: N815
-    experimentId: Id | None = None  # noqa: N815
-    variantId: Id | None = None  # noqa: N815
-    topic: Line | None = None
-    answers: Answers | None = None
-
-    @model_validator(mode="after")
-    def _says_something(self) -> NewFeedback:
-        answered = any(str(each).strip() for each in (self.answers or {}).values())
-        if self.is_empty() and not answered:
-            message = "there is nothing in it; send ratings, notes, tags or answers"
-            raise ValueError(message)
-        return self
-
-
-class NewVariant(_Body):
-    """A run that is compared with the baseline."""
-
-    label: Line | None = None
-    runId: Id  # noqa: N815
+def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
+    subject: Subject,
+    judgement: Judgement,
+    *,
+    feedback_id: str,
+    created_at: str,
+    request_id: str | None,
+    answers: Mapping[str, Any] | None = None,
+) -> Record:
+    """Return the line of one judgement; what other readers do not know goes into `extra`."""
+    run = subject.run
+    return _without_none(
+        schemaVersion=SCHEMA_VERSION,
+        id=feedback_id,
+        createdAt=created_at,
+        sessionId=subject.session_id,
+        runId=run and run.run_id,
+        experimentId=subject.experiment_id,
+        variantId=subject.variant_id,
+        topic=subject.topic or (run.topic if run else None),
+        videoPath=run and run.video_path,
+        artifactsDir=run and run.artifacts_dir,
+        ratings=(judgement.ratings.to_record() if judgement.ratings else None) or None,
+        notes=judgement.notes or None,
+        tags=list(judgement.tags) if judgement.tags else None,
+        autoMetricsSnapshot=subject.metrics.to_snapshot() or None,
+        answers=dict(answers) if answers else None,
+        reports=(dict(run.reports) if run else None) or None,
+        extra={"requestId": request_id} if request_id else None,
+    )
 
 
-class Question(_Body):
-    """Something to ask whoever compares."""
-
-    id: Id
-    prompt: Annotated[_Text, StringConstraints(min_length=1, max_length=2000)]
-    type: Literal["yes_no_unsure", "text"]
+def is_feedback(record: Record) -> bool:
+    """Say whether a line of the feedback file is an entry."""
+    return isinstance(record.get("id"), str) and isinstance(record.get("createdAt"), str)
 
 
-class NewExperiment(_Body):
-    """A comparison to be made."""
-
-    name: Line | None = None
-    hypothesis: Annotated[_Text, StringConstraints(min_length=1, max_length=2000)] | None = None
-    topic: Line | None = None
-    baselineRunId: Id  # noqa: N815
-    variants: Annotated[tuple[NewVariant, ...], Field(min_length=1, max_length=VARIANTS_MAX)]
-    questions: Annotated[tuple[Question, ...], Field(max_length=QUESTIONS_MAX)] | None = None
-
-    @model_validator(mode="after")
-    def _is_a_comparison(self) -> NewExperiment:
-        _no_twins("variants", (each.runId for each in self.variants), "runId")
-        if any(each.runId == self.baselineRunId for each in self.variants):
-            message = "variants: the baseline cannot be compared with itself"
-            raise ValueError(message)
-        labels = [each.label for each in self.variants if each.label is not None]
-        _no_twins("variants", [BASELINE, *labels], "label")
-        _no_twins("questions", (each.id for each in self.questions or ()), "id")
-        return self
+def _without_none(**fields: object) -> Record:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-class RunJudgement(Judgement):
-    """What a person says of one side of a comparison."""
-
-    runId: Id  # noqa: N815
-    variantId: Id  # noqa: N815
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-class Submission(_Body):
-    """The one decision about an experiment."""
-
-    requestId: RequestId | None = None  # noqa: N815
-    winnerVariantId: Id | None = None  # noqa: N815
-    outcome: Outcome | None = None
-    reason: Notes | None = None
-    answers: Answers | None = None
-    perRun: Annotated[  # noqa: N815
-        tuple[RunJudgement, ...], Field(min_length=2, max_length=VARIANTS_MAX + 1)
-    ]
-
-    @model_validator(mode="after")
-    def _is_one_decision(self) -> Submission:
-        if self.outcome == "winner" and self.winnerVariantId is None:
-            message = "winnerVariantId: an outcome of `winner` needs to say which"
-            raise ValueError(message)
-        if self.outcome in ("tie", "both_bad") and self.winnerVariantId is not None:
-            message = f"winnerVariantId: an outcome of `{self.outcome}` has no winner"
-            raise ValueError(message)
-        _no_twins("perRun", (each.variantId for each in self.perRun), "variantId")
-        return self
+def _one_of(known: tuple[str, ...], value: object) -> str | None:
+    return value if isinstance(value, str) and value in known else None
 
 
-def check_request_id(request_id: object) -> str:
-    """Return a request id that can be kept and compared."""
-    if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
-        message = f"requestId: {request_id!r:.60} is not 1 to 200 printable ASCII characters"
-        raise InvalidArgument(message, fix="send a UUID", field="requestId")
-    return request_id
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def made(build: Callable[[], Made]) -> Made:
-    """Build a body by hand, and tell what is wrong with it the way everybody else does."""
-    try:
-        return build()
-    except ValidationError as exc:
-        raise invalid(exc.errors()[0]["loc"], exc.errors()[0]["msg"]) from None
+def _winner(value: object) -> Winner | None:
+    found = _mapping(value)
+    variant_id = _text(found.get("variantId"))
+    if not variant_id:
+        return None
+    return Winner(variant_id=variant_id, reason=_text(found.get("reason")))
 
 
-def invalid(path: Iterable[str | int], problem: str) -> InvalidArgument:
-    """Return the error for one field of a body, named as one would reach it."""
-    spelled = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    said = problem.removeprefix("Value error, ")
-    name = spelled.removeprefix(".")
-    if not name:  # A check of the whole body names the field itself, if it is about one.
-        name, colon, rest = said.partition(": ")
-        name, said = (name, rest) if colon and name.isidentifier() else ("body", said)
-    return InvalidArgument(f"{name}: {said}", fix=f"correct {name}", field=name)
+def _variants(value: object) -> tuple[Variant, ...] | None:
+    """Return the variants of a line, or None: an experiment without any is none."""
+    if not isinstance(value, list) or not value:
+        return None
+    made: list[Variant] = []
+    for place, each in enumerate(value):
+        found = _mapping(each)
+        variant_id, run_id = _text(found.get("variantId")), _text(found.get("runId"))
+        if variant_id is None or run_id is None:
+            return None
+        label = _text(found.get("label")) or f"variant {place + 1}"
+        made.append(Variant(variant_id=variant_id, label=label, run_id=run_id))
+    return tuple(made)
 
 
-def _no_twins(field: str, values: Iterable[str], what: str) -> None:
-    seen: set[str] = set()
-    for value in values:
-        if value in seen:
-            message = f"{field}: two of them have the {what} {value!r:.60}"
-            raise ValueError(message)
-        seen.add(value)
+def _is_question(value: object) -> bool:
+    found = _mapping(value)
+    known = found.get("type") in ("yes_no_unsure", "text")
+    return known and isinstance(found.get("id"), str) and isinstance(found.get("prompt"), str)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from onceward.lab.models import BASELINE
-from onceward.lab.records import Experiment, Run
+from onceward.lab.bodies import BASELINE
+from onceward.lab.models import Experiment, Run
 
 #: Below so many decisions between two sides nobody should speak of a winner.
 DECISIONS_MIN: Final = 10

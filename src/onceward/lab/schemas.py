@@ -13,14 +13,12 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from onceward.failures import GATE_ANSWERS, Failure
+from onceward.failures import Documented, documented, failure
 from onceward.keys.encoding import encoded as encoded  # noqa: PLC0414 - given to the routes
 from onceward.lab.lab import RunSummary
-from onceward.lab.records import Experiment
+from onceward.lab.models import Experiment
 from onceward.lab.results import Results
 
-#: Answers by status, as routes document them.
-Documented = dict[int | str, dict[str, Any]]
 #: What can go wrong behind the gate, by status.
 _BEHIND_THE_GATE: Final = {
     404: "There is nothing with this id or name.",
@@ -305,8 +303,7 @@ class ResultsAnswer(_Answer):
 
 def answers(*statuses: int) -> Documented:
     """Return what a route documents besides its success: the gate's answers, and these."""
-    chosen: Documented = {status: _failure(_BEHIND_THE_GATE[status]) for status in (*statuses, 503)}
-    return {**GATE_ANSWERS, **chosen}
+    return documented(_BEHIND_THE_GATE, *statuses)
 
 
 def parts(media_types: Iterable[str]) -> Documented:
@@ -317,12 +314,8 @@ def parts(media_types: Iterable[str]) -> Documented:
         206: {"description": "The part that was asked for.", "content": content},
         304: {"description": "The client has it already."},
         **answers(404, 416),
-        409: _failure("The directory was overwritten since the run was imported."),
+        409: failure("The directory was overwritten since the run was imported."),
     }
-
-
-def _failure(description: str) -> dict[str, Any]:
-    return {"model": Failure, "description": description}
 
 
 def run_item(summary: RunSummary) -> dict[str, Any]:

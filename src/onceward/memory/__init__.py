@@ -1,4 +1,8 @@
-"""Memory: what agents know, in a graph that can be written twice and says the same."""
+"""Memory: what agents know, in a graph that can be written twice and says the same.
+
+`graph` keeps it, `capture` watches commands and learns from them, `mcp` serves it to models. What
+stands beside them is what a client calls: records, recall, explanations, files in and out.
+"""
 
 from onceward.memory.client import AsyncMemory, Memory
 from onceward.memory.graph import Graph

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from logging import INFO
-from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from onceward.errors import InvalidArgument
@@ -103,12 +102,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- the nine verbs --------------------------------------------------------------------------
@@ -305,12 +299,7 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     close = _awaited(Memory.close)

@@ -18,10 +18,10 @@ from onceward.keys.stable import doc_key, normalize_message
 from onceward.memory.evidence import moment, seen
 from onceward.memory.facts import is_url
 from onceward.memory.graph import Graph
+from onceward.memory.graph.words import words_of
 from onceward.memory.models import NAME_BYTES_MAX, Entity, Relation, Subgraph
 from onceward.memory.naming import command_line, issue_name
 from onceward.memory.vocabulary import TYPES
-from onceward.memory.words import words_of
 
 #: How much of a text is looked at.
 TEXT_CHARACTERS_MAX: Final = 16 * 1024

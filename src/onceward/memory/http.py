@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from onceward.failures import GATE_ANSWERS, wire_errors
 from onceward.gate import BODY_BYTES_MAX
-from onceward.memory.server import MemoryServer
+from onceward.memory.mcp.server import MemoryServer
 from onceward.version import __version__
 
 #: Names under which a machine knows itself.

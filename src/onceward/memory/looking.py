@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from onceward.errors import Conflict, EntityMissing, InvalidArgument
 from onceward.memory.graph import Graph
+from onceward.memory.graph.reading import observation_of, relation_of
+from onceward.memory.graph.removing import CHANGE_MAX
+from onceward.memory.graph.writing import bound
 from onceward.memory.models import Change, Entity, Link, Observation, Relation, Removed
-from onceward.memory.reading import observation_of, relation_of
-from onceward.memory.removing import CHANGE_MAX
 from onceward.memory.sentences import fact
-from onceward.memory.writing import bound
 
 #: Observations of one entity are counted up to this.
 COUNT_MAX: Final = 1_000

@@ -21,6 +21,7 @@ from onceward.agents.limits import AgentSpec, command_line
 from onceward.errors import FileMissing, InvalidArgument, InvalidJson, OncewardError
 from onceward.keys import loads
 from onceward.keys.canonical import join_path
+from onceward.keys.encoding import is_encodable
 from onceward.orchestrator.flow import AGENTS
 from onceward.orchestrator.models import TIMEOUT_SECONDS, RunLimits
 from onceward.rooted import RootedDirectory
@@ -155,7 +156,7 @@ class Document:
 
     def check_text(self, where: str, value: str) -> None:
         """Refuse characters that no program can be given."""
-        if "\0" in value or not _is_encodable(value):
+        if "\0" in value or not is_encodable(value):
             problem = "holds a NUL character or half of a surrogate pair"
             self.refuse(where, problem, "take it out")
 
@@ -171,14 +172,6 @@ def kind_of(value: object) -> str:
     """Return what JSON calls a value."""
     kinds: dict[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
     return "null" if value is None else kinds.get(type(value), "a number")
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_version(document: Document) -> None:
@@ -243,7 +236,7 @@ def _variables(document: Document, where: str, value: object) -> dict[str, str]:
         document.refuse(where, f"must hold at most {VARIABLES_MAX} names", "leave some out")
     for name, text in table.items():
         place = join_path(where, name)
-        if not name or "=" in name or "\0" in name or not _is_encodable(name):
+        if not name or "=" in name or "\0" in name or not is_encodable(name):
             document.refuse(place, "is not a name of a variable", 'write a name such as "LANG"')
         if not isinstance(text, str):
             # The value may be a secret, so the message does not repeat it.

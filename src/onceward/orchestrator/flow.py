@@ -65,8 +65,6 @@ _STAGES: Final = (
 )
 FLOW: Final[Mapping[str, Stage]] = {stage.name: stage for stage in _STAGES}
 AGENTS: Final = tuple(dict.fromkeys(stage.agent for stage in _STAGES))
-#: Events that say something on the way; every other one ends its command.
-ON_THE_WAY: Final = frozenset({"builder.progress", "artifact.produced"})
 
 
 def following(stage: Stage, event: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ import orjson
 
 from onceward.crash import crash_point
 from onceward.errors import FenceLost, InvalidArgument, InvalidJson
+from onceward.keys.encoding import is_encodable
 from onceward.outcomes.failures import failure_of, read_failure, write_failure
 from onceward.outcomes.models import (
     Ambiguous,
@@ -318,17 +319,9 @@ def check_names(scope: str, key: str) -> None:
         if not 0 < len(name) <= NAME_CHARS_MAX:
             message = f"{field}: must have 1 to {NAME_CHARS_MAX} characters, not {len(name)}"
             raise InvalidArgument(message, fix="use a digest of it", field=field)
-        if "\0" in name or not (name.isascii() or _is_unicode(name)):
+        if "\0" in name or not (name.isascii() or is_encodable(name)):
             message = f"{field}: holds a character that cannot be stored"
             raise InvalidArgument(message, fix="use well-formed text without NUL", field=field)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_json(result: bytes) -> str:

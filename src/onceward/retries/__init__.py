@@ -1,4 +1,4 @@
-"""RETRIES: schedules, parked messages, dead letters, redrive."""
+"""Retries: schedules, parked messages, dead letters, redrive."""
 
 from onceward.retries.attempts import Attempts
 from onceward.retries.client import retrying

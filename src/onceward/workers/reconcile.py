@@ -236,7 +236,8 @@ def _asked(
 
 
 def _behind(name: str, messages: int | None, since: str | None, work: str) -> Finding:
-    count = "messages wait" if messages is None else f"{messages} messages wait"
+    known = {None: "messages wait", 1: "1 message waits"}
+    count = known.get(messages, f"{messages} messages wait")
     what = f"{count}, and nobody holds the cursor"
     return Finding(kind="cursor behind", subject=name, what=what, since=since, settle=(work,))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from email.message import Message
-from typing import IO, Final
+from typing import Final
 
 import orjson
 
+from onceward.redirects import NoRedirects
 from onceward.retries import retrying
 from onceward.version import __version__
 
@@ -29,22 +29,8 @@ class WebhookRefused(Exception):
         super().__init__(f"the webhook answered {status}")
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would turn our POST into a GET: it is a refusal."""
-
-    def redirect_request(  # noqa: PLR0913, PLR0917 - the library's signature
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
-        """Follow none."""
-
-
-_opener: Final = urllib.request.build_opener(_NoRedirects)
+#: A redirect would turn our POST into a GET: it is a refusal.
+_opener: Final = urllib.request.build_opener(NoRedirects)
 
 
 @retrying(on=(OSError, WebhookRefused))

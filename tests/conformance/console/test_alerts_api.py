@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from tests.unit.console.asking import Asking, error_of
 
 from onceward import doctor
 from onceward.console.alerts_http import alerts_router
@@ -14,6 +13,7 @@ from onceward.retries import Failure, Message
 from onceward.testing.moving_time import MovingTime
 from onceward.workers.alert_models import DEFAULT_RULES, Rule
 from onceward.workers.alerts import Evaluator
+from tests.unit.console.asking import Asking, error_of
 
 SECRET = "https://hooks.example/secret-token"
 RULE = Rule(
@@ -95,7 +95,7 @@ def test_what_is_wrong_with_a_store_is_a_finding_with_a_fix(
 ) -> None:
     """Damage found by the engine, and a schema of another version, are told with what to do."""
     monkeypatch.setattr(ow.store, "problems", lambda: ["row 1 missing from index"])
-    monkeypatch.setattr(doctor, "migrations", lambda _: ((1, "time", ""), (99, "later", "")))
+    monkeypatch.setattr(doctor.store, "migrations", lambda _: ((1, "time", ""), (99, "later", "")))
     found = asking.body("/api/console/doctor", deep=1)
     assert not found["ok"]
     broken = {each["name"]: each for each in found["checks"] if each["status"] == "fail"}

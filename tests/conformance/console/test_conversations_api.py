@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.console.asking import Asking, error_of
 
 from onceward.console import conversation_views, conversations_http
 from onceward.console.acting import Acting
@@ -16,6 +15,7 @@ from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import LEASE, Delivery, DeliveryState, Group, NewMessage
 from onceward.handle import Onceward
+from tests.unit.console.asking import Asking, error_of
 
 HOSTILE = "<script>alert(1)</script> % _ ' \\ \u202e 👩‍👩‍👧"
 

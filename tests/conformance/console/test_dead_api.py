@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.unit.console.asking import Asking, error_of
 
 from onceward.console import dead_http, dead_views
 from onceward.console.acting import Acting
@@ -16,6 +15,7 @@ from onceward.console.dead_http import dead_router
 from onceward.console.house import House
 from onceward.handle import Onceward
 from onceward.retries import DeadLetters, Failure, Message
+from tests.unit.console.asking import Asking, error_of
 
 RAW = '{"name": "Ann \N{SNOWMAN}"}'.encode()
 

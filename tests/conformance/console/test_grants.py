@@ -10,7 +10,6 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.conformance.test_cursors import acquire, stolen, table
 
 from onceward.cursors.traces import Grant, grants_of
 from onceward.handle import Onceward
@@ -19,6 +18,7 @@ from onceward.stores import Store, migrate, open_store
 from onceward.stores.queries import migrations, query
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
+from tests.conformance.test_cursors import acquire, stolen, table
 
 __all__ = ["table"]
 

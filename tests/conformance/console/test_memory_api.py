@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.conformance.memory import records
-from tests.unit.console.asking import Asking, error_of
 
 from onceward.console.acting import Acting
 from onceward.console.house import House
@@ -16,6 +14,8 @@ from onceward.memory import Graph
 from onceward.memory.looking import COUNT_MAX
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Origin, Removal
 from onceward.seams import SystemClock
+from tests.conformance.memory import records
+from tests.unit.console.asking import Asking, error_of
 
 HOSTILE = "<img src=x onerror=alert(1)> ' \" % _ \\ \u202e 👩‍👩‍👧"
 

@@ -4,7 +4,6 @@ import os
 import threading
 
 import pytest
-from tests.conformance.test_cursors import acquire, stolen, table
 
 from onceward.cursors.refusals import WAITING_MAX, Refusals
 from onceward.cursors.traces import Refusal, refusals_of
@@ -12,6 +11,7 @@ from onceward.errors import LeaseLost, OncewardError
 from onceward.handle import Onceward
 from onceward.stores import Row
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.test_cursors import acquire, stolen, table
 
 __all__ = ["table"]
 

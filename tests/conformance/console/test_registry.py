@@ -6,8 +6,6 @@ import os
 import socket
 
 import pytest
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import at_work, drain, until
 
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
@@ -15,6 +13,8 @@ from onceward.version import __version__
 from onceward.workers import App, Message
 from onceward.workers.models import Consumer
 from onceward.workers.registry import BEAT_SECONDS, CONSUMERS_MAX, Registry, registered
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.running import at_work, drain, until
 
 
 def consumers(count: int = 1) -> tuple[Consumer, ...]:

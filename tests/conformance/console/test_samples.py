@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.conformance.test_cursors import acquire, stolen
-from tests.conformance.workers.test_measures import Behind, Bench, bench
 
 from onceward.cursors.traces import grants_of, refusals_of
 from onceward.errors import LeaseLost
@@ -24,6 +22,8 @@ from onceward.workers.pruning import (
     Pruning,
 )
 from onceward.workers.registry import Registry, registered
+from tests.conformance.test_cursors import acquire, stolen
+from tests.conformance.workers.test_measures import Behind, Bench, bench
 
 __all__ = ["bench"]
 

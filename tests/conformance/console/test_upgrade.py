@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
-from tests.conformance.console.test_grants import empty
 
 from onceward.cursors import Lease
 from onceward.errors import StoreBusy
@@ -19,6 +18,7 @@ from onceward.stores import Store, migrate, open_store, status
 from onceward.stores.postgres import migrating
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.queries import migrations
+from tests.conformance.console.test_grants import empty
 
 __all__ = ["empty"]
 

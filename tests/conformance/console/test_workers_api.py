@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.conformance.console.test_registry import consumers
-from tests.conformance.test_cursors import acquire, stolen
-from tests.conformance.workers.lists import ListPartitions
-from tests.unit.console.asking import Asking, error_of
 
 from onceward.console.house import House
 from onceward.console.workers_http import workers_router
@@ -17,6 +13,10 @@ from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App
 from onceward.workers.registry import SILENT_SECONDS, Registry
+from tests.conformance.console.test_registry import consumers
+from tests.conformance.test_cursors import acquire, stolen
+from tests.conformance.workers.lists import ListPartitions
+from tests.unit.console.asking import Asking, error_of
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import threading
 from typing import Any
 
 import pytest
-from tests.conformance.dispatch.talk import FakeChannel, Talk, ids
 
 from onceward.dispatch.models import DeliveryState
 from onceward.handle import Onceward
+from tests.conformance.dispatch.talk import FakeChannel, Talk, ids
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD

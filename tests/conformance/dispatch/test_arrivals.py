@@ -5,7 +5,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.conformance.dispatch.talk import Talk, ids
 
 from onceward.cursors import DualCursor
 from onceward.cursors.dual_models import Arrival
@@ -15,6 +14,7 @@ from onceward.errors import GroupMissing, InvalidArgument
 from onceward.handle import Onceward
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.dispatch.talk import Talk, ids
 
 NOON = "2026-02-06T12:00:00Z"
 

@@ -1,112 +1,25 @@
-"""The routes of conversations on both engines: what they take, refuse and answer, and who waits."""
+"""The routes of conversations on both engines: what they take, refuse and answer."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio.to_thread
-import httpx
-import pytest
-
-from onceward.console.app import build_app
 from onceward.dispatch import schemas
-from onceward.dispatch.arrivals import Arrivals
-from onceward.dispatch.chats import Chats
-from onceward.dispatch.dispatcher import Dispatcher
-from onceward.dispatch.models import TEXT_BYTES_MAX, DeliveryState, Group, NewMessage
-from onceward.dispatch.waiting import ChatBell
-from onceward.gate import Gate, GateSettings
-from onceward.handle import Onceward
+from onceward.dispatch.models import TEXT_BYTES_MAX, DeliveryState, Group
+from tests.conformance.dispatch.chat_sites import (
+    JSON,
+    MESSAGES,
+    TOKEN,
+    Site,
+    body_of,
+    error_of,
+    site,
+)
 
-T = TypeVar("T")
-PORT = 3939
-TOKEN = "tok_1"
-#: What should come at once comes within this, also on a busy machine.
-SOON = 10.0
+__all__ = ["site"]
+
+
 HOSTILE = "<script>alert(1)</script> %s _ & \0 \u202e 👩‍👩‍👧 \\ ' \" \n end"
-
-
-class Site:
-    """Conversations behind their gate, with a dispatcher that was not started."""
-
-    def __init__(self, ow: Onceward, directory: Path) -> None:
-        self.ow = ow
-        self.dispatcher = Dispatcher(ow, home=directory)
-        self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
-        self.chats = Chats(ow, self.dispatcher, token=TOKEN)
-        self.app = build_app(dispatch=self.chats)
-        self.gate = Gate(self.app, settings=GateSettings(port=PORT, token=TOKEN))
-
-    @property
-    def bell(self) -> ChatBell:
-        bell = self.app.state.chat_bell
-        assert isinstance(bell, ChatBell)
-        return bell
-
-    def client(self) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(self.gate, raise_app_exceptions=True)
-        base = f"http://127.0.0.1:{PORT}"
-        headers = {"x-cm-lab-token": TOKEN}
-        return httpx.AsyncClient(transport=transport, base_url=base, headers=headers)
-
-    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        async def send() -> httpx.Response:
-            async with self.client() as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(send())
-
-    def get(self, path: str, **query: Any) -> httpx.Response:
-        return self.ask("GET", path, params=query)
-
-    def say(self, text: str, group: str = "team", **fields: Any) -> httpx.Response:
-        body = {"id": text[:50], "sender": "ann", "text": text, **fields}
-        return self.ask(
-            "POST", f"/api/chat/{group}/messages", content=json.dumps(body), headers=JSON
-        )
-
-    def answered(self, *replies: str, fails: str = "") -> None:
-        """Do what a dispatcher does with an agent that says this."""
-        self.dispatcher.arrivals.see()
-        group = self.dispatcher.groups.show("team")
-        delivery = self.dispatcher.deliveries.begin(group)
-        assert delivery is not None
-        for number, reply in enumerate(replies):
-            key = f"{delivery.id}/{number}"
-            self.dispatcher.outbox.say(delivery, reply, key=key, is_stored=True)
-        if fails:
-            self.dispatcher.deliveries.failed(delivery, fails)
-        else:
-            self.dispatcher.deliveries.done(delivery, delivery.batch.position)
-
-
-JSON = {"content-type": "application/json"}
-MESSAGES = "/api/chat/team/messages"
-
-
-@pytest.fixture
-def site(ow: Onceward, tmp_path: Path) -> Site:
-    return Site(ow, tmp_path)
-
-
-def body_of(response: httpx.Response, model: type[schemas._Answer]) -> Any:
-    """Return the body of a success, having held it against what the document says of it."""
-    assert response.status_code in (200, 201), response.text
-    model.model_validate_json(response.content)
-    return response.json()
-
-
-def error_of(response: httpx.Response) -> tuple[int, str, str | None]:
-    """Return status, code and field, having checked the shape."""
-    error = response.json()["error"]
-    assert list(error) == ["code", "message", "context"]
-    assert error["context"]["fix"]
-    return response.status_code, error["code"], error["context"].get("field")
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -197,7 +110,6 @@ def test_the_config_and_the_list_name_the_groups(site: Site) -> None:
 
 # --- what is refused ------------------------------------------------------------------------------
 
-
 PARAMETERS = [
     ({"since": "x"}, "INVALID_ARGUMENT"),
     ({"since": "-1"}, "INVALID_ARGUMENT"),
@@ -271,168 +183,3 @@ def test_a_body_that_is_too_large_stays_outside(site: Site) -> None:
     """The gate does not read without an end."""
     response = site.say("x" * 9 * 1024 * 1024)
     assert error_of(response)[:2] == (413, "TOO_LARGE")
-
-
-# --- waiting --------------------------------------------------------------------------------------
-
-
-def run(work: Callable[[], Awaitable[T]]) -> T:
-    async def within() -> T:
-        async with asyncio.timeout(60):
-            return await work()
-
-    return asyncio.run(within())
-
-
-def wait_for(client: httpx.AsyncClient, **query: Any) -> Awaitable[httpx.Response]:
-    return client.get(MESSAGES, params={"wait": 30, **query})
-
-
-async def until_waiting(site: Site, count: int = 1) -> None:
-    while len(site.bell._listeners) < count:  # noqa: ASYNC110 - nothing rings for who begins to listen
-        await asyncio.sleep(0.001)
-
-
-def test_a_message_to_this_server_ends_the_wait(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bell rings without anybody looking for it."""
-    monkeypatch.setattr(ChatBell, "_watch", lambda *_: None)
-
-    async def work() -> httpx.Response:
-        async with site.client() as client, asyncio.TaskGroup() as group:
-            poll = group.create_task(asyncio.wait_for(wait_for(client), 60))
-            await until_waiting(site)
-            body = {"id": "1", "sender": "ann", "text": "hello"}
-            await client.post(MESSAGES, json=body)
-            async with asyncio.timeout(SOON):
-                return await poll
-
-    assert [each["text"] for each in run(work).json()["items"]] == ["hello"]
-
-
-def test_what_others_do_ends_the_wait(site: Site) -> None:
-    """A message and another state that this process was not told of are looked for."""
-    site.say("first")
-    page = site.get(MESSAGES).json()
-
-    async def work(act: Callable[[], object], **query: Any) -> dict[str, Any]:
-        async with site.client() as client, asyncio.TaskGroup() as group:
-            poll = group.create_task(
-                asyncio.wait_for(wait_for(client, since=page["nextCursor"], **query), 60)
-            )
-            await until_waiting(site)
-            await asyncio.to_thread(act)
-            async with asyncio.timeout(SOON):
-                found: dict[str, Any] = (await poll).json()
-            return found
-
-    def pause() -> None:
-        site.dispatcher.groups.set("team", is_paused=True)
-
-    def tell() -> None:
-        message = NewMessage(group="team", id="2", sender="cron", text="second")
-        Arrivals(site.ow.store).receive(message)
-
-    paused = run(lambda: work(pause, state=page["state"]["tag"]))
-    assert (paused["items"], paused["state"]["isPaused"]) == ([], True)
-    told = run(lambda: work(tell))
-    assert [each["text"] for each in told["items"]] == ["second"]
-
-
-def test_news_of_another_group_wake_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for one conversation is not asked to look because of another."""
-    monkeypatch.setattr(ChatBell, "_watch", lambda *_: None)
-    site.dispatcher.groups.add(Group(name="other", channel="chat", command=("true",)))
-
-    async def work() -> None:
-        with site.bell.listening("team") as ours, site.bell.listening("other") as theirs:
-            site.bell.ring("other")
-            await asyncio.wait_for(theirs.wait(SOON), SOON / 2)
-            assert not ours._rung.is_set()
-
-    run(work)
-
-
-def test_many_who_wait_do_not_hold_up_a_message(site: Site) -> None:
-    """A hundred wait, one message gets through, and all hundred get it."""
-
-    async def work() -> list[httpx.Response]:
-        async with site.client() as client, asyncio.TaskGroup() as group:
-            polls = [group.create_task(asyncio.wait_for(wait_for(client), 60)) for _ in range(100)]
-            await until_waiting(site, 100)
-            body = {"id": "1", "sender": "ann", "text": "hello"}
-            async with asyncio.timeout(SOON):
-                assert (await client.post(MESSAGES, json=body)).status_code == 201
-                return list(await asyncio.gather(*polls))
-
-    answers = {tuple(each["text"] for each in one.json()["items"]) for one in run(work)}
-    assert answers == {("hello",)}
-
-
-@pytest.mark.parametrize(
-    ("slow", "slow_method", "quick_method"),
-    [("page", "GET", "POST"), ("receive", "POST", "GET")],
-)
-def test_readers_and_messages_have_threads_of_their_own(
-    site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
-) -> None:
-    """What sits on a slow store holds up only its own kind."""
-    begun, done = threading.Event(), threading.Event()
-    works = getattr(site.chats, slow)
-
-    def sit(*arguments: Any, **named: Any) -> object:
-        begun.set()
-        assert done.wait(30)
-        return works(*arguments, **named)
-
-    monkeypatch.setattr(site.chats, slow, sit)
-
-    async def work() -> int:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
-        async with site.client() as client, asyncio.TaskGroup() as group:
-
-            async def ask(method: str) -> httpx.Response:
-                body = {"id": "1", "sender": "ann", "text": "hello"} if method == "POST" else None
-                return await client.request(method, MESSAGES, json=body)
-
-            for _ in range(20):
-                group.create_task(ask(slow_method))
-            await asyncio.to_thread(begun.wait)
-            try:
-                async with asyncio.timeout(SOON):
-                    return (await ask(quick_method)).status_code
-            finally:
-                done.set()
-
-    assert run(work) in (200, 201)
-
-
-def test_a_server_that_stops_answers_who_waits(site: Site) -> None:
-    """They get what there is, at once, and those who come later do not wait."""
-
-    async def work() -> list[httpx.Response]:
-        async with site.client() as client, asyncio.TaskGroup() as group:
-            poll = group.create_task(asyncio.wait_for(wait_for(client), 60))
-            await until_waiting(site)
-            await asyncio.to_thread(site.app.state.stop_waiting)
-            async with asyncio.timeout(SOON):
-                return [await poll, await wait_for(client)]
-
-    for response in run(work):
-        assert response.json()["items"] == []
-    assert not site.bell._listeners
-
-
-def test_a_group_that_is_removed_ends_the_wait(site: Site) -> None:
-    """Who waits for it is told that it is gone."""
-
-    async def work() -> httpx.Response:
-        async with site.client() as client, asyncio.TaskGroup() as group:
-            poll = group.create_task(asyncio.wait_for(wait_for(client), 60))
-            await until_waiting(site)
-            await asyncio.to_thread(site.dispatcher.groups.remove, "team")
-            async with asyncio.timeout(SOON):
-                return await poll
-
-    assert error_of(run(work))[:2] == (404, "NOT_FOUND")

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from tests.conformance.dispatch.talk import Talk, ids
 
 from onceward.dispatch import deliveries
 from onceward.dispatch.models import Delivery, DeliveryState, TriggerKind
@@ -11,6 +10,7 @@ from onceward.errors import BatchInFlight, Superseded
 from onceward.handle import Onceward
 from onceward.retries.schedule import DISPATCH
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.dispatch.talk import Talk, ids
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD

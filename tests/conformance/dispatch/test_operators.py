@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.conformance.dispatch.talk import Talk, ids
 
 from onceward.dispatch.models import DeliveryState, Group, TriggerKind
 from onceward.errors import (
@@ -15,6 +14,7 @@ from onceward.errors import (
     InvalidArgument,
 )
 from onceward.handle import Onceward
+from tests.conformance.dispatch.talk import Talk, ids
 
 WHO: dict[str, Any] = {"reason": "try again", "actor": "ann"}
 

@@ -1,7 +1,6 @@
 """What agents say on its way out: in order, once under its key, and in doubt when it is."""
 
 import pytest
-from tests.conformance.dispatch.talk import FakeChannel, Talk
 
 from onceward import crash
 from onceward.dispatch.channels import IDLE_SECONDS
@@ -16,6 +15,7 @@ from onceward.dispatch.models import (
 from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable, StoreBusy
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.dispatch.talk import FakeChannel, Talk
 
 
 @pytest.fixture

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.lost_answers import unreliable
 
 from onceward import crash
 from onceward.errors import EntityMissing, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Entity, Memory
-from onceward.memory.capturing import Captured, Place, capture
+from onceward.memory.capture.capturing import Captured, Place, capture
+from onceward.memory.capture.passing import Passed
+from onceward.memory.capture.proving import verdicts
 from onceward.memory.envelope import parse
-from onceward.memory.passing import Passed
-from onceward.memory.proving import verdicts
 from onceward.seams import ManualClock, timestamp
 from onceward.secrets import Redactor
+from tests.conformance.lost_answers import unreliable
 
 FAILING = (
     "___ test_sum ___\n>   assert add(1, 1) == 2\nE       assert 0 == 2\nwarning: add is old\n"
@@ -262,7 +262,7 @@ def test_a_fix_that_is_deleted_meanwhile_does_not_cost_the_record(
         world.memory.delete_entities([fix])
         return found
 
-    monkeypatch.setattr("onceward.memory.capturing.verdicts", judged)
+    monkeypatch.setattr("onceward.memory.capture.capturing.verdicts", judged)
     found = world.run(0, "1 passed")
     assert found.verdicts == ()
     assert world.entity(found.run).name == found.run
@@ -378,7 +378,7 @@ def test_a_directory_is_named_by_its_repository(tmp_path: Path) -> None:
     """By its home if it has one, by its path if not, and not at all outside of any."""
     import subprocess
 
-    from onceward.memory.checkouts import Checkout, checkout_of
+    from onceward.memory.capture.checkouts import Checkout, checkout_of
 
     assert checkout_of(tmp_path) == Checkout()
     for words in (["init", "-q", "-b", "topic"], ["config", "user.name", "x"]):

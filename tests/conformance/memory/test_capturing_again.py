@@ -4,18 +4,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.conformance.lost_answers import unreliable
-from tests.conformance.memory.test_capturing import FAILING, ISSUE, World
 
 from onceward.errors import InvalidArgument, StoreBusy
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Memory
-from onceward.memory.capturing import Captured, capture
+from onceward.memory.capture.capturing import Captured, capture
+from onceward.memory.capture.proving import next_attempt
 from onceward.memory.envelope import parse
-from onceward.memory.proving import next_attempt
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.conformance.lost_answers import unreliable
+from tests.conformance.memory.test_capturing import FAILING, ISSUE, World
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_recall_that_fails_does_not_cost_the_record(
         found = world.fail()
         assert [(each.is_new, each.known) for each in found.issues] == [(is_new, None)] * 2
         assert world.entity(found.run).name == found.run
-    monkeypatch.setattr("onceward.memory.capturing._near", busy)
+    monkeypatch.setattr("onceward.memory.capture.capturing._near", busy)
     found = world.fail()
     assert world.entity(found.run).name == found.run
 

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, story
 
 from onceward.errors import EntityMissing
 from onceward.handle import Onceward
@@ -23,6 +21,8 @@ from onceward.memory.recording import Recorder
 from onceward.memory.telling import TOKENS_MAX, tokens
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.conformance.memory import records
+from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, story
 
 
 @pytest.fixture

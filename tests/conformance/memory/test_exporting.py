@@ -85,7 +85,7 @@ def test_an_export_imported_elsewhere_is_the_same_graph(
 
 def test_an_entity_with_too_much_is_named(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit into one answer is cut, and said to be."""
-    monkeypatch.setattr("onceward.memory.reading.OBSERVATIONS_MAX", 1)
+    monkeypatch.setattr("onceward.memory.graph.reading.OBSERVATIONS_MAX", 1)
     _, done = exported(graph)
     assert done.cut == [f"p{number}" for number in range(5)]
 

@@ -1,66 +1,33 @@
 """The graph: what is written once is there once, however often and by whomever it is written."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 
-from onceward.errors import Conflict, EntityMissing, InvalidArgument, InvalidCursor
+from onceward.errors import Conflict, EntityMissing, InvalidArgument
 from onceward.handle import Onceward
 from onceward.memory.graph import Graph
 from onceward.memory.models import (
-    BATCH_ITEMS_MAX,
-    NAME_BYTES_MAX,
-    OBSERVATION_BYTES_MAX,
     Action,
     Batch,
     ChangeId,
     Fate,
-    Link,
-    NewEntity,
     NewObservations,
     Origin,
     Removal,
     Removed,
-    Subgraph,
 )
 from onceward.secrets import Redactor
+from tests.conformance.memory.graphs import (
+    create,
+    edges,
+    entity,
+    graph,
+    link,
+    observe,
+    relate,
+    shown,
+)
 
-
-@pytest.fixture
-def graph(ow: Onceward) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor())
-    yield made
-    assert made.problems() == []
-
-
-def entity(name: str, *observations: str, kind: str = "thing") -> NewEntity:
-    return NewEntity(name=name, entity_type=kind, observations=observations)
-
-
-def link(start: str, kind: str, end: str) -> Link:
-    return Link(from_name=start, to_name=end, relation_type=kind)
-
-
-def create(graph: Graph, *entities: NewEntity) -> list[Fate]:
-    return [each.fate for each in graph.write(Batch(entities=entities)).entities]
-
-
-def observe(graph: Graph, name: str, *contents: str) -> list[Fate]:
-    batch = Batch(observations=(NewObservations(entity_name=name, contents=contents),))
-    return [each.fate for each in graph.write(batch).observations]
-
-
-def relate(graph: Graph, *links: Link) -> list[Fate]:
-    return [each.fate for each in graph.write(Batch(relations=links)).relations]
-
-
-def shown(found: Subgraph) -> dict[str, list[str]]:
-    return {each.name: [o.content for o in each.observations] for each in found.entities}
-
-
-def edges(found: Subgraph) -> list[tuple[str, str, str]]:
-    return [(r.from_name, r.relation_type, r.to_name) for r in found.relations]
+__all__ = ["graph"]
 
 
 def test_a_batch_is_there_as_it_was_asked_for(graph: Graph) -> None:
@@ -301,138 +268,6 @@ def test_pages_hold_each_entity_and_each_relation_once(graph: Graph) -> None:
     assert sorted(found) == sorted(set(found))
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "-1", "\u0661", "9" * 30])
-def test_a_cursor_of_nobody_is_refused(graph: Graph, cursor: str) -> None:
-    """It says so, and what to do."""
-    with pytest.raises(InvalidCursor, match="cursor"):
-        graph.read(cursor=cursor)
-
-
-@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "3"])
-def test_a_limit_that_is_none_is_refused(graph: Graph, limit: int) -> None:
-    """It says what a limit is."""
-    with pytest.raises(InvalidArgument, match="limit"):
-        graph.read(limit=limit)
-
-
-@pytest.mark.parametrize(
-    ("batch", "field"),
-    [
-        (Batch(entities=(entity("ok"), entity("  "))), "entities[1].name"),
-        (Batch(entities=(entity("a", kind=""),)), "entities[0].entityType"),
-        (Batch(entities=(entity("a\0"),)), "entities[0].name"),
-        (Batch(entities=(entity("a", "x\0"),)), "entities[0].observations[0]"),
-        (Batch(entities=(entity("\ud800"),)), "entities[0].name"),
-        (Batch(entities=(entity("a" * (NAME_BYTES_MAX + 1)),)), "entities[0].name"),
-        (
-            Batch(entities=(entity("a", "x" * (OBSERVATION_BYTES_MAX + 1)),)),
-            "entities[0].observations[0]",
-        ),
-        (Batch(relations=(link("a", "", "b"),)), "relations[0].relationType"),
-        (
-            Batch(observations=(NewObservations(entity_name="a", contents=("x", "\0")),)),
-            "observations[0].contents[1]",
-        ),
-    ],
-)
-def test_what_cannot_be_kept_is_refused_by_its_field(
-    graph: Graph, batch: Batch, field: str
-) -> None:
-    """Nothing of the batch is written."""
-    with pytest.raises(InvalidArgument) as refused:
-        graph.write(batch)
-    assert refused.value.context["field"] == field
-    assert refused.value.fix
-    assert graph.read().entities == ()
-
-
-def test_a_batch_of_too_many_items_is_refused(graph: Graph) -> None:
-    """It says how many there may be."""
-    with pytest.raises(InvalidArgument, match="more than"):
-        create(graph, entity("a", *("x",) * BATCH_ITEMS_MAX))
-
-
-def test_long_names_texts_and_odd_characters_are_kept(graph: Graph) -> None:
-    """Quotes, backslashes, emoji, right-to-left, a name as long as can be, an empty observation."""
-    names = [
-        'it\'s "a" \\ name',
-        "日本語 🙂",
-        "שלום",
-        "n" * NAME_BYTES_MAX,
-        "' or 1=1 --",
-        "%_*?:&|!",
-    ]
-    create(graph, *(entity(name, name, "") for name in names))
-    assert shown(graph.open(names)) == {name: [name, ""] for name in names}
-    for name in names[:4]:
-        assert name in shown(graph.search(name))
-
-
-def test_a_batch_of_thousands_is_one_transaction(graph: Graph) -> None:
-    """Twenty thousand items in a call are no problem."""
-    batch = Batch(entities=tuple(entity(f"n{at}", f"fact {at}") for at in range(5000)))
-    assert {each.fate for each in graph.write(batch).entities} == {Fate.CREATED}
-    assert graph.counts().observations == 5000
-
-
-def test_two_who_write_the_same_in_another_order_both_succeed(graph: Graph) -> None:
-    """Whoever comes second finds it known; nobody waits for the other for ever."""
-    names = [f"n{at}" for at in range(50)]
-    fates: list[list[Fate]] = []
-    errors: list[BaseException] = []
-
-    def run(order: list[str]) -> None:
-        try:
-            for _ in range(5):
-                made = tuple(entity(name, "one", "two") for name in order)
-                relations = tuple(link(name, "is", order[0]) for name in order)
-                written = graph.write(Batch(entities=made, relations=relations))
-                fates.append([each.fate for each in written.entities])
-        except BaseException as exc:  # noqa: BLE001 - shown below
-            errors.append(exc)
-
-    threads = [threading.Thread(target=run, args=(order,)) for order in (names, names[::-1]) * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert sum(each.count(Fate.CREATED) for each in fates) == 50
-    assert {tuple(texts) for texts in shown(graph.read()).values()} == {("one", "two")}
-
-
-def test_who_deletes_and_who_adds_agree_on_what_is_there(graph: Graph) -> None:
-    """Whatever the order, nothing lives on an entity that is deleted."""
-    create(graph, entity("hub"), *(entity(f"n{at}") for at in range(10)))
-    errors: list[BaseException] = []
-
-    def add(seed: int) -> None:
-        for at in range(20):
-            try:
-                observe(graph, "hub", f"{seed} said {at}")
-                relate(graph, link("hub", f"r{seed}", f"n{at % 10}"))
-            except EntityMissing:
-                continue
-            except BaseException as exc:  # noqa: BLE001 - shown below
-                errors.append(exc)
-
-    def cut() -> None:
-        for _ in range(10):
-            try:
-                graph.remove(Removal(entities=("hub", "n3")))
-                create(graph, entity("hub"), entity("n3"))
-            except BaseException as exc:  # noqa: BLE001 - shown below
-                errors.append(exc)
-
-    threads = [*(threading.Thread(target=add, args=(seed,)) for seed in range(3))]
-    threads += [threading.Thread(target=cut) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 def test_a_write_inside_the_users_transaction_is_part_of_it(graph: Graph, ow: Onceward) -> None:
     """It is rolled back with what the user does."""
     with pytest.raises(RuntimeError), ow.transaction():
@@ -452,74 +287,6 @@ def test_a_refused_batch_leaves_nothing_in_the_users_transaction(
             graph.write(Batch(entities=(entity("a", "x"),), relations=(link("a", "is", "ghost"),)))
         create(graph, entity("after"))
     assert list(shown(graph.read())) == ["before", "after"]
-
-
-def test_a_read_sees_one_moment(graph: Graph) -> None:
-    """An entity is never seen without the facts that come and go with it."""
-    create(graph, entity("a", "x"), entity("b"))
-    relate(graph, link("a", "is", "b"))
-    stop = threading.Event()
-
-    def toggle() -> None:
-        while not stop.is_set():
-            graph.remove(Removal(entities=("a",)))
-            graph.restore(name="a")
-
-    thread = threading.Thread(target=toggle)
-    thread.start()
-    try:
-        for _ in range(150):
-            found = graph.open(["a"])
-            assert shown(found) in ({}, {"a": ["x"]})
-            assert len(found.relations) == len(found.entities)
-    finally:
-        stop.set()
-        thread.join()
-
-
-def test_many_who_restore_the_same_all_succeed(graph: Graph) -> None:
-    """One brings it back, the others find it there, and nobody waits for another for ever."""
-    create(graph, entity("hub", "x"), *(entity(f"n{at}") for at in range(5)))
-    relate(graph, *(link("hub", "has", f"n{at}") for at in range(5)))
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            for _ in range(5):
-                graph.remove(Removal(entities=("hub",)))
-                graph.restore(name="hub")
-        except BaseException as exc:  # noqa: BLE001 - shown below
-            errors.append(exc)
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    graph.restore(name="hub")
-    assert len(graph.open(["hub"]).relations) == 5
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [Origin(source="a\0"), Origin(source="x" * 501), Origin(run="\ud800"), Origin(run=" ")],
-)
-def test_an_origin_that_cannot_be_kept_is_refused(graph: Graph, origin: Origin) -> None:
-    """As everything else is, by its field."""
-    with pytest.raises(InvalidArgument, match="source|run"):
-        graph.write(Batch(entities=(entity("a"),)), origin)
-
-
-def test_odd_questions_are_answered(graph: Graph) -> None:
-    """A NUL, half a surrogate pair and numbers beyond all stores are no reason to fail."""
-    create(graph, entity("a b"))
-    assert list(shown(graph.search("a\0b"))) == ["a b"]
-    assert graph.search("\ud800").entities == ()
-    assert graph.named("\0\ud800") == ()
-    for number in (0, -1, 2**63, 10**30):
-        with pytest.raises(InvalidArgument, match="change"):
-            graph.restore(change=ChangeId(number))
 
 
 def test_what_was_stored_with_a_secret_can_be_removed_by_who_knows_it(ow: Onceward) -> None:

@@ -15,7 +15,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.conformance.memory.graph_model import GraphModel, everything, identity, seen
 
 from onceward.errors import Conflict, EntityMissing
 from onceward.handle import Onceward
@@ -32,6 +31,7 @@ from onceward.memory.models import (
     Removal,
     Removed,
 )
+from tests.conformance.memory.graph_model import GraphModel, everything, identity, seen
 
 TABLES = ("docs", "changes", "relations", "observations", "entities")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.lost_answers import unreliable
 
 from onceward import crash
 from onceward.errors import FileMissing, WrongPath
@@ -19,6 +18,7 @@ from onceward.memory import importing as importing_module
 from onceward.memory.importing import Imported, Problem, import_file
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.conformance.lost_answers import unreliable
 
 
 def entity(name: str, *observations: object, kind: str = "person") -> dict[str, Any]:

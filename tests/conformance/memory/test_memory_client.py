@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.conformance.lost_answers import unreliable
 
 from onceward.errors import EntityMissing, InvalidArgument, StoreBusy, StoreUnavailable
 from onceward.handle import Onceward
@@ -18,6 +17,7 @@ from onceward.memory import AsyncMemory, Memory
 from onceward.memory.calling import KEY_CHARACTERS_MAX
 from onceward.retries import retrying
 from onceward.seams import ManualClock
+from tests.conformance.lost_answers import unreliable
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "speaks Greek"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": []}

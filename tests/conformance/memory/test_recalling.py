@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, outcome, story
 
 from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
@@ -18,6 +16,8 @@ from onceward.memory.recording import Recorder
 from onceward.memory.telling import TOKENS_MAX, tokens
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.conformance.memory import records
+from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, outcome, story
 
 SEEN_ELSEWHERE = "KeyError: 'price' in /home/bob/cart.py:7:1 with pydantic 2.12.0"
 

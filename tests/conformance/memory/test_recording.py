@@ -3,6 +3,16 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+
+from onceward.errors import EntityMissing, InvalidArgument
+from onceward.handle import Onceward
+from onceward.keys import doc_key, fix_key, fp8
+from onceward.memory.graph import Graph
+from onceward.memory.models import Batch, Fate, NewEntity, Origin, Removal
+from onceward.memory.recorded import Recorded
+from onceward.memory.recording import Recorder
+from onceward.seams import ManualClock
+from onceward.secrets import Redactor
 from tests.conformance.memory import records
 from tests.conformance.memory.records import (
     ISSUE,
@@ -15,16 +25,6 @@ from tests.conformance.memory.records import (
     sentences,
     story,
 )
-
-from onceward.errors import EntityMissing, InvalidArgument
-from onceward.handle import Onceward
-from onceward.keys import doc_key, fix_key, fp8
-from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, Fate, NewEntity, Origin, Removal
-from onceward.memory.recorded import Recorded
-from onceward.memory.recording import Recorder
-from onceward.seams import ManualClock
-from onceward.secrets import Redactor
 
 CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED
 

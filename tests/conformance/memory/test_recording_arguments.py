@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, STARTED_AT, URL, facts, fates
 
 from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
@@ -15,6 +13,8 @@ from onceward.memory.recorded import Recorded
 from onceward.memory.recording import Recorder
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.conformance.memory import records
+from tests.conformance.memory.records import ISSUE, STARTED_AT, URL, facts, fates
 
 SECRET = "hunter2-hunter2"
 CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED

@@ -6,8 +6,7 @@ import pytest
 
 from onceward.errors import InvalidArgument, InvalidCursor
 from onceward.handle import Onceward
-from onceward.memory import searching
-from onceward.memory.graph import Graph
+from onceward.memory.graph import Graph, searching
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
 from onceward.secrets import Redactor
 

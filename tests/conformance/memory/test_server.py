@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from onceward.handle import Onceward
-from onceward.memory import server as server_module
-from onceward.memory.server import GRAPH_URI, MemoryServer
+from onceward.memory.mcp import server as server_module
+from onceward.memory.mcp.server import GRAPH_URI, MemoryServer
 
 
 class Subscriber:

@@ -11,8 +11,8 @@ import pytest
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.handle import Onceward
 from onceward.memory import Memory
-from onceward.memory.tool_schemas import Schema
-from onceward.memory.tools import TOOLS, Effect, Tool, checked, find, offered
+from onceward.memory.mcp.tool_schemas import Schema
+from onceward.memory.mcp.tools import TOOLS, Effect, Tool, checked, find, offered
 
 ROUNDS = 80
 REFUSALS = ("INVALID_ARGUMENT", "INVALID_CURSOR", "NOT_FOUND")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.conformance.workers.troubles import Inbox, rule, set_errors, steps
 
 from onceward import crash
 from onceward.handle import Onceward
@@ -13,6 +12,7 @@ from onceward.seams import ManualClock
 from onceward.testing.moving_time import MovingTime
 from onceward.workers.alert_sending import GIVE_UP_SECONDS, SEND_AGAIN_SECONDS, Sender
 from onceward.workers.alerts import LEASE_SECONDS, Alerts, Evaluator
+from tests.conformance.workers.troubles import Inbox, rule, set_errors, steps
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.conformance.workers.troubles import Inbox, rule, set_errors, set_lag, steps
 
 from onceward.handle import Onceward
 from onceward.retries import Failure, Message
@@ -18,6 +17,7 @@ from onceward.workers.alerts import (
     Alerts,
     Evaluator,
 )
+from tests.conformance.workers.troubles import Inbox, rule, set_errors, set_lag, steps
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.conformance.workers.lists import ListSource
 
 from onceward.handle import Onceward
 from onceward.seams import ManualClock, SeededRandomness, timestamp
@@ -14,6 +13,7 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
 from onceward.workers.measures import Measures
 from onceward.workers.measuring import BATCH_MAX, MEASURE_SECONDS, RECENT_SECONDS, Measuring
+from tests.conformance.workers.lists import ListSource
 
 
 class Behind(ListSource):

@@ -12,7 +12,6 @@ import orjson
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from tests.conformance.workers.lists import ListSource
 
 from onceward.errors import StoreUnavailable
 from onceward.handle import Onceward
@@ -26,6 +25,7 @@ from onceward.workers.alert_models import DEFAULT_RULES
 from onceward.workers.alerts import Evaluator
 from onceward.workers.metrics import Metrics
 from onceward.workers.timings import Timings
+from tests.conformance.workers.lists import ListSource
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 FAILURE = Failure(type="ValueError", message="no")

@@ -9,8 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.unit.cli.conftest import Run, run
 
 from onceward.cli.main import COMMANDS
 from onceward.handle import Onceward
@@ -19,6 +17,8 @@ from onceward.retries import Failure, Message
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Lag
 from onceward.workers.reconcile import Finding, report
+from tests.conformance.workers.lists import ListPartitions, ListSource
+from tests.unit.cli.conftest import Run, run
 
 FAILURE = Failure(type="ValueError", message="no such lead")
 __all__ = ["run"]
@@ -237,7 +237,7 @@ def test_an_app_asks_its_sources(ow: Onceward) -> None:
     findings = {each.subject: each for each in found(ow, app)}
     assert findings["leads"].what.startswith("2 messages wait")
     assert findings["leads"].since == "2026-02-01T00:00:00.000Z"
-    assert findings["fresh"].what.startswith("1 messages wait")
+    assert findings["fresh"].what.startswith("1 message waits")
     assert "blind" not in findings
     lease = ow.cursors.acquire("leads", "w")
     assert lease is not None

@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
-from tests.conformance.workers.tables import data, make_leads, names
 
 from onceward.handle import Onceward
 from onceward.workers.sources import TablePartitions, TableSource
+from tests.conformance.workers.tables import data, make_leads, names
 
 WRITERS = 6
 

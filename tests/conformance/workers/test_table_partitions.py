@@ -1,12 +1,12 @@
 """Partitions of a table: a line of its own for every value of a column, on both engines."""
 
 import pytest
-from tests.conformance.workers.tables import add, make_leads, names
 
 from onceward.errors import InvalidArgument, SourceRefused
 from onceward.handle import Onceward
 from onceward.workers import App, Message, Worker
 from onceward.workers.sources import TablePartitions
+from tests.conformance.workers.tables import add, make_leads, names
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.conformance.workers.tables import add, data, make_leads, names
 
 from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, SqlFailed
 from onceward.handle import Onceward
 from onceward.workers import App
 from onceward.workers.source import Countable, Measurable, Waking
 from onceward.workers.sources import Table, TablePartitions, TableSource, selection
+from tests.conformance.workers.tables import add, data, make_leads, names
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import weakref
 from typing import Any
 
 import pytest
-from tests.conformance.workers.ears import Ears
-from tests.conformance.workers.tables import add, make_leads
 
 from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
 from onceward.stores import open_store
 from onceward.workers.sources import TableSource
 from onceward.workers.wakes import Wakes
+from tests.conformance.workers.ears import Ears
+from tests.conformance.workers.tables import add, make_leads
 
 #: Sends, or on SQLite only commits, in another process.
 TELL = """

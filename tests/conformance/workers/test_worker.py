@@ -6,13 +6,13 @@ import threading
 from typing import Any
 
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
 
 from onceward.handle import Onceward
 from onceward.retries import Steps
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Reject, Worker
+from tests.conformance.workers.lists import ListPartitions, ListSource
 
 
 def drain(app: App, threads: int = 2) -> Any:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
 
 from onceward.errors import InvalidArgument, StoreUnavailable
 from onceward.handle import Onceward
@@ -15,6 +14,7 @@ from onceward.retries import Steps
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import Active, App, Item, Message, Worked, Worker, worker
 from onceward.workers.reader import Reader, Turned
+from tests.conformance.workers.lists import ListPartitions, ListSource
 
 SECONDS_MAX = 20.0
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
 
 from onceward.handle import Onceward
 from onceward.retries import Steps
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Worker
 from onceward.workers.reader import Reader, Turned
+from tests.conformance.workers.lists import ListPartitions, ListSource
 
 SECONDS_MAX = 20.0
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
 
 from onceward.errors import InvalidArgument, LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable
 from onceward.handle import Onceward
@@ -20,6 +18,8 @@ from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message
 from onceward.workers import reader as readers
+from tests.conformance.workers.lists import ListPartitions, ListSource
+from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
 
 # --- operators -----------------------------------------------------------------------------------
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import orjson
 import pytest
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import at_work, drain, until
 
+from onceward import crash
 from onceward.handle import Onceward
+from onceward.handle import open as open_handle
 from onceward.retries import Steps
+from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message, Reject
 from onceward.workers.begun import Begun
+from tests.conformance.workers.lists import ListPartitions, ListSource
+from tests.conformance.workers.running import at_work, drain, until
 
 
 def die_idle(ow: Onceward, ow_time: MovingTime, times: int = 4) -> None:
@@ -220,3 +225,71 @@ def test_decode_may_exit(ow: Onceward) -> None:
     app.consumer("numbers", source=ListSource(1, 2), decode=decode)(lambda m: seen.append(m.data))
     drain(app)
     assert (seen, [letter.error_type for letter in ow.dead.list()]) == ([2], ["SystemExit"])
+
+
+@contextmanager
+def watched(look: Callable[[str], None]) -> Iterator[None]:
+    """Look around at every crash point; what the look itself passes is not looked at."""
+    is_looking = False
+
+    def passed(point: str) -> None:
+        nonlocal is_looking
+        if not is_looking:
+            is_looking = True
+            look(point)
+            is_looking = False
+
+    crash.watch(passed)
+    try:
+        yield
+    finally:
+        crash.watch(None)
+
+
+@pytest.mark.parametrize(
+    "waiting", [{"order": "key", "key": lambda data: data["k"]}, {"order": "none"}]
+)
+def test_the_cursor_passes_a_failed_message_when_it_is_parked(
+    ow: Onceward, ow_url: str, waiting: dict[str, Any]
+) -> None:
+    """Who looks between the two sees neither: a death there loses nothing."""
+    app, seen = App(ow), []
+
+    @app.consumer("numbers", source=ListSource({"k": "a"}), **waiting)
+    def handle(message: Message) -> None:
+        raise ValueError(message.position)
+
+    with closing(open_handle(ow_url)) as other:
+
+        def look(point: str) -> None:
+            if point == "retries.park.after_insert":
+                seen.append(other.cursors.show("numbers").position)
+
+        with watched(look):
+            drain(app, threads=1)
+    assert seen == [None]
+    assert ow.cursors.show("numbers").position == "1"
+
+
+def test_the_cursor_moves_in_the_commit_of_the_effects(ow: Onceward, ow_url: str) -> None:
+    """Who looks behind any commit sees as many effects as messages that the cursor has passed."""
+    app, seen = App(ow), []
+    with ow.transaction() as tx:
+        tx.execute("create table effects (n bigint)")
+
+    @app.consumer("numbers", source=ListSource(1, 2))
+    def handle(message: Message, tx: Transaction) -> None:
+        tx.execute("insert into effects values (?)", [message.data])
+
+    with closing(open_handle(ow_url)) as other:
+
+        def look(point: str) -> None:
+            if point == "transaction.after_commit":
+                with other.transaction() as tx:
+                    ((effects,),) = tx.execute("select count(*) from effects")
+                seen.append((effects, int(other.cursors.show("numbers").position or 0)))
+
+        with watched(look):
+            drain(app, threads=1)
+    assert {(1, 1), (2, 2)} <= set(seen)
+    assert all(effects == passed for effects, passed in seen)

@@ -16,8 +16,8 @@ from onceward.agents.cache import Answer, ResultCache
 from onceward.errors import InvalidCursor
 from onceward.journal import Journal
 from onceward.lab import FeedbackClient
-from onceward.lab.models import NewFeedback
-from onceward.lab.records import Experiment
+from onceward.lab.bodies import NewFeedback
+from onceward.lab.models import Experiment
 from onceward.seams import Files, Ids, ManualClock, SeededRandomness
 from onceward.testing import CrashFiles
 from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, paths_in

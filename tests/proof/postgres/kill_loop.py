@@ -32,7 +32,7 @@ from onceward.memory import Batch, Graph, NewEntity
 from onceward.stores import Transaction
 from onceward.testing.history import History
 from onceward.testing.postgres import PostgresServer
-from tests.system.dispatch_storm import forked
+from tests.system.nursery import forked
 
 KILL_SECONDS = (0.3, 1.0)
 #: Longer than any recovery, on any machine.

@@ -30,7 +30,7 @@ from onceward.stores.postgres import store as store_module
 from onceward.stores.postgres import transaction as transaction_module
 from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase
-from tests.system.dispatch_storm import forked
+from tests.system.nursery import forked
 
 #: Longer than every limit on a slow machine, shorter than for ever.
 PATIENCE_SECONDS = 60.0

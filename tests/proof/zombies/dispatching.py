@@ -6,12 +6,9 @@ that does not shows it at most once, and what may be missing is marked.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from onceward.dispatch import dispatcher as dispatching
 from onceward.dispatch.arrivals import Arrivals
@@ -26,38 +23,17 @@ from tests.conformance.dispatch.oracle import fates
 from tests.proof.zombies.cells import LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import PATIENCE_SECONDS, Child, Talk
 from tests.system.dispatch_world import BARE
+from tests.system.file_channel import FileChannel
 
 BEFORE, AFTER = ("one", "two"), ("three",)
-
-
-class Board:
-    """A channel in files, outside of every process: what is in them, people have seen."""
-
-    is_stored = False
-
-    def __init__(self, directory: Path, *, takes_keys: bool) -> None:
-        self.directory, self.takes_keys = directory, takes_keys
-
-    def send(self, *, key: str, group: str, text: str) -> None:
-        with (self.directory / f"shown-{group}").open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            known = {line.partition("\t")[0] for line in file}
-            if not (self.takes_keys and key in known):
-                os.write(file.fileno(), f"{key}\t{text}\n".encode())
-
-    def shown(self, group: str) -> list[str]:
-        path = self.directory / f"shown-{group}"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [line.partition("\t")[2] for line in lines]
 
 
 def started(place: Place, ow: Onceward, poll_seconds: float) -> Dispatcher:
     """Start a dispatcher whose lease is short."""
     vars(dispatching)["LEASE_SECONDS"] = LEASE_SECONDS
     channels = {
-        "keyed": Board(place.directory, takes_keys=True),
-        "blind": Board(place.directory, takes_keys=False),
+        "keyed": FileChannel(place.directory, takes_keys=True),
+        "blind": FileChannel(place.directory, takes_keys=False),
     }
     made = Dispatcher(
         ow,
@@ -170,7 +146,7 @@ def judge(place: Place, name: str, channel: str, seen: Seen) -> None:
     if channel == "chat":
         shown = [text for text, state in sayings if state == "sent"]
     else:
-        shown = Board(place.directory, takes_keys=True).shown(name)
+        shown = FileChannel(place.directory, takes_keys=True).shown(name)
     seen.work = len(set(shown))
     seen.lost = len(set(said) - set(shown) - set(doubtful)) + len(set(said) - set(mine))
     seen.doubled = len(shown) - len(set(shown))

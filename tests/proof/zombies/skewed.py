@@ -6,7 +6,6 @@ JSON answer a line, as in `tests.system.lease_worker`, with what else depends on
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,11 +17,10 @@ from pathlib import Path
 
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.models import NewMessage
-from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.outcomes import Fresh
-from tests.system.lease_worker import Remote, Worker
+from tests.system.lease_worker import Remote, Worker, obey
 
 #: As libfaketime reads it: an hour ahead, an hour behind, standing still, and right.
 AHEAD, BEHIND, STILL, RIGHT = "+3600", "-3600", "2026-02-06 12:00:00", "+0"
@@ -104,14 +102,7 @@ def skewed(url: str, file: Path, time: str) -> Iterator[Skewed]:
 
 def main(url: str) -> None:
     worker = TimedWorker(open_handle(url))
-    for line in sys.stdin:
-        command, *arguments = json.loads(line)
-        try:
-            answer = {"result": getattr(worker, command)(*arguments)}
-        except OncewardError as exc:
-            answer = {"error": type(exc).__name__}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+    obey(worker)
 
 
 if __name__ == "__main__":

@@ -3,75 +3,18 @@
 import asyncio
 import io
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from onceward.agents import Chat, ChatAgent
+from onceward.errors import InvalidArgument, OncewardError
 from tests.system.agent_tools import until
-from tests.unit.agents.samples import ODD_TEXTS, Feed, a_delivery, a_message
+from tests.unit.agents.chat_talk import Begin, taking, talk
+from tests.unit.agents.samples import ODD_TEXTS, a_delivery, a_message
 
-from onceward.agents import Chat, ChatAgent, chat_messages
-from onceward.agents.lines import LineReader
-from onceward.agents.messages import Message
-from onceward.errors import InvalidArgument, OncewardError, Retryable
-
-Handler = Callable[[Chat], Any]
-
-
-class Talk:
-    """An agent at work in a thread, with a test at both of its ends."""
-
-    def __init__(self, handler: Handler, **environ: str) -> None:
-        self.agent = ChatAgent(environ=environ)
-        self.agent.on_message(handler)
-        self.stdin, self.stdout = Feed(), io.BytesIO()
-        self._thread = threading.Thread(target=self.agent.run, args=(self.stdin, self.stdout))
-        self._thread.start()
-
-    def give(self, *said: Any, **fields: Any) -> None:
-        self.stdin.give(a_delivery(*said, **fields))
-
-    def all(self) -> list[Message]:
-        """Return all messages so far."""
-        reader = LineReader(line_bytes_max=chat_messages.LINE_BYTES_MAX)
-        lines = reader.feed(self.stdout.getvalue())
-        return [chat_messages.decode(each) for each in lines if isinstance(each, bytes)]
-
-    def said(self) -> list[tuple[str, Any]]:
-        """Return what was said so far, and what was done."""
-        names = {"output": "text", "done": "upto", "error": "code", "log": "message"}
-        return [
-            (each["kind"], each.get(names[each["kind"]]))
-            for each in self.all()
-            if each["kind"] in names
-        ]
-
-    def end(self) -> list[tuple[str, Any]]:
-        self.stdin.give(b"")
-        return self.ended()
-
-    def ended(self) -> list[tuple[str, Any]]:
-        """Wait until the agent has ended by itself."""
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-        return self.said()
-
-
-@pytest.fixture
-def talk() -> Iterator[Callable[..., Talk]]:
-    talks: list[Talk] = []
-
-    def begin(handler: Handler, **environ: str) -> Talk:
-        talks.append(Talk(handler, **environ))
-        return talks[-1]
-
-    yield begin
-    for each in talks:
-        each.end()
-
-
-Begin = Callable[..., Talk]
+__all__ = ["talk"]
 
 
 @pytest.mark.parametrize(("returned", "said"), [("hi", [("output", "hi")]), (None, []), ("", [])])
@@ -143,18 +86,6 @@ def test_coroutines_answer_too(talk: Begin) -> None:
 
 
 # --- follow-ups ----------------------------------------------------------------------------------
-
-
-def taking(chat: Chat, count: int) -> list[str]:
-    """Take follow-ups until there are that many."""
-    found: list[str] = []
-
-    def is_enough() -> bool:
-        found.extend(each.text for each in chat.follow_ups())
-        return len(found) >= count
-
-    until(is_enough)
-    return found
 
 
 def test_follow_ups_that_are_taken_are_done_with_the_call(talk: Begin) -> None:
@@ -245,143 +176,6 @@ def test_nothing_is_said_after_a_call_is_over(talk: Begin) -> None:
             late()
         assert caught.value.code == "CALL_OVER"
     assert talking.end() == [("done", 1)]
-
-
-# --- failures ------------------------------------------------------------------------------------
-
-
-class OddCode(OncewardError):
-    """An error whose code is none."""
-
-    code = "not a code"
-
-
-def raising(problem: BaseException) -> Handler:
-    def answer(chat: Chat) -> str:
-        chat.reply("wait")
-        raise problem
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("problem", "code", "is_retryable"),
-    [
-        (ValueError("no"), "HANDLER_FAILED", True),
-        (SystemExit(3), "HANDLER_FAILED", True),
-        (InvalidArgument("no"), "INVALID_ARGUMENT", False),
-        (Retryable("later"), Retryable.code, True),
-        (OddCode("no"), None, False),
-        (ValueError("\ud800"), "HANDLER_FAILED", True),
-    ],
-)
-def test_a_failure_is_told_and_nothing_behind_it_is_answered(
-    talk: Begin, problem: BaseException, code: str | None, is_retryable: bool
-) -> None:
-    """The agent ends: what it still holds goes to its next life, and must not be answered twice."""
-    gate = threading.Event()
-    fails = raising(problem)
-    talking = talk(lambda chat: gate.wait(20) and fails(chat))
-    talking.give("hello")
-    talking.give("more", first=2, is_follow_up=True)
-    gate.set()
-    assert talking.ended() == [("output", "wait"), ("error", code)]
-    error = next(each for each in talking.all() if each["kind"] == "error")
-    assert (error["retryable"], error["upto"]) == (is_retryable, 1)
-
-
-def test_a_coroutine_may_fail_too(talk: Begin) -> None:
-    """It is told like any other failure."""
-
-    async def answer(_: Chat) -> str:
-        await asyncio.sleep(0)
-        raise KeyError
-
-    talking = talk(answer)
-    talking.give("hello")
-    assert talking.ended() == [("error", "HANDLER_FAILED")]
-
-
-def test_errors_and_logs_hold_no_secrets(talk: Begin) -> None:
-    """Neither known ones nor what looks like one; and no more than anybody reads."""
-
-    def answer(chat: Chat) -> str:
-        chat.log("with open-sesame-1", level="warn", password="p")
-        raise ValueError("open-sesame-1 " * 2000)
-
-    talking = talk(answer, THE_TOKEN="open-sesame-1")
-    talking.give("hello")
-    talking.ended()
-    assert b"sesame" not in talking.stdout.getvalue()
-    log, error = (each for each in talking.all() if each["kind"] in ("log", "error"))
-    assert (log["level"], log["fields"]) == ("warn", {"password": "[redacted]"})
-    assert len(error["message"]) < 9000
-
-
-@pytest.mark.parametrize(
-    ("returned", "code"),
-    [
-        (3, "BAD_RESULT"),
-        (b"bytes", "BAD_RESULT"),
-        ("ä" * 65_537, "INVALID_ARGUMENT"),
-        ("\ud800", "INVALID_ARGUMENT"),
-    ],
-)
-def test_what_cannot_be_said_is_a_failure(talk: Begin, returned: object, code: str) -> None:
-    """No retry helps, and nothing of it is said."""
-    talking = talk(lambda _: returned)
-    talking.give("hello")
-    assert talking.ended() == [("error", code)]
-    assert not next(each for each in talking.all() if each["kind"] == "error")["retryable"]
-
-
-def test_an_empty_reply_is_refused(talk: Begin) -> None:
-    """The handler hears of it at once."""
-    seen: list[str] = []
-
-    def answer(chat: Chat) -> None:
-        try:
-            chat.reply("")
-        except InvalidArgument as exc:
-            seen.append(exc.fix)
-
-    talking = talk(answer)
-    talking.give("hello")
-    assert talking.end() == [("done", 1)]
-    assert seen == ["say something, or nothing at all"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b"garbage\n", b'{"kind":"done","upto":3}\n', b'{"kind":"message"}\n', b"x" * 1_100_000],
-    ids=["no JSON", "other kind", "wrong shape", "too long"],
-)
-def test_a_line_that_cannot_be_read_fails(talk: Begin, line: bytes) -> None:
-    """Somebody's message was in it, which must not be forgotten; what came before is done."""
-    talking = talk(lambda chat: chat.text)
-    talking.give("hello")
-    talking.stdin.give(line)
-    talking.give("never", first=2)
-    said = talking.end()
-    assert said == [("output", "hello"), ("done", 1), ("error", "INVALID_MESSAGE")]
-
-
-def test_a_follow_up_that_cannot_be_read_does_not_disturb_the_call(talk: Begin) -> None:
-    """The call ends as if it had not come; then it is told."""
-    taken = threading.Event()
-
-    def answer(chat: Chat) -> str:
-        found = taking(chat, 1)
-        taken.set()
-        until(lambda: talking.agent._waiting._lines)
-        return ",".join([*found, *(each.text for each in chat.follow_ups())])
-
-    talking = talk(answer)
-    talking.give("hello")
-    talking.give("more", first=2, is_follow_up=True)
-    assert taken.wait(20)
-    talking.stdin.give(b"garbage\n")
-    assert talking.ended() == [("output", "more"), ("done", 2), ("error", "INVALID_MESSAGE")]
 
 
 # --- around it -----------------------------------------------------------------------------------

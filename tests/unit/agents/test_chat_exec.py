@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery, a_message
 
 from onceward.agents import chat_messages
 from onceward.agents.chat_exec import ChatWrapping, chat_exec_agent
-from onceward.agents.prompts import CHAT_PLACEHOLDERS, chat_parts, chat_prompt
+from onceward.agents.prompts import chat_parts, chat_prompt
 from onceward.errors import InvalidArgument
+from tests.unit.agents.samples import ODD_TEXTS, a_delivery, a_message
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 
@@ -129,7 +129,14 @@ def test_a_prompt_says_who_said_what() -> None:
 def test_a_template_names_what_it_wants() -> None:
     """What is put in is not looked at again, and other braces stay."""
     said = [a_message(1, "{sender}"), a_message(2, "aside", is_call=False)]
-    assert tuple(chat_parts("garden", said)) == CHAT_PLACEHOLDERS
+    assert tuple(chat_parts("garden", said)) == (
+        "text",
+        "sender",
+        "id",
+        "group",
+        "messages",
+        "count",
+    )
     template = "{text}|{sender}|{id}|{group}|{messages}|{count}|{goal}"
     assert chat_prompt("garden", said, template) == (
         "{sender}|ann|m1|garden|ann: {sender}\nann: aside|2|{goal}"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.agents.samples import ODD_TEXTS, a_command, a_heartbeat, a_log, a_message, an_event
 
 from onceward.agents import chat_messages, messages
 from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, last_call
 from onceward.agents.lines import LINE_BYTES_MAX, LineReader, Oversized
 from onceward.dispatch import models
 from onceward.errors import InvalidArgument, InvalidJson, MessageRefused
+from tests.unit.agents.samples import ODD_TEXTS, a_command, a_heartbeat, a_log, a_message, an_event
 
 
 def a_line(*said: ChatMessage, **changes: Any) -> dict[str, Any]:

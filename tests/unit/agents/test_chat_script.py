@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery
 
 from onceward.agents import chat_messages
 from onceward.agents.chat_script import chat_script_agent
 from onceward.agents.scenarios import parse_scenario
 from onceward.errors import InvalidArgument
+from tests.unit.agents.samples import ODD_TEXTS, a_delivery
 
 
 def lines(workspace: Path, scenario: Any, *deliveries: bytes) -> list[bytes]:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.agent_tools import command
 
 from onceward.agents import messages
 from onceward.agents.exec import Wrapping, exec_agent
 from onceward.errors import InvalidArgument
+from tests.system.agent_tools import command
 
 
 def ask(

@@ -1,85 +1,29 @@
 """Kit: an agent answers each command once, whoever asks and however often."""
 
 import io
-import json
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agents.samples import a_command, a_log
 
 from onceward import crash
-from onceward.agents import (
-    Agent,
-    Command,
-    Result,
-    approved,
-    changes_requested,
-    completed,
-    messages,
-)
-from onceward.agents.messages import Message
+from onceward.agents import Agent, Command, Result, approved, changes_requested, completed, messages
 from onceward.errors import InvalidArgument, Retryable
+from tests.unit.agents.kit_lives import (
+    Handler,
+    Lives,
+    error_of,
+    lives,
+    no_work,
+    raising,
+    without_ids,
+    write_out,
+)
+from tests.unit.agents.samples import a_command
 
-Handler = Callable[[Command], Any]
-
-
-class Lives:
-    """Agents that follow one another in one workspace, and how often they began to work."""
-
-    def __init__(self, workspace: Path) -> None:
-        self.workspace = workspace
-        self.begun: list[str] = []
-        #: Added to the environment of the next agent.
-        self.env: dict[str, str] = {}
-
-    def agent(self, handler: Handler, agent_type: str = "builder") -> Agent:
-        agent = Agent(agent_type, environ={"ONCEWARD_WORKSPACE": str(self.workspace), **self.env})
-
-        @agent.on("implement", "review")
-        def work(command: Command) -> Result:
-            self.begun.append(command.key)
-            result: Result = handler(command)
-            return result
-
-        return agent
-
-    def ask(
-        self, handler: Handler, *sent: Message | bytes, agent_type: str = "builder"
-    ) -> list[Message]:
-        lines = [each if isinstance(each, bytes) else messages.encode(each) for each in sent]
-        out = io.BytesIO()
-        self.agent(handler, agent_type).run(io.BytesIO(b"".join(lines)), out)
-        said = [messages.decode(line) for line in out.getvalue().splitlines()]
-        return [each for each in said if each["kind"] != "heartbeat"]
-
-
-@pytest.fixture
-def lives(tmp_path: Path) -> Lives:
-    return Lives(tmp_path)
-
-
-def write_out(command: Command) -> Result:
-    (command.workspace / "out.txt").write_text(command.inputs["goal"])
-    return completed(artifacts=["out.txt"])
-
-
-def no_work(_: Command) -> Result:
-    raise AssertionError
-
-
-def without_ids(event: Message) -> Message:
-    changing = ("message_id", "correlation_id", "occurred_at")
-    return {name: value for name, value in event.items() if name not in changing}
-
-
-def error_of(said: list[Message]) -> tuple[str, bool]:
-    (event,) = said
-    assert event["event"] == "error"
-    return event["payload"]["code"], event["payload"]["retryable"]
+__all__ = ["lives"]
 
 
 def test_a_command_is_answered(lives: Lives) -> None:
@@ -209,125 +153,6 @@ def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) ->
     assert [event["correlation_id"] for event in errors] == ["corr_0", "corr_1", "corr_2"]
     assert {event["payload"]["code"] for event in errors} == {"UNAVAILABLE"}
     assert len(lives.begun) == 1
-
-
-def test_a_wrong_key_is_refused(lives: Lives) -> None:
-    """The agent computes the key itself, and does nothing under another one."""
-    forged = a_command() | {"idempotency_key": "ik:" + "0" * 64}
-    assert error_of(lives.ask(no_work, forged)) == ("KEY_MISMATCH", False)
-    assert lives.begun == []
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (a_command(agent_type="reviewer"), "WRONG_AGENT"),
-        (a_command(action="paint"), "UNKNOWN_ACTION"),
-        (a_command() | {"priority": "high"}, "INVALID_COMMAND"),
-    ],
-)
-def test_commands_that_are_not_for_it_are_refused(
-    command: Message, code: str, lives: Lives
-) -> None:
-    """Who asks hears why, and nothing is done."""
-    assert error_of(lives.ask(no_work, json.dumps(command).encode() + b"\n")) == (code, False)
-
-
-@pytest.mark.parametrize(
-    "line", [b"garbage\n", b"\xff\n", b"{}\n", b"x" * 300_000 + b"\n", messages.encode(a_log())]
-)
-def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: Lives) -> None:
-    """What nobody can be answered for is reported as a log, and the agent goes on."""
-    log, event = lives.ask(write_out, line, a_command())
-    assert (log["kind"], log["level"]) == ("log", "error")
-    assert event["event"] == "builder.completed"
-
-
-def nested(depth: int) -> Any:
-    value: Any = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"correlation_id": "\ud800"},
-        {"task_id": "x" * 201},
-        {"correlation_id": "a\nb"},
-        {"inputs": {"goal": "\ud800"}},
-        {"inputs": {"goal": "x", "deep": nested(600)}},
-    ],
-)
-def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Lives) -> None:
-    """One that cannot be answered, or has no key, is refused, and the next one is done."""
-    odd = json.dumps(a_command() | change).encode() + b"\n"
-    refused, event = lives.ask(write_out, odd, a_command())
-    assert refused.get("level") == "error" or error_of([refused]) == ("INVALID_COMMAND", False)
-    assert event["event"] == "builder.completed"
-    assert len(lives.begun) == 1
-
-
-def raising(error: BaseException) -> Handler:
-    def handler(_: Command) -> Result:
-        raise error
-
-    return handler
-
-
-@pytest.mark.parametrize(
-    ("handler", "expected"),
-    [
-        (raising(ValueError("no")), ("HANDLER_FAILED", False)),
-        (raising(ValueError("\ud800" * 100_000)), ("HANDLER_FAILED", False)),
-        (raising(SystemExit(3)), ("HANDLER_FAILED", False)),
-        (raising(Retryable("later")), ("UNAVAILABLE", True)),
-        (raising(InvalidArgument("no goal")), ("INVALID_ARGUMENT", False)),
-        (lambda _: None, ("BAD_RESULT", False)),
-        (lambda _: approved(), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"x": {1}}), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"x": "x" * 300_000}), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"x": "\ud800"}), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"\ud800": 1}), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"x": nested(200)}), ("BAD_RESULT", False)),
-        (lambda _: completed(payload={"x": nested(5000)}), ("BAD_RESULT", False)),
-        (lambda _: completed(artifacts=["../out"]), ("BAD_RESULT", False)),
-        (lambda _: completed(artifacts=["state/x"]), ("BAD_RESULT", False)),
-        (lambda _: completed(artifacts=["gone.txt"]), ("MISSING_OUTPUT", True)),
-    ],
-)
-def test_failures_are_told_and_not_kept(
-    handler: Handler, expected: tuple[str, bool], lives: Lives
-) -> None:
-    """An error event says what happened, and the same key may be tried again."""
-    assert error_of(lives.ask(handler, a_command())) == expected
-    (event,) = lives.ask(write_out, a_command())
-    assert event["event"] == "builder.completed"
-
-
-@pytest.mark.parametrize("odd", ["\ud800", nested(200), nested(5000)])
-def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: Lives) -> None:
-    """A handler that tells what nobody could write down fails, and hears why."""
-
-    def telling(command: Command) -> Result:
-        command.progress("half", odd=odd)
-        return completed()
-
-    (event,) = lives.ask(telling, a_command())
-    assert event["payload"]["code"] == "INVALID_ARGUMENT"
-    said = event["payload"]["message"]
-    assert "surrogate" in said or "nested" in said
-
-
-def test_required_outputs_must_be_there(lives: Lives, tmp_path: Path) -> None:
-    """A required file that is missing fails the command; one that is there is an artifact."""
-    wanted = [{"path": "want.txt", "required": True}, {"path": "may.txt", "required": False}]
-    command = a_command(expected_outputs=wanted)
-    assert error_of(lives.ask(lambda _: completed(), command)) == ("MISSING_OUTPUT", True)
-    (tmp_path / "want.txt").write_text("here")
-    (event,) = lives.ask(lambda _: completed(), command)
-    assert [each["path"] for each in event["artifacts"]] == ["want.txt"]
 
 
 def test_progress_logs_and_artifacts_are_told_on_the_way(lives: Lives) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agents.samples import AT, a_command, a_heartbeat, a_log, an_event
 
 from onceward.agents import messages
 from onceward.agents.lines import LINE_BYTES_MAX
 from onceward.errors import InvalidArgument, InvalidJson, MessageRefused, NotCanonical
+from tests.unit.agents.samples import AT, a_command, a_heartbeat, a_log, an_event
 
 ALL = {
     "command": a_command(

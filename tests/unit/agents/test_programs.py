@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.agent_tools import is_running, until
 
 from onceward.agents.output import BURST_LINES, LINE_CHARACTERS_MAX, LINES_MAX, Output
 from onceward.agents.programs import (
@@ -22,6 +21,7 @@ from onceward.agents.programs import (
 )
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
+from tests.system.agent_tools import is_running, until
 
 
 def run(*command: str, lines: list[str] | None = None, **fields: Any) -> Ended:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agents.samples import a_command, a_heartbeat, a_log, an_event
 
 from onceward.agents import messages, receiving
 from onceward.agents.lines import LINE_BYTES_MAX, Oversized
 from onceward.agents.receiving import Receiver, Work
 from onceward.errors import AgentFailed
 from onceward.secrets import Redactor
+from tests.unit.agents.samples import a_command, a_heartbeat, a_log, an_event
 
 SECRET = "hunter2-hunter2"
 

@@ -1,11 +1,11 @@
 """Results: what a handler returns is the right event of its agent, or is refused."""
 
 import pytest
-from tests.unit.agents.samples import an_event
 
 from onceward.agents import messages, results
 from onceward.agents.results import Result
 from onceward.errors import InvalidArgument
+from tests.unit.agents.samples import an_event
 
 ANSWERS = [
     ("builder", results.completed(), "builder.completed", None),

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.agent_tools import TYPE_OF_ACTION, command
 
 from onceward.agents import messages
 from onceward.agents.scenarios import parse_scenario, read_scenario
 from onceward.agents.script import script_agent
 from onceward.errors import FileMissing, InvalidArgument
+from tests.system.agent_tools import TYPE_OF_ACTION, command
 
 
 def play(workspace: Path, scenario: dict[str, Any], *commands: dict[str, Any]) -> list[Any]:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.console.asking import Asking
-from tests.unit.orchestrator.theatre import Died, Theatre
 
 from onceward.console.house import House
 from onceward.console.runs_http import runs_router
@@ -17,6 +15,8 @@ from onceward.errors import StoreUnavailable
 from onceward.handle import Onceward
 from onceward.orchestrator.ledger import seal_line
 from onceward.orchestrator.registry import workspace_id
+from tests.unit.console.asking import Asking
+from tests.unit.orchestrator.theatre import Died, Theatre
 
 RUN = "run-20260101-000000-0000000a"
 BASE = "/api/orchestrator"

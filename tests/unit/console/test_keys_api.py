@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.console.asking import Asking, error_of
 
 from onceward.console import key_inspection
 from onceward.console.keys_http import keys_router
 from onceward.keys import idempotency_key
+from tests.unit.console.asking import Asking, error_of
 
 PATH = "/api/console/keys/inspect"
 COMMAND = {

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.console.asking import error_of
-from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, started
-from tests.unit.orchestrator.theatre import Theatre, stage
 
 from onceward.console import run_files
 from onceward.orchestrator.ledger import seal_line
 from onceward.rooted import RootedFile
+from tests.unit.console.asking import error_of
+from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, started
+from tests.unit.orchestrator.theatre import Theatre, stage
 
 
 @pytest.fixture

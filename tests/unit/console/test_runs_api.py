@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.console.asking import Asking, error_of
-from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, house_of, record, started
-from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, stage
 
 from onceward.console import run_reading
 from onceward.console.run_reading import runs_of
@@ -21,6 +18,9 @@ from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.registry import workspace_id
 from onceward.orchestrator.workspace import Workspace
 from onceward.seams import SystemClock, SystemFiles
+from tests.unit.console.asking import Asking, error_of
+from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, house_of, record, started
+from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, stage
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.unit.console.asking import Asking
 
 from onceward.console.counts_http import counts_router
 from onceward.console.tallies import Tallies
@@ -15,6 +14,7 @@ from onceward.outcomes import Fresh
 from onceward.retries import Failure, Message
 from onceward.seams import ManualClock, SystemClock
 from onceward.testing.moving_time import MovingTime
+from tests.unit.console.asking import Asking
 
 
 def until(is_true: Callable[[], bool]) -> None:

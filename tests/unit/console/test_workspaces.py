@@ -8,12 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.orchestrator.theatre import Theatre, stage
 
 from onceward.console.workspaces import Workspaces, plain_workspace
 from onceward.errors import NotFound
 from onceward.orchestrator import registry
 from onceward.orchestrator.registry import Registry, workspace_id
+from tests.unit.orchestrator.theatre import Theatre, stage
 
 
 @pytest.fixture

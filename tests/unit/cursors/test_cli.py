@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries import Message
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture

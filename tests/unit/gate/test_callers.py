@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+
+from onceward import errors
+from onceward.gate import STATUS_OF_CODE, Gate
 from tests.unit.gate.calls import (
     FOLLOWED,
     HOST,
@@ -21,9 +24,6 @@ from tests.unit.gate.calls import (
     send_to,
     settings,
 )
-
-from onceward import errors
-from onceward.gate import STATUS_OF_CODE, Gate
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

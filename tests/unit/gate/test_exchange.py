@@ -7,6 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from onceward import errors
+from onceward.gate import Gate
 from tests.unit.gate.calls import (
     FOLLOWED,
     HOST,
@@ -24,9 +27,6 @@ from tests.unit.gate.calls import (
     send_to,
     settings,
 )
-
-from onceward import errors
-from onceward.gate import Gate
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

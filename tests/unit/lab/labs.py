@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from onceward.journal import Record
+from onceward.lab.bodies import NewExperiment, NewVariant, RunJudgement, Submission
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewExperiment, NewVariant, RunJudgement, Submission
+from onceward.lab.models import Experiment
 from onceward.lab.paths import LabPaths
-from onceward.lab.records import Experiment
 from onceward.lab.sessions import open_session
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.lives import Ack, live_and_die
 
 from onceward.errors import InvalidArgument, InvalidCursor, KeyInFlight
 from onceward.journal import Journal, Page, Record
 from onceward.lab import FeedbackClient
+from tests.system.lives import Ack, live_and_die
 
 
 class Agent:

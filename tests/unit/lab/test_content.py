@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from starlette.types import Message
-from tests.unit.lab.labs import make_run
-from tests.unit.lab.test_http import Site, error_of
 
 from onceward.errors import StorageError
 from onceward.lab.content import CHUNK_BYTES, CONTENT_POLICY, MARKDOWN_BYTES_MAX
 from onceward.lab.manifest import content_type
+from tests.unit.lab.labs import make_run
+from tests.unit.lab.sites import Site, error_of
 
 VIDEO = bytes(range(256)) * 4
 MARKDOWN = """# Title & more

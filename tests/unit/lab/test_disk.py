@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
 
 from onceward.journal import Record
-from onceward.lab.models import NewFeedback
-from onceward.lab.records import Experiment
+from onceward.lab.bodies import NewFeedback
+from onceward.lab.models import Experiment
 from onceward.seams import Files, Ids, SeededRandomness
 from onceward.testing import Acks, CrashFiles, run_with_crash_at_every_step
+from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
 
 Told = tuple[str, Any]
 

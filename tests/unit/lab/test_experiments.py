@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
 
 from onceward.errors import InvalidArgument, NotFound
 from onceward.journal import Journal
+from onceward.lab.bodies import NewExperiment, Question, RunJudgement, Submission, made
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewExperiment, Question, RunJudgement, Submission, made
-from onceward.lab.records import Experiment
+from onceward.lab.models import Experiment
+from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
 
 QUESTIONS = (
     Question(id="clear", prompt="Is it clear?", type="yes_no_unsure"),

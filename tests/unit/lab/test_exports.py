@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 from onceward import crash
 from onceward.errors import FileMissing, InvalidArgument, RequestRefused
 from onceward.journal import Journal
 from onceward.lab import Lab, NewFeedback, exports
 from onceward.seams import ManualClock
+from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run
 
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
+from onceward.lab.bodies import NewFeedback, check_request_id, made
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback, check_request_id, made
+from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run
 
 
 @pytest.fixture

@@ -1,17 +1,18 @@
-"""The Lab over HTTP: what each route takes and answers."""
+"""The Lab over HTTP: its config, experiments, results, export, pages and document."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
-from pydantic import BaseModel
+
+from onceward.console.app import build_app
+from onceward.gate import Gate, GateSettings
+from onceward.lab import schemas
+from onceward.lab.sessions import save_task
 from tests.unit.lab.labs import (
     feedback_of,
     make_experiment,
@@ -20,70 +21,12 @@ from tests.unit.lab.labs import (
     paths_in,
     submission,
 )
-
-from onceward.console.app import build_app
-from onceward.gate import Gate, GateSettings
-from onceward.lab import schemas
-from onceward.lab.lab import Lab
-from onceward.lab.sessions import save_task
-
-PORT = 3939
-OURS = f"http://127.0.0.1:{PORT}"
-
-
-class Site:
-    """A Lab behind its gate, asked by somebody who has the token."""
-
-    def __init__(self, directory: Path, **options: Any) -> None:
-        self.directory = directory
-        self.lab: Lab = make_lab(directory, **options)
-        self.app: FastAPI = build_app(lab=self.lab)
-        settings = GateSettings(port=PORT, token=self.lab.session.token)
-        self.gate = Gate(self.app, settings=settings)
-
-    def client(self) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(self.gate, raise_app_exceptions=True)
-        headers = {"x-cm-lab-token": self.lab.session.token}
-        return httpx.AsyncClient(transport=transport, base_url=OURS, headers=headers)
-
-    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        async def send() -> httpx.Response:
-            async with self.client() as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(send())
-
-    def get(self, path: str, **options: Any) -> httpx.Response:
-        return self.ask("GET", path, **options)
-
-    def post(self, path: str, body: Any, request_id: str | None = None) -> httpx.Response:
-        headers = {} if request_id is None else {"x-cm-lab-request-id": request_id}
-        return self.ask("POST", path, json=body, headers=headers)
-
-    def raw(self, path: str, body: bytes) -> httpx.Response:
-        headers = {"content-type": "application/json"}
-        return self.ask("POST", path, content=body, headers=headers)
+from tests.unit.lab.sites import OURS, PORT, Site, body_of, error_of
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
-
-
-def error_of(response: httpx.Response) -> tuple[int, str, dict[str, Any]]:
-    """Return status, code and context, having checked the shape."""
-    error = response.json()["error"]
-    assert list(error) == ["code", "message", "context"]
-    assert error["context"]["fix"]
-    return response.status_code, error["code"], error["context"]
-
-
-def body_of(response: httpx.Response, model: type[BaseModel]) -> Any:
-    """Return the body of a success, having held it against what the document says of it."""
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == "application/json"
-    model.model_validate_json(response.content, strict=True)
-    return response.json()
 
 
 # --- config ---------------------------------------------------------------------------------------
@@ -131,114 +74,6 @@ def test_the_token_is_not_handed_out_to_other_machines(tmp_path: Path) -> None:
     config = body_of(asyncio.run(ask()), schemas.Config)
     assert config["token"] is None
     assert lab.session.token not in json.dumps(config)
-
-
-# --- runs -----------------------------------------------------------------------------------------
-
-
-def test_an_import_answers_the_run(site: Site, tmp_path: Path) -> None:
-    """A directory, and a file in it, are the same run as long as nothing in it changes."""
-    place = make_run(tmp_path)
-    first = body_of(site.post("/api/runs/import", {"path": str(place)}), schemas.Imported)
-    again = body_of(
-        site.post("/api/runs/import", {"path": str(place / "script.json")}), schemas.Imported
-    )
-    assert first == again
-
-
-def test_an_import_from_elsewhere_tells_nothing(site: Site) -> None:
-    """What lies outside the roots is refused alike, whether it exists or not."""
-    real = site.post("/api/runs/import", {"path": "/etc"})
-    unreal = site.post("/api/runs/import", {"path": "/no/such/place"})
-    assert error_of(real)[:2] == (403, "FORBIDDEN")
-    assert real.content == unreal.content
-
-
-def test_an_import_of_nothing_recognisable_says_what_would_be(site: Site, tmp_path: Path) -> None:
-    """The caller learns which files to put there."""
-    (tmp_path / "empty").mkdir()
-    status, code, context = error_of(
-        site.post("/api/runs/import", {"path": str(tmp_path / "empty")})
-    )
-    assert (status, code) == (400, "INVALID_ARGUMENT")
-    assert "script.json" in context["fix"]
-
-
-def test_an_import_of_a_missing_directory_is_404(site: Site, tmp_path: Path) -> None:
-    """Inside the roots it is safe to say that something is missing."""
-    response = site.post("/api/runs/import", {"path": str(tmp_path / "nope")})
-    assert error_of(response)[:2] == (404, "FILE_NOT_FOUND")
-
-
-def test_runs_are_listed_newest_first_and_paged(site: Site, tmp_path: Path) -> None:
-    """Following `nextCursor` gives every run once, the last import first."""
-    ids = [site.lab.import_run(str(make_run(tmp_path, f"r{n}"))).run_id for n in range(5)]
-    seen, cursor = [], None
-    for _ in range(3):
-        parameters = {"limit": 2, **({"cursor": cursor} if cursor else {})}
-        page = body_of(site.get("/api/runs", params=parameters), schemas.RunPage)
-        seen += [each["runId"] for each in page["items"]]
-        cursor = page["nextCursor"]
-    assert seen == ids[::-1]
-    assert cursor is None
-
-
-def test_a_run_shows_what_it_is_and_how_it_was_rated(site: Site, tmp_path: Path) -> None:
-    """All fields are there, null where nothing is known, and the last overall rating."""
-    place = make_run(tmp_path, score={"overall": 0.5})
-    run = site.lab.import_run(str(place))
-    site.post("/api/feedback", {"runId": run.run_id, "ratings": {"overall": 40}})
-    site.post("/api/feedback", {"runId": run.run_id, "ratings": {"overall": 70}})
-    (item,) = body_of(site.get("/api/runs"), schemas.RunPage)["items"]
-    assert item == {
-        "runId": run.run_id,
-        "sessionId": site.lab.session.session_id,
-        "createdAt": run.created_at,
-        "topic": "cats",
-        "artifactsDir": str(place),
-        "videoPath": None,
-        "supersedesRunId": None,
-        "autoMetricsSummary": {
-            "syncRating": None,
-            "syncLabel": None,
-            "meanDriftMs": None,
-            "maxDriftMs": None,
-            "captionOverall": None,
-            "captionCoverageRatio": None,
-            "ocrConfidenceMean": None,
-            "proxyScoreOverall": 50.0,
-        },
-        "lastOverall": 70,
-    }
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
-    assert {name: detail[name] for name in item} == item
-    assert detail["artifacts"]["script"] == {"meta": {"topic": "cats"}}
-    assert detail["artifacts"]["score"] == {"overall": 0.5}
-    assert detail["artifactsProblem"] is None
-
-
-def test_a_run_whose_directory_is_gone_is_shown_as_such(site: Site, tmp_path: Path) -> None:
-    """What was recorded stays readable, with a sentence about what is missing."""
-    place = make_run(tmp_path)
-    run = site.lab.import_run(str(place))
-    shutil.rmtree(place)
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
-    assert detail["topic"] == "cats"
-    assert detail["artifacts"] is None
-    assert detail["artifactsProblem"]
-
-
-def test_a_run_outside_the_roots_of_this_server_is_shown_as_such(tmp_path: Path) -> None:
-    """A root that is not allowed any more closes the content, not the record."""
-    before = make_lab(tmp_path)
-    run = before.import_run(str(make_run(tmp_path)))
-    site = Site(tmp_path)
-    site.lab.roots = ()
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
-    assert detail["artifacts"] is None
-    assert "outside" in detail["artifactsProblem"]
-    response = site.get(f"/api/runs/{run.run_id}/artifact/script.json")
-    assert error_of(response)[:2] == (403, "FORBIDDEN")
 
 
 # --- experiments ----------------------------------------------------------------------------------
@@ -307,151 +142,6 @@ def test_results_count_what_was_decided(site: Site, tmp_path: Path) -> None:
     assert by_label["variant 1"]["wins"] == 1
     assert by_label["baseline"]["losses"] == 1
     assert "winRate" in by_label["baseline"]
-
-
-# --- request ids ----------------------------------------------------------------------------------
-
-
-def test_a_double_submit_is_one_entry(site: Site) -> None:
-    """The same request id, in the header or in the body, adds one entry and answers one id."""
-    first = site.post("/api/feedback", {"notes": "good"}, "same")
-    again = site.post("/api/feedback", {"notes": "good"}, "same")
-    third = site.post("/api/feedback", {"notes": "good", "requestId": "same"})
-    assert first.content == again.content == third.content
-    assert len(feedback_of(site.lab)) == 1
-
-
-def test_a_request_id_for_other_work_is_refused(site: Site) -> None:
-    """Nobody is answered with the result of somebody else's request."""
-    site.post("/api/feedback", {"notes": "good"}, "same")
-    response = site.post("/api/feedback", {"notes": "bad"}, "same")
-    assert error_of(response)[:2] == (422, "KEY_REUSED")
-
-
-def test_two_different_request_ids_are_refused(site: Site) -> None:
-    """Header and body, or two headers, that disagree leave it open which one counts."""
-    response = site.post("/api/feedback", {"notes": "good", "requestId": "b"}, "a")
-    assert error_of(response)[:2] == (400, "INVALID_ARGUMENT")
-    twice = [("x-cm-lab-request-id", "a"), ("x-cm-lab-request-id", "b")]
-    response = site.ask("POST", "/api/feedback", json={"notes": "good"}, headers=twice)
-    assert error_of(response)[:2] == (400, "INVALID_ARGUMENT")
-    assert feedback_of(site.lab) == []
-
-
-@pytest.mark.parametrize("request_id", ["", "x" * 201, "tab\there", "ümlaut", "\x7f"], ids=repr)
-def test_a_malformed_request_id_is_refused(site: Site, request_id: str) -> None:
-    """1 to 200 printable ASCII characters, in the header as in the body."""
-    headers = {"x-cm-lab-request-id": request_id.encode()}
-    header = site.ask("POST", "/api/feedback", json={"notes": "good"}, headers=headers)
-    body = site.post("/api/feedback", {"notes": "good", "requestId": request_id})
-    for response in (header, body):
-        status, code, context = error_of(response)
-        assert (status, code, context["field"]) == (400, "INVALID_ARGUMENT", "requestId")
-    assert feedback_of(site.lab) == []
-
-
-# --- feedback -------------------------------------------------------------------------------------
-
-
-def test_submitted_feedback_is_polled_once(site: Site) -> None:
-    """What was submitted comes from "0", and not again from the cursor that came with it."""
-    added = body_of(site.post("/api/feedback", {"notes": "good"}), schemas.FeedbackAdded)
-    page = body_of(site.get("/api/feedback", params={"since": "0"}), schemas.FeedbackPage)
-    assert [each["id"] for each in page["items"]] == [added["feedbackId"]]
-    again = body_of(
-        site.get("/api/feedback", params={"since": page["nextCursor"]}), schemas.FeedbackPage
-    )
-    assert again == {"items": [], "nextCursor": page["nextCursor"]}
-
-
-def test_a_poll_of_a_missing_file_is_empty(site: Site) -> None:
-    """Before the first entry there is nothing, and that is no error."""
-    page = body_of(site.get("/api/feedback"), schemas.FeedbackPage)
-    assert page == {"items": [], "nextCursor": "0"}
-
-
-def test_a_filter_does_not_hold_the_cursor_back(site: Site) -> None:
-    """Entries of other sessions are passed, so that they are not read again for ever."""
-    site.post("/api/feedback", {"notes": "good"})
-    everything = site.get("/api/feedback").json()
-    filtered = site.get("/api/feedback", params={"sessionId": "other"}).json()
-    assert filtered == {"items": [], "nextCursor": everything["nextCursor"]}
-
-
-def test_a_limit_drops_nothing(site: Site) -> None:
-    """Page by page, everything comes once and in order."""
-    for number in range(5):
-        site.post("/api/feedback", {"notes": str(number)})
-    seen, since = [], "0"
-    for _ in range(3):
-        page = site.get("/api/feedback", params={"since": since, "limit": 2}).json()
-        seen += [each["notes"] for each in page["items"]]
-        since = page["nextCursor"]
-    assert seen == ["0", "1", "2", "3", "4"]
-    huge = site.get("/api/feedback", params={"limit": 10**30}).json()
-    assert len(huge["items"]) == 5
-
-
-@pytest.mark.parametrize(
-    "since", ["", "-1", "1.5", "x", "00", "9" * 30, "1", "1000", " 0", "\u0661"]
-)
-def test_a_cursor_that_does_not_fit_is_refused(site: Site, since: str) -> None:
-    """No number, not the start of a line, or beyond the end: the answer says how to go on."""
-    site.post("/api/feedback", {"notes": "good"})
-    status, code, context = error_of(site.get("/api/feedback", params={"since": since}))
-    assert (status, code) == (400, "INVALID_CURSOR")
-    assert '"0"' in context["fix"]
-
-
-def test_h10_a_replaced_file_is_noticed_by_its_tag(site: Site, tmp_path: Path) -> None:
-    """A client that sends the tag back is told that its cursor is for another file."""
-    site.post("/api/feedback", {"notes": "good"})
-    answer = site.get("/api/feedback")
-    tag, since = answer.headers["x-cm-lab-cursor-tag"], answer.json()["nextCursor"]
-    same = site.get("/api/feedback", params={"since": since}, headers={"x-cm-lab-cursor-tag": tag})
-    assert same.status_code == 200
-    file = paths_in(tmp_path).feedback
-    other = file.with_name("other")
-    other.write_bytes(file.read_bytes().replace(b"good", b"evil"))
-    other.replace(file)
-    response = site.get(
-        "/api/feedback", params={"since": since}, headers={"x-cm-lab-cursor-tag": tag}
-    )
-    assert error_of(response)[:2] == (400, "INVALID_CURSOR")
-
-
-def test_entries_of_other_tools_pass_through_however_deep(site: Site, tmp_path: Path) -> None:
-    """A line nested more deeply than encoders go does not stand in the way of the next one."""
-    deep: Any = "bottom"
-    for level in range(1000):
-        deep = {"d": deep} if level % 2 else [deep]
-    lines = [
-        {"id": "fb_1", "createdAt": "then", "theirs": {"ü": [1, 2.5, None, True]}},
-        {"id": "fb_2", "createdAt": "then", "extra": deep},
-        {"id": "fb_3", "createdAt": "then"},
-    ]
-    file = paths_in(tmp_path).feedback
-    file.parent.mkdir(parents=True)
-    text = "".join(f"{_flat(each)}\n" for each in lines)
-    file.write_text(text)
-    response = site.get("/api/feedback")
-    assert response.status_code == 200
-    assert response.text.startswith('{"items":[{"id":"fb_1"')
-    assert response.text.count('"d":') == 500
-    assert response.text.endswith(f'],"nextCursor":"{len(text.encode())}"}}')
-
-
-def _flat(value: Any) -> str:
-    """Encode without recursion: the standard encoder stops at a thousand levels."""
-    if "extra" not in value:
-        return json.dumps(value)
-    inner, closing = value["extra"], []
-    text = '{"id":"fb_2","createdAt":"then","extra":'
-    while inner != "bottom":
-        text += '{"d":' if isinstance(inner, dict) else "["
-        closing.append("}" if isinstance(inner, dict) else "]")
-        inner = inner["d"] if isinstance(inner, dict) else inner[0]
-    return text + '"bottom"' + "".join(reversed(closing)) + "}"
 
 
 # --- export ---------------------------------------------------------------------------------------

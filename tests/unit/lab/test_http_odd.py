@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.unit.lab.labs import feedback_of, make_run
-from tests.unit.lab.test_http import Site, error_of
+from tests.unit.lab.sites import Site, error_of
 
 
 @pytest.fixture(scope="module")

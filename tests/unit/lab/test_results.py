@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 from onceward.journal import Journal
-from onceward.lab.models import NewExperiment
+from onceward.lab.bodies import NewExperiment
 from onceward.lab.results import DECISIONS_MIN, Standing, wilson
+from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 
 def test_the_interval_agrees_with_published_values() -> None:

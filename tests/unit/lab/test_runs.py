@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.labs import make_lab, make_run
 
 from onceward.errors import (
     Conflict,
@@ -18,8 +17,9 @@ from onceward.errors import (
     WrongPath,
 )
 from onceward.journal import Journal
+from onceward.lab.bodies import NewFeedback, Ratings
 from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback, Ratings
+from tests.unit.lab.labs import make_lab, make_run
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.lab.labs import make_lab, paths_in
 
 from onceward.errors import InvalidArgument, StorageError
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import open_session, save_task
+from tests.unit.lab.labs import make_lab, paths_in
 
 
 def test_a_session_is_resumed_with_its_token_and_task(tmp_path: Path) -> None:

@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from onceward import crash
+from onceward.crash import Crashed
+from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown, StorageError
+from onceward.journal import Journal, Page, Record
+from onceward.journal.locked import give_back, open_locked
+from onceward.lab.bodies import NewFeedback
+from onceward.lab.lab import Lab
+from onceward.lab.paths import LabPaths
+from onceward.lab.sessions import open_session
+from onceward.seams import ManualClock, OpenFile, SystemFiles
+from onceward.testing import CrashFiles
 from tests.unit.lab.labs import (
     by_request,
     feedback_of,
@@ -18,19 +32,18 @@ from tests.unit.lab.labs import (
     submission,
 )
 
-from onceward import crash
-from onceward.crash import Crashed
-from onceward.errors import AlreadySubmitted, DiskFull, KeyReused, OutcomeUnknown, StorageError
-from onceward.journal import Journal, Page, Record
-from onceward.journal.locked import give_back, open_locked
-from onceward.lab.lab import Lab
-from onceward.lab.models import NewFeedback
-from onceward.lab.paths import LabPaths
-from onceward.lab.sessions import open_session
-from onceward.seams import ManualClock, OpenFile, SystemFiles
-from onceward.testing import CrashFiles
-
 POINTS = [name for name in crash.POINTS if name.startswith("lab.step.after_")]
+
+
+@contextmanager
+def dying_at(point: str) -> Iterator[None]:
+    """Die where the point stands, in the middle of what the block does."""
+    crash.arm(f"{point}:1:raise")
+    try:
+        with pytest.raises(Crashed):
+            yield
+    finally:
+        crash.arm(None)
 
 
 @pytest.fixture
@@ -63,12 +76,8 @@ def test_h02_death_after_the_announcement_is_made_up_by_the_retry(
     point: str, tmp_path: Path
 ) -> None:
     """Whatever was written before the death, the retry answers one id and there is one entry."""
-    crash.arm(f"{point}:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            make_lab(tmp_path).add_feedback(notes(), "req-1")
-    finally:
-        crash.arm(None)
+    with dying_at(point):
+        make_lab(tmp_path).add_feedback(notes(), "req-1")
     again = make_lab(tmp_path)
     answer = again.add_feedback(notes(), "req-1")
     assert answer.replayed
@@ -82,12 +91,8 @@ def test_h03_a_submit_that_died_after_its_first_entry_is_completed(
     """Only what is missing is appended, with the same ids, and the winner is recorded."""
     lab = make_lab(tmp_path)
     experiment = make_experiment(lab, tmp_path, sides=3)
-    crash.arm("lab.step.after_intent:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            lab.submit(experiment.experiment_id, submission(experiment), "req-1")
-    finally:
-        crash.arm(None)
+    with dying_at("lab.step.after_intent"):
+        lab.submit(experiment.experiment_id, submission(experiment), "req-1")
     # The write had begun: one entry is whole, the next one perhaps torn.
     requests = Journal(lab.paths.requests(lab.session.session_id))
     first, second, third = requests.read().items[-1]["redo"]["entries"]
@@ -110,12 +115,8 @@ def test_an_unfinished_request_is_completed_without_its_client(tmp_path: Path) -
     """Whoever takes the lock next rolls it forward, though nobody asks for it."""
     lab = make_lab(tmp_path)
     experiment = make_experiment(lab, tmp_path)
-    crash.arm("lab.step.after_intent:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            lab.submit(experiment.experiment_id, submission(experiment), "req-1")
-    finally:
-        crash.arm(None)
+    with dying_at("lab.step.after_intent"):
+        lab.submit(experiment.experiment_id, submission(experiment), "req-1")
     other = make_lab(tmp_path)
     other.recover()
     assert len(feedback_of(other)) == 2
@@ -269,12 +270,8 @@ def test_a_catch_up_that_failed_half_way_is_done_anew(
 def test_an_intent_is_completed_in_the_file_that_it_was_for(tmp_path: Path) -> None:
     """Another process on the same root keeps its feedback elsewhere, and finds the intent."""
     lab = make_lab(tmp_path)
-    crash.arm("lab.step.after_intent:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            lab.add_feedback(notes(), "req")
-    finally:
-        crash.arm(None)
+    with dying_at("lab.step.after_intent"):
+        lab.add_feedback(notes(), "req")
     elsewhere = LabPaths(root=lab.paths.root, feedback=tmp_path / "elsewhere.jsonl")
     Lab(paths=elsewhere, session=open_session(elsewhere)).recover()
     assert not elsewhere.feedback.exists()
@@ -284,12 +281,8 @@ def test_an_intent_is_completed_in_the_file_that_it_was_for(tmp_path: Path) -> N
 def test_what_was_rolled_forward_counts_as_submitted(tmp_path: Path) -> None:
     """In the same session; and it is known whether its client has asked again."""
     lab = make_lab(tmp_path, "lab_one")
-    crash.arm("lab.step.after_intent:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            lab.add_feedback(notes(), "req")
-    finally:
-        crash.arm(None)
+    with dying_at("lab.step.after_intent"):
+        lab.add_feedback(notes(), "req")
     again = make_lab(tmp_path, "lab_one")
     again.recover()
     assert (again.submitted, again.unanswered) == (1, 1)
@@ -353,12 +346,8 @@ def test_an_intent_that_cannot_be_completed_stops_only_what_it_is_about(tmp_path
     other = LabPaths(root=tmp_path / "lab", feedback=tmp_path / "elsewhere" / "feedback.jsonl")
     theirs = Lab(paths=other, session=open_session(other), roots=[tmp_path])
     experiment = make_experiment(theirs, tmp_path)
-    crash.arm("lab.step.after_intent:1:raise")
-    try:
-        with pytest.raises(Crashed):
-            theirs.submit(experiment.experiment_id, submission(experiment), "theirs")
-    finally:
-        crash.arm(None)
+    with dying_at("lab.step.after_intent"):
+        theirs.submit(experiment.experiment_id, submission(experiment), "theirs")
     (tmp_path / "elsewhere").write_text("not a directory")
     lab = make_lab(tmp_path)
     lab.recover()

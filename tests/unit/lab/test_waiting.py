@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import httpx
 import pytest
-from tests.unit.lab.labs import paths_in
-from tests.unit.lab.test_content import Content, call
-from tests.unit.lab.test_http import Site, error_of
 
 from onceward.journal import Journal
 from onceward.lab.waiting import Bell
 from onceward.seams import SystemClock
+from tests.unit.lab.labs import paths_in
+from tests.unit.lab.sites import Site, error_of
+from tests.unit.lab.test_content import Content, call
 
 T = TypeVar("T")
 #: What should come at once comes within this, also on a busy machine.

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from onceward.errors import InvalidArgument
-from onceward.memory import answers
-from onceward.memory.answers import ANSWER_BYTES_MAX, fitting, fitting_page, pretty
+from onceward.memory.mcp import answers
+from onceward.memory.mcp.answers import ANSWER_BYTES_MAX, fitting, fitting_page, pretty
 
 Shape = dict[str, Any]
 

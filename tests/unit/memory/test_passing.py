@@ -10,8 +10,8 @@ from typing import IO
 
 import pytest
 
-from onceward.memory import passing
-from onceward.memory.passing import Kept, run_through
+from onceward.memory.capture import passing
+from onceward.memory.capture.passing import Kept, run_through
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCRequest
 
-from onceward.memory.stdio import Line, LineCutter, NoMessage, read_message
+from onceward.memory.mcp.stdio import Line, LineCutter, NoMessage, read_message
 
 
 def cut(data: bytes, piece_bytes: int, line_bytes_max: int = 1000) -> list[Line]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from onceward.memory.ranking import is_in, score
-from onceward.memory.words import (
+from onceward.memory.graph.ranking import is_in, score
+from onceward.memory.graph.words import (
     WORD_CHARACTERS_MAX,
     WORDS_MAX,
     document,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.orchestrator.paper import Paper, approving, event, keys, two_rounds
 
 from onceward.errors import LedgerDamaged
 from onceward.journal import Record
 from onceward.orchestrator.flow import AGENTS, DONE, FLOW, following
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.replay import Asked, replay
+from tests.unit.orchestrator.paper import Paper, approving, event, keys, two_rounds
 
 STAGES = ["implement", "review", "update_spec"]
 

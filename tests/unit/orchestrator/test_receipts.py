@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
 
 from onceward import crash
 from onceward.agents.messages import Message
 from onceward.errors import Drifted
 from onceward.journal import Record
+from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
 
 
 def dead_between_commands(theatre: Theatre) -> None:

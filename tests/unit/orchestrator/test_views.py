@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
 
 from onceward import crash
 from onceward.agents.messages import Message
 from onceward.journal import Record
+from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
 
 
 def test_a_summary_says_where_a_run_stands(theatre: Theatre) -> None:

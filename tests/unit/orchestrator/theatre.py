@@ -24,6 +24,8 @@ AT = "2026-02-06T12:00:00.000Z"
 Plays = Callable[[Message, Path], Record]
 FIRST = Task(id="T-1", goal="first", expected_outputs=({"path": "src/T-1.txt", "required": True},))
 SECOND = Task(id="T-2", goal="second", inputs={"style": "plain"})
+#: What is asked for a task that nobody complains about.
+STAGES = ["implement", "review", "update_spec"]
 EVENTS = {
     "builder": "builder.completed",
     "reviewer": "review.completed",

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.conftest import Run
-from tests.unit.cli.conftest import run as run  # noqa: PLC0414 - a fixture
 
 from onceward.handle import open as open_handle
 from onceward.outcomes import Fresh
+from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import run as run  # noqa: PLC0414 - a fixture
 
 KEY = ("shop.charge", "charge#7")
 

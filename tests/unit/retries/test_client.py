@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.retries.test_schedule import Always
 
 from onceward.errors import InvalidArgument, OncewardError, StoreBusy
 from onceward.retries import retrying
 from onceward.seams import ManualClock
+from tests.unit.retries.test_schedule import Always
 
 
 class Flaky:

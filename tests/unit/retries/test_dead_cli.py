@@ -3,11 +3,11 @@
 import base64
 
 import pytest
-from tests.unit.cli.conftest import Run
 
 from onceward.cli import dead
 from onceward.handle import Onceward
 from onceward.retries import Failure, Message
+from tests.unit.cli.conftest import Run
 
 RAW = b'{"name": "\xff\x1b[31m"}\n'
 

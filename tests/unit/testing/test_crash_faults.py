@@ -6,11 +6,11 @@ import errno
 import threading
 
 import pytest
-from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
 
 from onceward.crash import Crashed
 from onceward.errors import DiskFull, FileRefused, StorageError
 from onceward.testing import CrashFiles
+from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
 
 # --- faults --------------------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-
-from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
+from pathlib import Path
 
 from onceward.testing import CrashFiles
+from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
 
 SECTOR = 512
 
@@ -174,8 +174,8 @@ def test_replace_by_an_unsynced_file_may_leave_it_empty() -> None:
     assert b"old" not in found
 
 
-def test_replace_across_directories_needs_both_synced() -> None:
-    """A step between two directories may be undone until both of them were synced."""
+def moved() -> tuple[CrashFiles, Path, Path]:
+    """Files in which `m` was moved from one directory to another, which nobody has synced yet."""
     files = CrashFiles()
     inbox, done = ROOT / "inbox", ROOT / "done"
     for directory in (inbox, done):
@@ -183,6 +183,12 @@ def test_replace_across_directories_needs_both_synced() -> None:
     files.open_append(inbox / "m")
     files.sync_directory(inbox)
     files.replace(inbox / "m", done / "m")
+    return files, inbox, done
+
+
+def test_replace_across_directories_needs_both_synced() -> None:
+    """A step between two directories may be undone until both of them were synced."""
+    files, inbox, done = moved()
     files.sync_directory(done)
 
     def places() -> set[tuple[bool, bool]]:
@@ -198,13 +204,7 @@ def test_replace_across_directories_needs_both_synced() -> None:
 
 def test_later_steps_stay_behind_a_step_across_directories() -> None:
     """A removal that was synced does not come undone by the earlier move that was not."""
-    files = CrashFiles()
-    inbox, done = ROOT / "inbox", ROOT / "done"
-    for directory in (inbox, done):
-        files.make_directories(directory)
-    files.open_append(inbox / "m")
-    files.sync_directory(inbox)
-    files.replace(inbox / "m", done / "m")
+    files, inbox, done = moved()
     files.remove(done / "m")
     files.sync_directory(done)
     assert all(state.stat(done / "m") is None for state in files.crashes())
@@ -214,13 +214,7 @@ def test_later_steps_stay_behind_a_step_across_directories() -> None:
 
 def test_synced_steps_keep_their_place_among_pending_ones() -> None:
     """A name that was durably given, behind a pending move, can still be taken away later."""
-    files = CrashFiles()
-    inbox, done = ROOT / "inbox", ROOT / "done"
-    for directory in (inbox, done):
-        files.make_directories(directory)
-    files.open_append(inbox / "m")
-    files.sync_directory(inbox)
-    files.replace(inbox / "m", done / "m")
+    files, _, done = moved()
     files.open_append(done / "x")
     files.sync_directory(done)
     files.remove(done / "x")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.testing.disks import LOG, content, contents, durable_log
 
 from onceward.testing import CrashFiles
+from tests.unit.testing.disks import LOG, content, contents, durable_log
 
 
 def busy_files(operations: int) -> CrashFiles:

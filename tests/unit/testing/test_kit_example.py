@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.proof.evidence import Entry, Evidence
 
 from onceward.testing import CrashSummary, Trial
 from onceward.testing.crash_everywhere import ONLY_VARIABLE
+from tests.proof.evidence import Entry, Evidence
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "prove_your_handler"

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.workers.hooks import hook
 
 from onceward.errors import StoreUnavailable
 from onceward.handle import Onceward
@@ -14,6 +13,7 @@ from onceward.handle import open as open_handle
 from onceward.workers.alert_models import Rule
 from onceward.workers.alert_sending import alerting
 from onceward.workers.alerts import LEASE_NAME, Alerts
+from tests.unit.workers.hooks import hook
 
 
 def rule(webhook: str) -> Rule:

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.unit.workers.services import Answer, Service, serving
 
 from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, SourceUnavailable
 from onceward.retries import Steps
 from onceward.seams import ManualClock, SeededRandomness
 from onceward.workers.sources import HttpSource, pages
+from tests.unit.workers.services import Answer, Service, serving
 
 
 @pytest.fixture

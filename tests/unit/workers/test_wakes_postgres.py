@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from tests.conformance.workers.ears import Ears
 
 from onceward.handle import Onceward
 from onceward.stores import open_store
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import notify
 from onceward.workers.wakes import Wakes
+from tests.conformance.workers.ears import Ears
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.workers.hooks import hook
 
 from onceward.workers.webhooks import WebhookRefused, post
+from tests.unit.workers.hooks import hook
 
 
 def test_json_is_sent_with_a_key() -> None:

@@ -6,7 +6,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 import type { ApiError } from "../core/api";
 import { now } from "../core/clock";
 import { count, duration, exact, NOTHING, when } from "../core/format";
-import { Link, route, setQuery, withQuery } from "../core/router";
+import { Link, route, withQuery } from "../core/router";
 import { Icon } from "./icons";
 
 export { SearchBox } from "./search";
@@ -277,9 +277,4 @@ export function Fresh({ fresh, isReordered, showFresh }: { fresh: number; isReor
       )}
     </div>
   );
-}
-
-/** Clears every filter of a list that is in the address. */
-export function clearQuery(...names: string[]): void {
-  setQuery(Object.fromEntries(names.map((name) => [name, null])));
 }

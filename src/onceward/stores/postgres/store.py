@@ -7,7 +7,6 @@ import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,6 +19,7 @@ from onceward.seams import Clock, SystemClock
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_telling
 from onceward.stores.forks import life, reset_after_fork
+from onceward.stores.joining import Joining
 from onceward.stores.postgres.migrating import IN_PIECES, LOCK_BRIEFLY, patiently
 from onceward.stores.postgres.refusals import translated
 from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
@@ -50,7 +50,7 @@ NOTICING: Final = {
 CONNECT_SECONDS_MAX: Final = 5.0
 
 
-class PostgresStore:
+class PostgresStore(Joining[PostgresTransaction]):
     """A database, and the pool of this process's connections to it."""
 
     engine: Engine = "postgres"
@@ -63,6 +63,7 @@ class PostgresStore:
         clock: Clock | None = None,
     ) -> None:
         """Name the database; the URL goes to libpq as it is. The clock is for pauses alone."""
+        super().__init__(PostgresTransaction)
         self._url = url
         self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
@@ -70,7 +71,6 @@ class PostgresStore:
         place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
         self.url = f"postgresql://{place}"
-        self._current: ContextVar[PostgresTransaction | None] = ContextVar("pg", default=None)
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._opening = threading.Lock()
         self._places = threading.Semaphore(TRANSACTIONS_MAX)
@@ -123,26 +123,6 @@ class PostgresStore:
             finally:
                 transaction.end()
 
-    @contextmanager
-    def joined(self, transaction: Transaction) -> Iterator[None]:
-        """Let what this context does be part of a transaction that was opened elsewhere."""
-        assert isinstance(transaction, PostgresTransaction)
-        outer = self._current.get()
-        self._current.set(transaction)
-        try:
-            yield
-        finally:
-            # Not by a token: a block may end in a copy of the context it began in.
-            self._current.set(outer)
-
-    def write(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit, or in the user's transaction if one is open."""
-        joined = self.current()
-        if joined is not None:
-            joined.begin()
-            return operation(joined)
-        return self.write_apart(operation)
-
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit that is not the user's, who may have one open."""
         return self._commit(SHORT, operation)
@@ -182,12 +162,10 @@ class PostgresStore:
             return
         with self.connection() as connection:
             transaction = PostgresTransaction(connection, SNAPSHOT)
-            outer = self._current.get()
-            self._current.set(transaction)
             try:
-                yield
+                with self.joined(transaction):
+                    yield
             finally:
-                self._current.set(outer)
                 transaction.end()
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
@@ -203,11 +181,6 @@ class PostgresStore:
         It is in autocommit, and does not keep this store.
         """
         return partial(_connect, self._url, self._connect_seconds)
-
-    def current(self) -> PostgresTransaction | None:
-        """Return the user's transaction that is open in this context."""
-        found = self._current.get()
-        return found if found is not None and found.is_joinable else None
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this database has seen."""

@@ -10,7 +10,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from onceward.errors import LeaseLost, OncewardError, SqlFailed, StoreUnavailable
-from onceward.stores.base import Check, Params, Row, Rows
+from onceward.stores.base import Params, Row, Rows
+from onceward.stores.hooks import Hooks
 from onceward.stores.placeholders import for_psycopg
 from onceward.stores.postgres.refusals import commit_refusal, refusal, translated
 from onceward.stores.queries import query
@@ -38,28 +39,20 @@ _BEGIN: Final[_Sent] = (PATIENT, None, False)
 _COMMIT: Final[_Sent] = ("commit", None, False)
 
 
-class PostgresTransaction:
+class PostgresTransaction(Hooks):
     """A connection with a transaction that begins at its first statement."""
 
     def __init__(self, connection: psycopg.Connection[Row], beginning: str = PATIENT) -> None:
         """Use this connection, which is in autocommit, and begin in this way."""
+        super().__init__()
         self._connection = connection
         self._beginning = beginning
         self._is_open = False
-        self._first_write: list[Callable[[], None]] = []
-        self._every_write: list[Callable[[], None]] = []
-        self.unknown: list[Callable[[], None]] = []
         self._lost: list[Callable[[LeaseLost], None]] = []
         self._first: list[_Sent] = []
-        self._last: list[tuple[str, Check, dict[str, Any]]] = []
         self._born = os.getpid()
         self._process: int | None = self._born
-        self._is_doomed = False
         self._is_spoilt = False
-
-    def doom(self) -> None:
-        """Let nothing of it be committed, whoever swallows the error that said so."""
-        self._is_doomed = True
 
     @property
     def is_joinable(self) -> bool:
@@ -78,18 +71,6 @@ class PostgresTransaction:
     def is_writing(self) -> bool:
         """Say whether the transaction has begun."""
         return self._is_open
-
-    def on_first_write(self, call: Callable[[], None]) -> None:
-        """Call this when the transaction begins, before its first statement."""
-        self._first_write.append(call)
-
-    def before_every_write(self, call: Callable[[], None]) -> None:
-        """Call this before each statement; what it raises stops the statement."""
-        self._every_write.append(call)
-
-    def on_unknown(self, call: Callable[[], None]) -> None:
-        """Call this when nobody knows whether it was committed."""
-        self.unknown.append(call)
 
     def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
         """Call this when the beginning or the end of it is refused, because a lease is lost."""
@@ -191,13 +172,6 @@ class PostgresTransaction:
             self._is_spoilt = True
         return cursors, refused[0] if refused else None
 
-    def query_last(self, name: str, check: Check, /, **params: object) -> None:
-        """Run one of our own statements as the last one, sent together with the commit.
-
-        It must raise in the database when it may not be committed: `check` sees its rows too late.
-        """
-        self._last.append((name, check, params))
-
     def savepoint(self) -> Callable[[], None]:
         """Return what undoes everything from here on, and nothing before; the latest first."""
         self.control("savepoint", "savepoint block")
@@ -266,6 +240,10 @@ class PostgresTransaction:
         return [], None
 
     def _lasts(self) -> Iterator[_Sent]:
+        """Yield what goes with the commit; it must raise in the database when it may not be kept.
+
+        `check` sees its rows too late.
+        """
         # What the server skips behind a refusal, psycopg would believe to be prepared; so only the
         # first may be.
         prepare: bool | None = None

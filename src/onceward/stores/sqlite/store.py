@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
 from onceward.stores.forks import reset_after_fork
+from onceward.stores.joining import Joining
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import Engine, query
 from onceward.stores.sqlite.connection import connect, refusal, translated
@@ -26,7 +26,7 @@ from onceward.stores.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Joining[SqliteTransaction]):
     """A database file, and the connections of this process to it."""
 
     engine: Engine = "sqlite"
@@ -35,12 +35,12 @@ class SqliteStore:
         self, path: Path, *, clock: Clock | None = None, files: Files | None = None
     ) -> None:
         """Name the file; it is opened when it is used, in every process and thread anew."""
+        super().__init__(SqliteTransaction)
         self.path = path.absolute()
         self.url = f"sqlite:///{self.path}"
         self.clock = clock or SystemClock()
         self.files = files or SystemFiles()
         self.turns = Turns(self.path, self.files)
-        self._current: ContextVar[SqliteTransaction | None] = ContextVar("sqlite", default=None)
         self._abandoned: list[object] = []
         self._begin_anew()
         reset_after_fork(self)
@@ -91,18 +91,6 @@ class SqliteStore:
         finally:
             self._end(transaction, connection)
 
-    @contextmanager
-    def joined(self, transaction: Transaction) -> Iterator[None]:
-        """Let what this context does be part of a transaction that was opened elsewhere."""
-        assert isinstance(transaction, SqliteTransaction)
-        outer = self._current.get()
-        self._current.set(transaction)
-        try:
-            yield
-        finally:
-            # Not by a token: a block may end in a copy of the context it began in.
-            self._current.set(outer)
-
     def _end(self, transaction: SqliteTransaction, connection: apsw.Connection) -> None:
         """End a transaction; its connection is free then, unless this is a forked child."""
         if transaction.is_of_this_process:
@@ -117,16 +105,8 @@ class SqliteStore:
         except IndexError:
             return connect(self.path)
 
-    def write(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit, together with those of other threads."""
-        joined = self.current()
-        if joined is not None:
-            joined.begin()
-            return operation(joined)
-        return self.write_apart(operation)
-
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit that is not the user's, who may have one open."""
+        """Run a short operation in a commit, together with those of other threads."""
         joined = self.current()
         # By thread, or by context: the block may be open in one thread and this run in another.
         if self.turns.is_mine or (joined is not None and joined.is_writing):
@@ -173,11 +153,6 @@ class SqliteStore:
         if connection is None:
             connection = self._local.connection = connect(self.path)
         return connection
-
-    def current(self) -> SqliteTransaction | None:
-        """Return the user's transaction that is open in this context."""
-        found = self._current.get()
-        return found if found is not None and found.is_joinable else None
 
     def _own_transaction(self) -> SqliteTransaction:
         if self._writing is None:

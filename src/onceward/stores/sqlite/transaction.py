@@ -11,8 +11,9 @@ import apsw
 
 from onceward.errors import LeaseLost, OutcomeUnknown, SqlFailed
 from onceward.seams import Clock, timestamp
-from onceward.stores.base import Check, Params, Row, Rows
+from onceward.stores.base import Params, Row, Rows
 from onceward.stores.forks import life
+from onceward.stores.hooks import Hooks
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import query
 from onceward.stores.sqlite.connection import kind_of, refusal, translated
@@ -22,7 +23,7 @@ from onceward.stores.sqlite.turns import Turns, in_this_thread
 INTEGER_BITS: Final = 64
 
 
-class SqliteTransaction:
+class SqliteTransaction(Hooks):
     """A connection with a transaction that begins at its first write."""
 
     def __init__(
@@ -36,23 +37,15 @@ class SqliteTransaction:
 
         `is_inside` says who must not wait for its end; else it is the thread that begins to write.
         """
+        super().__init__()
         self._connection = connection
         self._clock = clock
         self._turns = turns
         self._is_inside = is_inside
         self._writing = False
-        self._first_write: list[Callable[[], None]] = []
-        self._every_write: list[Callable[[], None]] = []
-        self.unknown: list[Callable[[], None]] = []
-        self._last: list[tuple[str, Check, dict[str, object]]] = []
         self._born = life()
         self._life: int | None = self._born
-        self._is_doomed = False
         self._done: list[Callable[[], None]] = []
-
-    def doom(self) -> None:
-        """Let nothing of it be committed, whoever swallows the error that said so."""
-        self._is_doomed = True
 
     @property
     def is_joinable(self) -> bool:
@@ -76,18 +69,6 @@ class SqliteTransaction:
     def is_writing(self) -> bool:
         """Say whether the write lock is held."""
         return self._writing
-
-    def on_first_write(self, call: Callable[[], None]) -> None:
-        """Call this once the write lock is held, before the first write."""
-        self._first_write.append(call)
-
-    def before_every_write(self, call: Callable[[], None]) -> None:
-        """Call this before each write; what it raises stops the write."""
-        self._every_write.append(call)
-
-    def on_unknown(self, call: Callable[[], None]) -> None:
-        """Call this when nobody knows whether it was committed."""
-        self.unknown.append(call)
 
     def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
         """Call nobody: here it is seen in the rows of a statement that a lease is lost."""
@@ -134,10 +115,6 @@ class SqliteTransaction:
             self.query(name, **params)
 
         self.on_first_write(run)
-
-    def query_last(self, name: str, check: Check, /, **params: object) -> None:
-        """Run one of our own statements when everything else is done."""
-        self._last.append((name, check, params))
 
     def control(self, sql: str) -> None:
         """Run a statement that belongs to the transaction itself, such as a savepoint."""

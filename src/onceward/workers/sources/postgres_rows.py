@@ -28,6 +28,11 @@ _XMIN: Final = "pg_snapshot_xmin(pg_current_snapshot())"
 _XMAX: Final = "pg_snapshot_xmax(pg_current_snapshot())"
 #: Plans by the columns of their filters, and by the column that makes partitions.
 Plans = dict[tuple[tuple[str, ...], str | None], Plan]
+#: One statement for all would put rows that wait before the last one that is done.
+_NUMBER_DONE_FIRST: Final = (
+    "number the rows that are done anew, then the others, then seek to the last that is done: "
+    "see docs/how-to/back-up-and-restore.md"
+)
 
 
 class PostgresRows:
@@ -157,14 +162,15 @@ class PostgresRows:
         """Refuse a position with a transaction that this database has not come to."""
         if self._select(f"select 1 where cast(:xid as xid8) >= {_XMAX}", after=after):
             message = f"position {after!r:.60} is of a transaction that this database never had"
-            fix = f"was it restored from a dump? {self._renumber}"
-            raise InvalidCursor(message, fix=f"{fix}; then seek to the last row that is done")
+            fix = f"was it restored from a dump of another server? {_NUMBER_DONE_FIRST}"
+            raise InvalidCursor(message, fix=fix)
 
     @property
     def _renumber(self) -> str:
         column = quoted(self._selection.xid_column)
         table = table_name(self._selection.table)
-        return f"run: UPDATE {table} SET {column} = DEFAULT;"  # noqa: S608 - printed
+        number = f"run: UPDATE {table} SET {column} = DEFAULT;"  # noqa: S608 - printed
+        return f"if nothing of it is done yet, {number} else {_NUMBER_DONE_FIRST}"
 
     def _holder(self) -> str:
         rows = self._store.read("table_holder")

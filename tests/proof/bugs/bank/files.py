@@ -82,7 +82,7 @@ BUGS: Final = (
         id="fsync-retried",
         name="a file whose fsync failed is trusted again",
         harm="Linux drops what it could not write, says yes the next time, and a record is gone.",
-        file="seams.py",
+        file="seams/system_files.py",
         find="            self._refused.add(self.stat().identity)\n",
         replace="",
         test=f"{_APPEND}::test_a_failed_fsync_is_unknown_and_final_for_this_process",
@@ -115,7 +115,7 @@ BUGS: Final = (
         file="rooted.py",
         find="if real[: len(anchored.parts)] == anchored.parts:",
         replace="if str(PurePath(*real)).startswith(str(anchored)):",
-        test=f"{_ROOTED}::test_a_sibling_with_the_same_beginning_is_outside",
+        test="tests/unit/test_contained.py::test_a_sibling_with_the_same_beginning_is_outside",
         breaks="L3",
     ),
     Bug(

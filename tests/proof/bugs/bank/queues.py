@@ -106,7 +106,8 @@ BUGS: Final = (
             self._lease.guard(tx)
             if order == "cursor":
 """,
-        test="tests/proof/test_matrix.py::test_kills_lose_and_double_nothing[workers-sqlite]",
+        test="tests/conformance/workers/test_worker_turns.py"
+        "::test_the_cursor_passes_a_failed_message_when_it_is_parked[sqlite-waiting1]",
         breaks="W1",
     ),
     Bug(
@@ -126,7 +127,8 @@ BUGS: Final = (
         with self._ow.transaction() as tx:
             rest(tx)
 """,
-        test="tests/proof/test_matrix.py::test_kills_lose_and_double_nothing[workers-sqlite]",
+        test="tests/conformance/workers/test_worker_turns.py"
+        "::test_the_cursor_moves_in_the_commit_of_the_effects[sqlite]",
         breaks="W1",
     ),
     Bug(

@@ -1,0 +1,123 @@
+"""Graph: the one door to the knowledge graph of a store. Knows no tools, no protocol, no policy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from onceward.memory.graph import removing, writing
+from onceward.memory.graph.checking import Gate
+from onceward.memory.graph.reading import Reader
+from onceward.memory.graph.searching import Searcher
+from onceward.memory.models import (
+    Batch,
+    Change,
+    ChangeId,
+    Counts,
+    Entity,
+    Origin,
+    Removal,
+    Removed,
+    Subgraph,
+    Written,
+)
+from onceward.secrets import Redactor
+from onceward.stores import Store
+
+_NOBODY = Origin()
+
+
+class Graph:
+    """Entities, observations and relations of one store; every write may be repeated."""
+
+    def __init__(
+        self, store: Store, *, redactor: Redactor | None = None, is_strict: bool = False
+    ) -> None:
+        """Use this store; a strict graph takes nothing but the policy's own words.
+
+        Without a redactor it knows the secrets of this process's environment.
+        """
+        self.store = store
+        self.redactor = redactor or Redactor.from_environment(os.environ)
+        self.is_strict = is_strict
+        self._gate = Gate(self.redactor, is_strict=is_strict)
+        self._reader = Reader(store)
+        self._searcher = Searcher(store, self._reader)
+
+    def write(self, batch: Batch, origin: Origin = _NOBODY) -> Written:
+        """Add what is new, in one transaction; harmless to repeat."""
+        clean = self._gate.batch(batch)
+        return writing.write(
+            self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
+        )
+
+    def remove(self, removal: Removal, origin: Origin = _NOBODY) -> Removed:
+        """Delete softly, in one transaction; what is not there is no error."""
+        return removing.remove(self.store, self._gate.removal(removal), self._clean(origin))
+
+    def restore(
+        self, *, name: str | None = None, change: ChangeId | None = None, origin: Origin = _NOBODY
+    ) -> Removed:
+        """Bring back what a change deleted, or an entity as it was when it was deleted last."""
+        clean = None if name is None else self._gate.name(name, "name")
+        return removing.restore(self.store, self._clean(origin), name=clean, change=change)
+
+    def open(self, names: Sequence[str]) -> Subgraph:
+        """Return the entities of these names, in the order in which they came."""
+        wanted = [
+            each for at, name in enumerate(names) for each in self._gate.names(name, f"names[{at}]")
+        ]
+        with self.store.snapshot():
+            return self._reader.open(wanted)
+
+    def read(self, *, limit: int | None = None, cursor: str | None = None) -> Subgraph:
+        """Return everything, in the order in which it came, a page at a time."""
+        with self.store.snapshot():
+            return self._reader.page(limit, cursor)
+
+    def search(
+        self, query: str, *, limit: int | None = None, cursor: str | None = None
+    ) -> Subgraph:
+        """Return what answers a query, the best first.
+
+        Words, begin*, "phrases", `type:Error`, `key:err#…`, `key:err#*`.
+        """
+        with self.store.snapshot():
+            return self._searcher.search(self._asked(query), limit, cursor)
+
+    def find(
+        self, query: str, *, limit: int | None = None, cursor: str | None = None
+    ) -> tuple[list[tuple[Any, ...]], str | None]:
+        """Return bare rows of what answers a query, as a search does, and where to go on."""
+        return self._searcher.find(self._asked(query), limit, cursor)
+
+    def meant(self, name: str) -> list[str]:
+        """Return the names that somebody may mean: as it would be stored, and as it was given."""
+        return self._gate.names(name, "name")
+
+    def named(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
+        """Return the entities whose names begin so, the newest first."""
+        with self.store.snapshot():
+            return self._reader.named(self._asked(prefix), limit)
+
+    def history(self, name: str, *, limit: int = 100) -> tuple[Change, ...]:
+        """Return what happened to an entity, the newest first, also when it is deleted."""
+        with self.store.snapshot():
+            return self._reader.history(self._gate.name(name, "name"), limit)
+
+    def counts(self) -> Counts:
+        """Count what the graph holds; reads all of it."""
+        return self._reader.counts()
+
+    def problems(self) -> list[str]:
+        """Return what must never be, and is; reads all of it."""
+        return self._reader.problems()
+
+    def _asked(self, text: str) -> str:
+        """Return what was asked for as text that both engines can look for."""
+        plain = text.replace("\0", " ").encode(errors="replace").decode()
+        return self.redactor.text(plain)
+
+    def _clean(self, origin: Origin) -> Origin:
+        return self._gate.origin(origin)

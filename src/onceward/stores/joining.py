@@ -1,0 +1,65 @@
+"""Joining: which transaction of the user's a context is part of; the same on both engines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, Protocol, TypeVar
+
+from onceward.stores.base import Transaction
+
+T = TypeVar("T")
+
+
+class Joinable(Transaction, Protocol):
+    """A transaction that a context can be part of."""
+
+    @property
+    def is_joinable(self) -> bool:
+        """Say whether it is still open, in the process that opened it."""
+
+    def begin(self) -> None:
+        """Begin, unless it has."""
+
+
+Kind = TypeVar("Kind", bound=Joinable)
+
+
+class Joining(ABC, Generic[Kind]):
+    """The transactions that are open in the contexts of one store."""
+
+    def __init__(self, kind: type[Kind]) -> None:
+        """Join transactions of this kind."""
+        self._kind = kind
+        self._current: ContextVar[Kind | None] = ContextVar(kind.__name__, default=None)
+
+    def current(self) -> Kind | None:
+        """Return the user's transaction that is open in this context."""
+        found = self._current.get()
+        return found if found is not None and found.is_joinable else None
+
+    @contextmanager
+    def joined(self, transaction: Transaction) -> Iterator[None]:
+        """Let what this context does be part of a transaction that was opened elsewhere."""
+        assert isinstance(transaction, self._kind)
+        outer = self._current.get()
+        self._current.set(transaction)
+        try:
+            yield
+        finally:
+            # Not by a token: a block may end in a copy of the context it began in.
+            self._current.set(outer)
+
+    def write(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in the user's transaction if one is open, else in a commit."""
+        joined = self.current()
+        if joined is not None:
+            joined.begin()
+            return operation(joined)
+        return self.write_apart(operation)
+
+    @abstractmethod
+    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in a commit that is not the user's, who may have one open."""

@@ -1,0 +1,63 @@
+"""Outcome asking: the console's routes of keys over a store, and keys to ask about."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceward.console.acting import Acting
+from onceward.console.house import House
+from onceward.console.outcomes_http import outcomes_router
+from onceward.handle import Onceward
+from onceward.outcomes import Fence, Fresh
+from onceward.testing.moving_time import MovingTime
+from tests.unit.console.asking import Asking
+
+SCOPE = "shop.charge"
+WHICH = {"scope": SCOPE, "key": "k"}
+
+
+def asking_of(ow: Onceward, *, is_read_only: bool = False) -> Asking:
+    house = House(
+        ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann", is_read_only=is_read_only
+    )
+    return Asking(outcomes_router(house, Acting(house)))
+
+
+@pytest.fixture
+def asking(ow: Onceward) -> Asking:
+    return asking_of(ow)
+
+
+def granted(ow: Onceward, key: str = "k", scope: str = SCOPE, **changed: Any) -> Fence:
+    asked = {"fingerprint": "f", "owner": "host/1", **changed}
+    answer = ow.outcomes.claim(scope, key, **asked)
+    assert isinstance(answer, Fresh), answer
+    return answer.fence
+
+
+def silent(ow: Onceward, ow_time: MovingTime, key: str = "k", **changed: Any) -> Fence:
+    fence = granted(ow, key, **changed)
+    ow_time.advance(seconds=61)
+    return fence
+
+
+def beside(call: Callable[[], object]) -> None:
+    """Do something as somebody else would, in the middle of what this thread does."""
+    other = threading.Thread(target=call)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
+
+
+def shown(asking: Asking, key: str = "k") -> Any:
+    return asking.body("/api/outcomes/show", scope=SCOPE, key=key)
+
+
+def told(asking: Asking, key: str = "k") -> list[str]:
+    return [each["what"] for each in shown(asking, key)["attempts"]]
+
+
+def keys(asking: Asking, **query: Any) -> list[str]:
+    return [each["key"] for each in asking.body("/api/outcomes", **query)["items"]]

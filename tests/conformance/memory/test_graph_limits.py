@@ -1,0 +1,114 @@
+"""What a graph does not take, or takes although it is odd or large; on both engines."""
+
+import pytest
+
+from onceward.errors import InvalidArgument, InvalidCursor
+from onceward.memory.graph import Graph
+from onceward.memory.models import (
+    BATCH_ITEMS_MAX,
+    NAME_BYTES_MAX,
+    OBSERVATION_BYTES_MAX,
+    Batch,
+    ChangeId,
+    Fate,
+    NewObservations,
+    Origin,
+)
+from tests.conformance.memory.graphs import create, entity, graph, link, shown
+
+__all__ = ["graph"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "\u0661", "9" * 30])
+def test_a_cursor_of_nobody_is_refused(graph: Graph, cursor: str) -> None:
+    """It says so, and what to do."""
+    with pytest.raises(InvalidCursor, match="cursor"):
+        graph.read(cursor=cursor)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "3"])
+def test_a_limit_that_is_none_is_refused(graph: Graph, limit: int) -> None:
+    """It says what a limit is."""
+    with pytest.raises(InvalidArgument, match="limit"):
+        graph.read(limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [
+        (Batch(entities=(entity("ok"), entity("  "))), "entities[1].name"),
+        (Batch(entities=(entity("a", kind=""),)), "entities[0].entityType"),
+        (Batch(entities=(entity("a\0"),)), "entities[0].name"),
+        (Batch(entities=(entity("a", "x\0"),)), "entities[0].observations[0]"),
+        (Batch(entities=(entity("\ud800"),)), "entities[0].name"),
+        (Batch(entities=(entity("a" * (NAME_BYTES_MAX + 1)),)), "entities[0].name"),
+        (
+            Batch(entities=(entity("a", "x" * (OBSERVATION_BYTES_MAX + 1)),)),
+            "entities[0].observations[0]",
+        ),
+        (Batch(relations=(link("a", "", "b"),)), "relations[0].relationType"),
+        (
+            Batch(observations=(NewObservations(entity_name="a", contents=("x", "\0")),)),
+            "observations[0].contents[1]",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_its_field(
+    graph: Graph, batch: Batch, field: str
+) -> None:
+    """Nothing of the batch is written."""
+    with pytest.raises(InvalidArgument) as refused:
+        graph.write(batch)
+    assert refused.value.context["field"] == field
+    assert refused.value.fix
+    assert graph.read().entities == ()
+
+
+def test_a_batch_of_too_many_items_is_refused(graph: Graph) -> None:
+    """It says how many there may be."""
+    with pytest.raises(InvalidArgument, match="more than"):
+        create(graph, entity("a", *("x",) * BATCH_ITEMS_MAX))
+
+
+def test_long_names_texts_and_odd_characters_are_kept(graph: Graph) -> None:
+    """Quotes, backslashes, emoji, right-to-left, a name as long as can be, an empty observation."""
+    names = [
+        'it\'s "a" \\ name',
+        "日本語 🙂",
+        "שלום",
+        "n" * NAME_BYTES_MAX,
+        "' or 1=1 --",
+        "%_*?:&|!",
+    ]
+    create(graph, *(entity(name, name, "") for name in names))
+    assert shown(graph.open(names)) == {name: [name, ""] for name in names}
+    for name in names[:4]:
+        assert name in shown(graph.search(name))
+
+
+def test_a_batch_of_thousands_is_one_transaction(graph: Graph) -> None:
+    """Twenty thousand items in a call are no problem."""
+    batch = Batch(entities=tuple(entity(f"n{at}", f"fact {at}") for at in range(5000)))
+    assert {each.fate for each in graph.write(batch).entities} == {Fate.CREATED}
+    assert graph.counts().observations == 5000
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [Origin(source="a\0"), Origin(source="x" * 501), Origin(run="\ud800"), Origin(run=" ")],
+)
+def test_an_origin_that_cannot_be_kept_is_refused(graph: Graph, origin: Origin) -> None:
+    """As everything else is, by its field."""
+    with pytest.raises(InvalidArgument, match="source|run"):
+        graph.write(Batch(entities=(entity("a"),)), origin)
+
+
+def test_odd_questions_are_answered(graph: Graph) -> None:
+    """A NUL, half a surrogate pair and numbers beyond all stores are no reason to fail."""
+    create(graph, entity("a b"))
+    assert list(shown(graph.search("a\0b"))) == ["a b"]
+    assert graph.search("\ud800").entities == ()
+    assert graph.named("\0\ud800") == ()
+    for number in (0, -1, 2**63, 10**30):
+        with pytest.raises(InvalidArgument, match="change"):
+            graph.restore(change=ChangeId(number))

@@ -1,0 +1,79 @@
+"""OpenAPI fuzzing: an application behind its gate on a real port, and a fuzzer that asks it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from onceward.gate import Gate, GateSettings
+
+ROOT = Path(__file__).parent.parent.parent
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "allow_header_conformance",
+)
+
+
+@contextmanager
+def serving(app: FastAPI, token: str) -> Iterator[str]:
+    """Serve an application as the commands do, in a thread; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        gate = Gate(app, settings=GateSettings(port=port, token=token))
+        config = uvicorn.Config(gate, log_level="error", access_log=False, server_header=False)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        # Nobody here has the time to wait for news: every stream and long poll ends at once.
+        app.state.stop_waiting()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def fuzz(
+    url: str,
+    token: str,
+    directory: Path,
+    *,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Take the document at its word for so long; return what the fuzzer said, having no doubt.
+
+    Its settings are those of `schemathesis.toml` in the directory, if there are any.
+    """
+    command = [
+        *(str(Path(sys.executable).parent / "st"), "run"),
+        f"{url}/api/console/openapi.json",
+        *("--header", f"X-CM-LAB-TOKEN: {token}"),
+        *("--checks", ",".join(CHECKS)),
+        *("--max-time", str(seconds)),
+        "--no-color",
+    ]
+    ran = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
