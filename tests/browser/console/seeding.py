@@ -194,7 +194,7 @@ def fill_lab(home: Home) -> None:
     """Compare two runs, one comparison decided and one open."""
     lab = make_lab(home.path)
     sides = [
-        lab.import_run(str(make_run(home.path, name, script=script(name), **reports(*numbers))))
+        lab.import_run(str(make_run(home.path, name, "", script=script(name), **reports(*numbers))))
         for name, numbers in {"one": (60, 90, 0.5, 0.5), "two": (80, 30, 0.75, 0.25)}.items()
     ]
     for name in ("Hooks", "Endings"):
