@@ -43,7 +43,7 @@ prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --soak --timeout 36000 $(ARGS)
 
-bench: $(VENV)/.installed-bench $(VENV)/.npm
+bench: $(VENV)/.installed-dev $(VENV)/.npm
 	$(BIN)/python -m bench $(ARGS)
 
 # Pictures of every screen, into docs/screens/.
@@ -59,7 +59,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Pin what is installed now; names and versions only.
-constraints: $(VENV)/.installed-bench
+constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --exclude onceward > constraints.txt
 
 $(VENV)/bin/python:
@@ -114,8 +114,3 @@ $(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/.node
 	  npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null \
 	  && touch $(abspath $@) \
 	  || echo 'warning: no reference memory server, so the tests that compare with it will not run; fix: install npm' >&2
-
-$(VENV)/.installed-bench: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
-	@echo 'Installing Onceward, its tools and its peers into $(VENV) …'
-	@$(EDITABLE) --editable '.[bench]'
-	@touch $@ $(VENV)/.installed $(VENV)/.installed-dev

@@ -1,16 +1,13 @@
 """Canonical JSON of nested agent inputs, beside two public implementations of RFC 8785."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import jcs
-import rfc8785
-
-from bench.table import Row, interleaved
+from bench.peer import Peer, peer
+from bench.table import Row
+from bench.timing import Run, timed, turns
+from bench.units import micro
 from onceward.keys import canonical_json
 
-CALLS = 300
 INPUTS: dict[str, Any] = {
     "goal": "Implement the import of leads from the partner's feed, with retries.",
     "context": {
@@ -31,30 +28,35 @@ INPUTS: dict[str, Any] = {
 HARD: dict[str, Any] = {**INPUTS, "scores": [1.0, 2.0, 1e-7], "größe": "🚀", "\ufb33": 1}
 
 
-def repeat(encode: Callable[[Any], bytes], given: object) -> None:
-    for _ in range(CALLS):
-        encode(given)
+def compared(run: Run, peers: list[Peer], label: str, given: object, goal: float) -> list[Row]:
+    calls = run.size(200, quick=20)
+    for each in peers:
+        assert each.missing or each.ask("encoded", given=given).encode() == canonical_json(given)
+
+    def ours() -> None:
+        for _ in range(calls):
+            canonical_json(given)
+
+    rounds = {each.label: each.round(given=given, calls=calls) for each in peers}
+    found = turns({"ours": timed(ours, calls), **rounds}, run.repetitions(7))
+    return [
+        Row(
+            work=f"canonical JSON, {label}",
+            ours=found["ours"],
+            shown=micro,
+            besides=(each.beside(found[each.label], goal),),
+            is_headline=goal > 1 and each is peers[0],
+        )
+        for each in peers
+    ]
 
 
-def rows() -> list[Row]:
-    found = []
-    for label, given, goal in (("ordinary inputs", INPUTS, 8.0), ("hard inputs", HARD, 1.0)):
-        assert canonical_json(given) == rfc8785.dumps(given) == jcs.canonicalize(given)
-        seconds = interleaved(
-            [
-                partial(repeat, canonical_json, given),
-                partial(repeat, rfc8785.dumps, given),
-                partial(repeat, jcs.canonicalize, given),
-            ]
-        )
-        ours, *peers = (each / CALLS * 1e6 for each in seconds)
-        found.append(
-            Row(
-                work=f"canonical JSON, {label}",
-                ours=f"{ours:.0f} µs",
-                peer=f"rfc8785 {peers[0]:.0f} µs, jcs {peers[1]:.0f} µs",
-                ratio=min(peers) / ours,
-                goal=goal,
-            )
-        )
-    return found
+def rows(run: Run) -> list[Row]:
+    with (
+        peer("rfc8785", "canonical_json", "rfc8785") as first,
+        peer("jcs", "canonical_json", "jcs") as second,
+    ):
+        return [
+            *compared(run, [first, second], "ordinary inputs", INPUTS, 8),
+            *compared(run, [first, second], "hard inputs", HARD, 1),
+        ]

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.journals import make
-from bench.table import Row, interleaved
+from bench.table import Row, bound, growth, limit
+from bench.timing import Run, timed, turns
+from bench.units import micro, milli, per_second
 from onceward.journal import Journal
 from onceward.lab import Lab, LabPaths, NewFeedback, open_session
 
-DELIVERIES, POLLS, SUBMITS = 200, 1000, 200
-FEW, MANY = 10, 100_000
+FEW = 10
 FEEDBACK_BYTES = 64 * 1024 * 1024
 
 
@@ -64,18 +65,15 @@ class Connection:
         return found
 
 
-def delivery_milliseconds(address: str) -> list[float]:
-    """Return the time from each submit to its arrival at an agent that waits."""
+def delivery_seconds(address: str, cursor: str, deliveries: int) -> float:
+    """Return the median time from a submit to its arrival at an agent that waits."""
     person, agent = Connection(address), Connection(address)
     token = person.get("/api/config")["token"]
-    cursor = "0"
-    while (page := agent.get(f"/api/feedback?since={cursor}"))["nextCursor"] != cursor:
-        cursor = page["nextCursor"]
     arrived: list[float] = []
     waits, came = threading.Event(), threading.Event()
 
     def wait_for_all(since: str) -> None:
-        for _ in range(DELIVERIES):
+        for _ in range(deliveries):
             waits.set()
             page = agent.get(f"/api/feedback?since={since}&wait=30")
             arrived.append(time.perf_counter())
@@ -85,7 +83,7 @@ def delivery_milliseconds(address: str) -> list[float]:
     thread = threading.Thread(target=wait_for_all, args=[cursor])
     thread.start()
     sent: list[float] = []
-    for number in range(DELIVERIES):
+    for number in range(deliveries):
         waits.wait()
         waits.clear()
         time.sleep(0.005)  # The agent's request has reached the server.
@@ -94,7 +92,7 @@ def delivery_milliseconds(address: str) -> list[float]:
         came.wait()
         came.clear()
     thread.join()
-    return [(end - start) * 1000 for start, end in zip(sent, arrived, strict=True)]
+    return statistics.median(end - start for start, end in zip(sent, arrived, strict=True))
 
 
 def with_history(directory: Path, requests: int) -> Lab:
@@ -117,50 +115,62 @@ def with_history(directory: Path, requests: int) -> Lab:
     return again
 
 
-def rows() -> list[Row]:
+def rows(run: Run) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        with server(directory) as address:
-            times = delivery_milliseconds(address)
-            tail = Connection(address)
-            since = str(paths_in(directory).feedback.stat().st_size)
-            poll, health = interleaved(
-                [
-                    lambda: [tail.get(f"/api/feedback?since={since}") for _ in range(POLLS)],
-                    lambda: [tail.get("/healthz") for _ in range(POLLS)],
-                ]
-            )
-        few, many = with_history(directory / "few", FEW), with_history(directory / "many", MANY)
+        return [*served(run, Path(name)), submitting(run, Path(name))]
 
-        def submit(lab: Lab) -> None:
-            for _ in range(SUBMITS):
-                lab.add_feedback(NewFeedback(notes="new"))
 
-        costs = interleaved([lambda: submit(few), lambda: submit(many)], rounds=7)
-    small, large = (each / SUBMITS * 1e6 for each in costs)
-    p95 = statistics.quantiles(times, n=20)[-1]
+def served(run: Run, directory: Path) -> list[Row]:
+    polls, deliveries = run.size(1_000, quick=50), run.size(50, quick=5)
+    with server(directory) as address:
+        tail = Connection(address)
+        since = str(paths_in(directory).feedback.stat().st_size)
+
+        def poll() -> None:
+            for _ in range(polls):
+                tail.get(f"/api/feedback?since={since}")
+
+        def health() -> None:
+            for _ in range(polls):
+                tail.get("/healthz")
+
+        found = turns({"poll": timed(poll, polls), "bare": timed(health, polls)}, run.repetitions())
+        delivered = []
+        for _ in range(run.repetitions(4)):
+            end = str(paths_in(directory).feedback.stat().st_size)
+            delivered.append(delivery_seconds(address, end, deliveries))
     return [
         Row(
-            work="submit to delivery at a waiting agent, median in ms",
-            ours=f"95 % under {p95:.1f} ms",
-            peer="as it is",
-            ratio=statistics.median(times),
-            goal=15,
-            better="below",
+            work="from a judgement's submit to the agent that waits, over HTTP",
+            ours=tuple(delivered),
+            shown=milli,
+            besides=(bound(0.015),),
         ),
         Row(
-            work="polls of the tail a second, one connection",
-            ours=f"{POLLS / poll:.0f}/s",
-            peer=f"/healthz {POLLS / health:.0f}/s",
-            ratio=health / poll,
-            goal=0.5,
-        ),
-        Row(
-            work="submit with 100,000 earlier request ids",
-            ours=f"{large:.0f} µs",
-            peer=f"with 10 {small:.0f} µs",
-            ratio=large / small,
-            goal=1.2,
-            better="below",
+            work="polls of the end of the feedback, one connection",
+            ours=found["poll"],
+            shown=per_second,
+            besides=(limit("/healthz of the same server", found["bare"], 0.5),),
         ),
     ]
+
+
+def submitting(run: Run, directory: Path) -> Row:
+    submits = run.size(200, quick=10)
+    few = with_history(directory / "few", FEW)
+    many = with_history(directory / "many", run.size(100_000, quick=1_000))
+
+    def submit(lab: Lab) -> None:
+        for _ in range(submits):
+            lab.add_feedback(NewFeedback(notes="new"))
+
+    found = turns(
+        {"few": timed(lambda: submit(few), submits), "many": timed(lambda: submit(many), submits)},
+        run.repetitions(7),
+    )
+    return Row(
+        work="a submit after 100,000 requests",
+        ours=found["many"],
+        shown=micro,
+        besides=(growth("after 10", found["few"], 1.2),),
+    )

@@ -1,79 +1,30 @@
 """Work done once: `@once` beside DBOS workflows of one step, and beside bare commits."""
 
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from statistics import median
+from typing import NamedTuple
 
 import apsw
 
-from bench.table import Row
+from bench.bare_keys import BareKeys, PostgresKeys, SqliteKeys
+from bench.engines import postgres
+from bench.peer import Peer, peer
+from bench.table import Beside, Row, itself, limit
+from bench.timing import Numbered, Round, Run, Seconds, cpu, spread, timed, turns
+from bench.units import micro, per_second, times
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction
-from onceward.testing.postgres import PostgresServer
 
-CALLS = 400
 THREADS = 32
-ROUNDS = 3
-#: In a process of its own, because DBOS starts threads that outlive it. Prints new/s and replays/s.
-DBOS_PROGRAM = """
-import sys, time, os
-from dbos import DBOS, SetWorkflowID
-DBOS(config={"name": "bench", "system_database_url": sys.argv[1], "log_level": "CRITICAL",
-             "run_admin_server": False})
-@DBOS.step()
-def step(number):
-    return number
-@DBOS.workflow()
-def workflow(number):
-    return step(number)
-DBOS.launch()
-calls = int(sys.argv[2])
-def rate(prefix):
-    began = time.perf_counter()
-    for number in range(calls):
-        with SetWorkflowID(f"{prefix}-{number}"):
-            workflow(number)
-    return calls / (time.perf_counter() - began)
-rate("warm")
-print(rate("measured"), rate("measured"), flush=True)
-os._exit(0)
-"""
-
-
-def dbos(url: str) -> tuple[float, float]:
-    """Return DBOS's new and replayed workflows a second, with every commit synced in a WAL."""
-    command = [sys.executable, "-W", "ignore", "-c", DBOS_PROGRAM, url, str(CALLS)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    new, replayed = ran.stdout.split()[-2:]
-    return float(new), float(replayed)
-
-
-def per_second(work: Callable[[int], object], first: int, calls: int = CALLS) -> float:
-    began = time.perf_counter()
-    for number in range(first, first + calls):
-        work(number)
-    return calls / (time.perf_counter() - began)
-
-
-def threaded(work: Callable[[int], object], first: int, calls: int) -> float:
-    """Return calls a second of many threads, each with numbers of its own."""
-    share = calls // THREADS
-    threads = [
-        threading.Thread(target=per_second, args=(work, first + index * share, share))
-        for index in range(THREADS)
-    ]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return share * THREADS / (time.perf_counter() - began)
+#: Bare loops: what each kind of call cannot do without.
+OURS = ("new", "with tx", "replays", "threads")
+TWO, ONE, SELECT = "two bare commits", "one bare commit", "a bare select"
 
 
 def functions(ow: Onceward) -> tuple[Callable[[int], int], Callable[[int], int]]:
@@ -93,102 +44,143 @@ def functions(ow: Onceward) -> tuple[Callable[[int], int], Callable[[int], int]]
     return plain, with_tx  # type: ignore[return-value]  # `tx` is filled in
 
 
-def bare_two_commits(path: Path) -> Callable[[int], None]:
-    """Return a loop's body: claim a key and finish it, as two commits and nothing else."""
-    connection = apsw.Connection(str(path))
-    connection.execute("pragma journal_mode = wal").fetchall()
-    connection.execute("pragma synchronous = full").fetchall()
-    connection.execute("create table keys (key text primary key, state text, result blob)")
+class Threaded:
+    """Rounds of calls from many threads, each with numbers of its own."""
 
-    def body(number: int) -> None:
-        connection.execute("begin immediate")
-        connection.execute("insert into keys values (?, 'running', null)", (str(number),))
-        connection.execute("commit")
-        connection.execute("begin immediate")
-        update = "update keys set state = 'done', result = ? where key = ?"
-        connection.execute(update, (b"1", str(number)))
-        connection.execute("commit")
+    def __init__(self, work: Callable[[int], object], calls: int) -> None:
+        self._share = calls // THREADS
+        self._rounds = [
+            Numbered(work, self._share, first=10**7 * (1 + index)) for index in range(THREADS)
+        ]
 
-    return body
+    def __call__(self) -> float:
+        threads = [threading.Thread(target=round_) for round_ in self._rounds]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return (time.perf_counter() - began) / (self._share * THREADS)
 
 
-def beside_dbos(
-    label: str, url: str, peers: dict[str, str], goals: tuple[float, float, float]
-) -> list[Row]:
-    """Compare new keys, new keys in `tx`, and replays on one engine with each form of the peer."""
-    ow = open_handle(url)
+def theirs(each: Peer, calls: int) -> tuple[Round, Round]:
+    """Return rounds of new workflows, and of replays of the first of them."""
+    each.ask("seconds", prefix="warm", first=0, calls=min(50, calls))
+    first = 0
+
+    def new() -> float:
+        nonlocal first
+        first += calls
+        return each.round(prefix="new", first=first, calls=calls)()
+
+    return new, each.round(prefix="new", first=calls, calls=calls)
+
+
+class Compared(NamedTuple):
+    """What each side takes, and what ours takes of the processor."""
+
+    seconds: dict[str, Seconds]
+    cpu: dict[str, float]
+
+    def why(self, kind: str, loop: str, theirs: Seconds) -> str:
+        """Say how far the loop is from the peer, and what of ours is not the loop."""
+        own, bare = self.cpu[kind], self.cpu[loop]
+        most = spread(theirs).median / spread(self.seconds[loop]).median
+        return (
+            f"{loop.capitalize()} would be {times(most)} times as fast. A call takes {micro(own)}"
+            f" of CPU in this process, where the loop takes {micro(bare)}."
+        )
+
+
+def compared(
+    run: Run, ow: Onceward, bare: BareKeys, peers: dict[str, Peer], repetitions: int
+) -> Compared:
+    """Measure new keys, new keys in `tx`, and replays."""
+    calls, their_calls = run.size(400, quick=20), run.size(100, quick=5)
     plain, with_tx = functions(ow)
-    theirs = {name: dbos(dbos_url) for name, dbos_url in peers.items()}
-    per_second(plain, 10**9, 50)
-    new = median(per_second(plain, CALLS * round_) for round_ in range(ROUNDS))
-    in_tx = median(per_second(with_tx, CALLS * round_) for round_ in range(ROUNDS))
-    replays = max(per_second(plain, 0, CALLS) for _ in range(ROUNDS))
-    ow.close()
-    return [
-        Row(
-            work=f"@once on {label}, {kind}",
-            ours=f"{rate:.0f}/s",
-            peer=f"{name} {peer:.0f}/s",
-            ratio=rate / peer,
-            goal=goal,
-        )
-        for name, (their_new, their_replays) in theirs.items()
-        for kind, rate, peer, goal in (
-            ("new keys", new, their_new, goals[0]),
-            ("new keys with tx", in_tx, their_new, goals[1]),
-            ("replays", replays, their_replays, goals[2]),
-        )
-    ]
+    Numbered(plain, 50, first=10**9)()
+    replays: Round = timed(lambda: [plain(number) for number in range(calls)], calls)
+    rounds: dict[str, Round] = {
+        "new": Numbered(plain, calls),
+        TWO: Numbered(bare.two_commits, calls),
+        "with tx": Numbered(with_tx, calls),
+        ONE: Numbered(bare.one_commit, calls, first=10**9),
+        "replays": replays,
+        SELECT: timed(lambda: [bare.select(number) for number in range(calls)], calls),
+        "threads": Threaded(plain, 4 * calls),
+    }
+    for name, each in peers.items():
+        rounds[f"{name}, new"], rounds[f"{name}, replays"] = theirs(each, their_calls)
+    found = turns(rounds, repetitions)
+    return Compared(found, {name: cpu(rounds[name]) for name in (*OURS, TWO, ONE, SELECT)})
 
 
-def beside_bare(place: Path) -> list[Row]:
-    """Compare claim and finish with the two commits they need, and many threads with one."""
-    ow = open_handle(f"sqlite:///{place / 'bare-ours.db'}")
-    plain, _ = functions(ow)
-    bare = bare_two_commits(place / "bare.db")
-    per_second(plain, 10**9, 50)
-    pairs = [
-        (per_second(bare, CALLS * round_), per_second(plain, CALLS * round_))
-        for round_ in range(2 * ROUNDS)
-    ]
-    base, ours = (median(column) for column in zip(*pairs, strict=True))
-    many = median(threaded(plain, 10**6 * round_, 4 * CALLS) for round_ in range(1, 1 + ROUNDS))
-    ow.close()
-    work = "claim and finish on SQLite"
-    return [
-        Row(
-            work=f"{work}, one thread",
-            ours=f"{ours:.0f}/s",
-            peer=f"bare two commits {base:.0f}/s",
-            ratio=ours / base,
-            goal=0.85,
-        ),
-        Row(
-            work=f"{work}, {THREADS} threads",
-            ours=f"{many:.0f}/s",
-            peer=f"one thread {ours:.0f}/s",
-            ratio=many / ours,
-            goal=3.0,
-        ),
-    ]
+def kinds(
+    engine: str, measured: Compared, peers: dict[str, Peer], goals: tuple[float, ...]
+) -> list[Row]:
+    rows, found = [], measured.seconds
+    for at, (name, each) in enumerate(peers.items()):
+        for kind, loop, goal in (
+            ("new", TWO, goals[0]),
+            ("with tx", ONE, goals[1]),
+            ("replays", SELECT, goals[2]),
+        ):
+            label = {"new": "new keys", "with tx": "new keys with `tx`"}.get(kind, kind)
+            other = found[f"{name}, replays" if kind == "replays" else f"{name}, new"]
+            note = name.removeprefix("DBOS")
+            share = 0.85 if (engine, kind) == ("SQLite", "new") else None
+            why = "" if each.missing else measured.why(kind, loop, other)
+            own, least = measured.cpu[kind], measured.cpu[loop]
+            rest = f"A call takes {micro(own)} of CPU, where the loop takes {micro(least)}."
+            bare: tuple[Beside, ...] = () if at else (limit(loop, found[loop], share, rest),)
+            rows.append(
+                Row(
+                    work=f"`@once` on {engine}, {label}",
+                    ours=found[kind],
+                    shown=per_second,
+                    besides=(each.beside(other, goal, why, note=note), *bare),
+                    is_headline=at == 0 and kind == "new",
+                )
+            )
+    return rows
 
 
-def rows() -> list[Row]:
-    with tempfile.TemporaryDirectory() as directory:
+def on_sqlite(run: Run) -> list[Row]:
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         place = Path(directory)
         # DBOS leaves the journal mode as it finds it: once as it comes, once in the mode we use.
         apsw.Connection(str(place / "wal.db")).execute("pragma journal_mode = wal").fetchall()
+        started = partial(peer, "dbos", "dbos_once")
         peers = {
-            "DBOS": f"sqlite:///{place / 'dbos.db'}",
-            "DBOS in WAL mode": f"sqlite:///{place / 'wal.db'}",
+            "DBOS": stack.enter_context(started(f"sqlite:///{place / 'dbos.db'}")),
+            "DBOS in WAL mode": stack.enter_context(started(f"sqlite:///{place / 'wal.db'}")),
         }
-        ours = f"sqlite:///{place / 'ours.db'}"
-        found = beside_dbos("SQLite", ours, peers, (18, 25, 100)) + beside_bare(place)
-    server = PostgresServer()
-    server.start()
-    try:
-        urls = [server.new_database(name) for name in ("ours", "theirs")]
-        found += beside_dbos("PostgreSQL", urls[0], {"DBOS": urls[1]}, (7, 7, 14))
-    finally:
-        server.close()
-    return found
+        with open_handle(f"sqlite:///{place / 'ours.db'}") as ow:
+            bare = SqliteKeys(place / "bare.db")
+            found = compared(run, ow, bare, peers, run.repetitions(5))
+    why = (
+        f"Threads share one interpreter: {micro(found.cpu['threads'])} of CPU a call, one at a"
+        " time, and a commit that all of them wait for."
+    )
+    many = Row(
+        work=f"`@once` on SQLite, new keys, {THREADS} threads",
+        ours=found.seconds["threads"],
+        shown=per_second,
+        besides=(itself("ours, one thread", found.seconds["new"], 3, why),),
+    )
+    return [*kinds("SQLite", found, peers, (18, 25, 100)), many]
+
+
+def on_postgres(run: Run) -> list[Row]:
+    with postgres() as server, ExitStack() as stack:
+        ours = server.new_database("ours")
+        other = server.new_database("theirs")
+        peers = {"DBOS": stack.enter_context(peer("dbos", "dbos_once", other))}
+        ow = stack.enter_context(open_handle(ours))
+        bare = stack.enter_context(PostgresKeys(ours))
+        found = compared(run, ow, bare, peers, run.repetitions(5))
+    return kinds("PostgreSQL", found, peers, (7, 7, 14))
+
+
+def rows(run: Run) -> list[Row]:
+    return on_sqlite(run) + on_postgres(run)

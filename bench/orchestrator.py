@@ -11,7 +11,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from bench.table import Row, best, interleaved
+from bench.table import Row, bound, growth, itself, limit
+from bench.timing import Run, spread, timed, turns
+from bench.units import fine_micro, milli, plain
 from onceward.journal import Journal, Record, atomic
 from onceward.keys import snapshot
 from onceward.keys.snapshot import Digests
@@ -22,8 +24,8 @@ from onceward.orchestrator.orchestrator import Orchestrator
 from onceward.orchestrator.replay import replay
 from onceward.seams import SystemClock, SystemFiles
 
-FILES, FILE_BYTES = 20_000, 50_000
-ROUNDS = 200
+FILE_BYTES = 50_000
+_numbers = itertools.count(1)
 AGENT = """
 from onceward.agents import Agent, changes_requested, completed
 agent = Agent({type!r})
@@ -90,31 +92,32 @@ def _replayed(ledger: Ledger) -> None:
     replay(ledger.read().records)
 
 
-def resume_rows(directory: Path) -> list[Row]:
-    seconds = []
-    for count in (1_000, 10_000, 100_000):
-        ledger = long_ledger(directory / f"{count}.ndjson", count)
-        seconds.append(best(partial(_replayed, ledger), rounds=3))
-    return [
-        Row(
-            work="replay of a ledger with 100,000 messages, in seconds",
-            ours=f"{seconds[2]:.2f} s",
-            peer=f"1,000: {seconds[0] * 1e3:.1f} ms, 10,000: {seconds[1] * 1e3:.0f} ms",
-            ratio=seconds[2],
-            goal=1,
-            better="below",
-        )
-    ]
+def resuming(run: Run, directory: Path) -> Row:
+    rounds = {}
+    for name, count in (("few", 1_000), ("many", run.size(100_000, quick=5_000))):
+        ledger = long_ledger(directory / f"{name}.ndjson", count)
+        rounds[name] = timed(partial(_replayed, ledger), count)
+    rounds["lines"] = timed(ledger.read, count)
+    found = turns(rounds, run.repetitions(5))
+    lines = fine_micro(spread(found["lines"]).median)
+    why = f"Reading a line, parsing it and checking its sum is {lines} of it, folding is the rest."
+    return Row(
+        work="replay of a ledger with 100,000 messages, each",
+        ours=found["many"],
+        shown=fine_micro,
+        # A second for all of them.
+        besides=(growth("with 1,000", found["few"]), bound(10e-6, why)),
+    )
 
 
-def command_seconds(directory: Path) -> float:
+def command_seconds(directory: Path, commands: int) -> float:
     """Return the median time of one command of a real run, from its announcement to its receipt."""
-    workspace = directory / "workspace"
+    workspace = directory / f"workspace{next(_numbers)}"
     workspace.mkdir()
     agents = {}
     for agent in ("builder", "reviewer", "spec_maintainer"):
         agents[agent] = {"command": [sys.executable, "-c", AGENT.format(type=agent)]}
-    config = {"schemaVersion": 1, "agents": agents, "limits": {"rounds_max": ROUNDS // 2}}
+    config = {"schemaVersion": 1, "agents": agents, "limits": {"rounds_max": commands // 2}}
     (workspace / "onceward.json").write_text(json.dumps(config))
     moments: list[float] = []
 
@@ -128,9 +131,12 @@ def command_seconds(directory: Path) -> float:
     return statistics.median(gaps[10:])
 
 
-def bare_seconds(directory: Path) -> float:
+def bare_seconds(directory: Path, commands: int) -> float:
     """Return the same over a bare pipe: the line there and back, and as many syncs as we make."""
-    journal, receipt = Journal(directory / "bare.ndjson"), directory / "receipt.json"
+    journal, receipt = (
+        Journal(directory / f"bare{next(_numbers)}.ndjson"),
+        directory / "receipt.json",
+    )
     line = json.dumps({"message": "x" * 700}).encode() + b"\n"
     with subprocess.Popen(
         [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -154,7 +160,7 @@ def bare_seconds(directory: Path) -> float:
             atomic.write(directory / "run.json", b"{}")
 
         times = []
-        for _ in range(ROUNDS):
+        for _ in range(commands):
             began = time.perf_counter()
             once()
             times.append(time.perf_counter() - began)
@@ -162,41 +168,63 @@ def bare_seconds(directory: Path) -> float:
     return statistics.median(times[10:])
 
 
-def snapshot_row(directory: Path) -> Row:
+def commanding(run: Run, directory: Path) -> Row:
+    commands = run.size(120, quick=24)
+    found = turns(
+        {
+            "ours": partial(command_seconds, directory, commands),
+            "bare": partial(bare_seconds, directory, commands),
+        },
+        run.repetitions(5),
+    )
+    return Row(
+        work="a command of a run, from its announcement to its receipt",
+        ours=found["ours"],
+        shown=milli,
+        besides=(limit("a bare pipe and the same syncs", found["bare"], 0.5),),
+        is_headline=True,
+    )
+
+
+def _looked_at(place: Path) -> None:
+    for folder, _, names in os.walk(place):
+        for name in names:
+            os.stat(f"{folder}/{name}")  # noqa: PTH116 - a Path for each would be most of it
+
+
+def snapshots(run: Run, directory: Path) -> Row:
     place = directory / "many"
-    for number in range(FILES):
+    for number in range(run.size(20_000, quick=200)):
         path = place / f"{number % 100}" / f"{number}.bin"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(number.to_bytes(4, "big") * (FILE_BYTES // 4))
         os.utime(path, (1, 1))
-    digests = Digests()
     time.sleep(2.1)  # What was touched just before is never taken for unchanged.
-    began = time.perf_counter()
-    first = snapshot(place, digests=digests)
-    first_seconds = time.perf_counter() - began
-    (again,) = interleaved([lambda: snapshot(place, digests=digests)], rounds=3)
-    assert snapshot(place, digests=digests) == first
+    known = Digests()
+    first = snapshot(place, digests=known)
+    assert snapshot(place, digests=known) == first
+    found = turns(
+        {
+            "anew": timed(lambda: snapshot(place, digests=Digests())),
+            "again": timed(lambda: snapshot(place, digests=known)),
+            "bare": timed(lambda: _looked_at(place)),
+        },
+        run.repetitions(3),
+    )
+    bare = found["bare"]
+    why = f"To walk through them and look at each takes {plain(spread(bare).median)} by itself."
     return Row(
         work="snapshot of 20,000 unchanged files of 50 kB",
-        ours=f"{again:.2f} s",
-        peer=f"the first time {first_seconds:.2f} s",
-        ratio=first_seconds / again,
-        goal=5,
+        ours=found["again"],
+        shown=plain,
+        besides=(
+            itself("ours, the first time", found["anew"], 5, why),
+            limit("a bare walk with a stat of each", bare),
+        ),
     )
 
 
-def rows() -> list[Row]:
+def rows(run: Run) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        found = resume_rows(directory)
-        ours, bare = command_seconds(directory), bare_seconds(directory)
-        found.append(
-            Row(
-                work="command round trip, announcement to receipt",
-                ours=f"{ours * 1e3:.2f} ms",
-                peer=f"bare pipe and the same syncs {bare * 1e3:.2f} ms",
-                ratio=bare / ours,
-                goal=0.5,
-            )
-        )
-        return [*found, snapshot_row(directory)]
+        return [resuming(run, directory), commanding(run, directory), snapshots(run, directory)]

@@ -1,60 +1,107 @@
-"""Table: how results are timed and shown. Ratios count; absolute times mean nothing."""
+"""Table: one row for each kind of work, what stands beside it, and whether a goal was met.
 
-import time
-from collections.abc import Callable, Sequence
+Owns what was compared and how it is judged, not how it looks. Ratios count; absolute times are
+those of one machine.
+"""
+
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from bench.timing import Seconds, Spread, spread
+
+#: Shows the seconds of a piece of work in the unit that people expect.
+Shown = Callable[[float], str]
+#: `peer` does the same work, `limit` is the bare loop below it, `growth` is ours on less, and
+#: `bound` is a number that was set beforehand.
+Kind = Literal["peer", "limit", "growth", "bound"]
+KINDS: tuple[Kind, ...] = ("peer", "limit", "growth", "bound")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """What our work is held against."""
+
+    kind: Kind
+    #: Who or what it is, with its version.
+    name: str = ""
+    #: Of a piece of work, one for each repetition; none for a bound, or where it is missing.
+    seconds: Seconds = ()
+    #: A ratio; for a bound, seconds. None where nothing was promised.
+    goal: float | None = None
+    #: Why the goal is missed, from what was measured; shown only then.
+    why: str = ""
+    #: Why it could not be had.
+    missing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One comparison."""
+    """One kind of work."""
 
-    #: The work, the same on both sides.
     work: str
-    #: What we got, with its unit.
-    ours: str
-    #: What the peer got, and who it is.
-    peer: str
-    ratio: float
-    goal: float
-    #: Whether a larger ratio is better, or a smaller one.
-    better: Literal["above", "below"] = "above"
+    #: Of a piece of work, one for each repetition.
+    ours: Seconds
+    shown: Shown
+    #: At most one of each kind.
+    besides: tuple[Beside, ...]
+    #: Whether it is one of the few that the README shows.
+    is_headline: bool = False
+
+    def beside(self, kind: Kind) -> Beside | None:
+        """Return what of this kind stands beside it."""
+        return next((each for each in self.besides if each.kind == kind), None)
+
+    def ratio(self, beside: Beside) -> Spread:
+        """Return how many times as fast we are, our share, how much it grew, or seconds.
+
+        Each repetition has a ratio of its own, since both sides of it met the same machine.
+        """
+        if beside.kind == "bound":
+            return spread(self.ours)
+        if beside.missing:
+            return Spread(math.nan, math.nan, math.nan)
+        pairs = zip(self.ours, beside.seconds, strict=True)
+        if beside.kind == "growth":
+            return spread(tuple(mine / other for mine, other in pairs))
+        return spread(tuple(other / mine for mine, other in pairs))
+
+    def is_met(self, beside: Beside) -> bool | None:
+        """Say whether the goal was reached; None where there is none, or nobody to compare with."""
+        if beside.goal is None or beside.missing:
+            return None
+        median = self.ratio(beside).median
+        if beside.kind in ("growth", "bound"):
+            return median <= beside.goal
+        return median >= beside.goal
 
     @property
-    def is_met(self) -> bool:
-        """Say whether the goal was reached."""
-        return self.ratio >= self.goal if self.better == "above" else self.ratio <= self.goal
+    def missing(self) -> list[str]:
+        """Return what could not be had, and why."""
+        return [each.missing for each in self.besides if each.missing]
+
+    @property
+    def missed(self) -> list[Beside]:
+        """Return the goals that were not reached."""
+        return [each for each in self.besides if self.is_met(each) is False]
 
 
-def best(work: Callable[[], object], *, rounds: int = 5, calls: int = 1) -> float:
-    """Return the seconds of one call in the fastest of several rounds."""
-    fastest = float("inf")
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for _ in range(calls):
-            work()
-        fastest = min(fastest, (time.perf_counter() - began) / calls)
-    return fastest
+def limit(name: str, seconds: Seconds, goal: float | None = None, why: str = "") -> Beside:
+    """Return a bare loop that does only what cannot be left out."""
+    return Beside(kind="limit", name=name, seconds=seconds, goal=goal, why=why)
 
 
-def interleaved(works: Sequence[Callable[[], object]], *, rounds: int = 5) -> list[float]:
-    """Return the fastest seconds of each, taking turns so that a busy moment hits all alike."""
-    fastest = [float("inf")] * len(works)
-    for _ in range(rounds):
-        for index, work in enumerate(works):
-            fastest[index] = min(fastest[index], best(work, rounds=1))
-    return fastest
+def growth(name: str, seconds: Seconds, goal: float | None = None, why: str = "") -> Beside:
+    """Return the same work of ours with less around it."""
+    return Beside(kind="growth", name=name, seconds=seconds, goal=goal, why=why)
 
 
-def print_table(rows: Sequence[Row]) -> None:
-    """Print the comparisons, aligned."""
-    cells = [["work", "Onceward", "beside", "ratio", "goal", ""]]
-    for row in rows:
-        sign = "≥" if row.better == "above" else "≤"
-        verdict = "met" if row.is_met else "missed"
-        goal = f"{sign} {row.goal:g}"
-        cells.append([row.work, row.ours, row.peer, f"{row.ratio:.2f}", goal, verdict])
-    widths = [max(len(row[column]) for row in cells) for column in range(6)]
-    for line in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+def bound(goal: float, why: str = "") -> Beside:
+    """Return a number that ours must stay below."""
+    return Beside(kind="bound", goal=goal, why=why)
+
+
+def itself(name: str, seconds: Seconds, goal: float, why: str = "") -> Beside:
+    """Return another way of ours to do the work, as a peer."""
+    return Beside(kind="peer", name=name, seconds=seconds, goal=goal, why=why)

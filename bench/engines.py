@@ -1,0 +1,33 @@
+"""Engines: a store on each of the two, to measure on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onceward.handle import Onceward
+from onceward.handle import open as open_handle
+from onceward.testing.postgres import PostgresServer
+
+#: Opens a new store of this name.
+Opened = Callable[[str], Onceward]
+
+
+@contextmanager
+def postgres() -> Iterator[PostgresServer]:
+    """Start a server that syncs every commit, as in production."""
+    server = PostgresServer()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@contextmanager
+def both(directory: Path) -> Iterator[dict[str, Opened]]:
+    """Give what opens a store on each engine, by the engine's name."""
+    with postgres() as server:
+        yield {
+            "SQLite": lambda name: open_handle(f"sqlite:///{directory}/{name}.db"),
+            "PostgreSQL": lambda name: open_handle(server.new_database(name)),
+        }
