@@ -82,6 +82,7 @@ def import_file(
         run = _Import(memory, Imported(bytes_total=2 * size), on_progress, on_problem)
         run.entities(read_lines(file, size))
         run.relations(read_lines(file, size))
+    memory.graph.merge_words()
     run.done.bytes_done = run.done.bytes_total
     on_progress(run.done)
     return run.done

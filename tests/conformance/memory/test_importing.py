@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from onceward import crash
-from onceward.errors import FileMissing, WrongPath
+from onceward.errors import FileMissing, StoreBusy, WrongPath
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Memory
 from onceward.memory import importing as importing_module
+from onceward.memory.graph import merging
 from onceward.memory.importing import Imported, Problem, import_file
 from onceward.seams import ManualClock
 from onceward.secrets import Redactor
@@ -292,3 +293,42 @@ def test_files_that_are_none_are_refused(file: File, tmp_path: Path) -> None:
         import_file(file.memory, tmp_path)
     file.path.write_bytes(b"")
     assert file.imported().lines == 0
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_after_an_import_there_is_one_index_of_words(
+    ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search need not look through a layer for every batch; in as many steps as it takes."""
+    monkeypatch.setattr(merging, "_PAGES", 1)
+    file = File(tmp_path / "memory.jsonl", Memory(ow))
+    for number in range(6):
+        file.memory.create_entities([entity(f"e{number}", "a fact") | {"entityType": "t"}])
+    assert layers(ow) > 1
+    file.holds(entity("last", "a fact"))
+    assert file.imported().problems == 0
+    assert layers(ow) == 1
+    assert len(file.memory.search_nodes("fact")["entities"]) == 7
+
+
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_a_busy_store_does_not_spoil_an_import(
+    ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is imported is there, and searches are right, merged or not."""
+
+    def busy(*_: object) -> bool:
+        message = "somebody else writes"
+        raise StoreBusy(message)
+
+    monkeypatch.setattr(merging, "_merged", busy)
+    file = File(tmp_path / "memory.jsonl", Memory(ow))
+    file.holds(entity("last", "a fact"))
+    file.imported()
+    assert len(file.memory.search_nodes("fact")["entities"]) == 1
+
+
+def layers(ow: Onceward) -> int:
+    with ow.transaction() as tx:
+        ((count,),) = tx.execute("select count(distinct segid) from memory_words_idx")
+    return int(count)

@@ -8,6 +8,7 @@ from typing import Any
 
 from onceward.memory.graph import removing, writing
 from onceward.memory.graph.checking import Gate
+from onceward.memory.graph.merging import merge_words
 from onceward.memory.graph.reading import Reader
 from onceward.memory.graph.searching import Searcher
 from onceward.memory.models import (
@@ -51,6 +52,10 @@ class Graph:
         return writing.write(
             self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
         )
+
+    def merge_words(self) -> None:
+        """Make searches as quick as they were before much was added; others go on writing."""
+        merge_words(self.store)
 
     def remove(self, removal: Removal, origin: Origin = _NOBODY) -> Removed:
         """Delete softly, in one transaction; what is not there is no error."""

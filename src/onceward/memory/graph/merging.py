@@ -1,0 +1,34 @@
+"""Merging: one index of words instead of many layers, so that a search reads each word once.
+
+SQLite adds a layer with every so many writes, and merges them as it goes, never to the end.
+PostgreSQL keeps a single index.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from onceward.errors import StoreBusy
+from onceward.stores import Store, Transaction
+
+#: Pages that one commit merges; others write in between.
+_PAGES: Final = 2_000
+
+
+def merge_words(store: Store) -> None:
+    """Merge what there is; a store that is busy is left as it is, for it is right either way."""
+    if store.engine != "sqlite":
+        return
+    with suppress(StoreBusy):
+        pages = -_PAGES
+        while store.write(lambda tx, pages=pages: _merged(tx, pages)):  # type: ignore[misc]
+            pages = _PAGES
+
+
+def _merged(tx: Transaction, pages: int) -> bool:
+    """Merge a part; say whether there was anything to do."""
+    ((before,),) = tx.query("memory_words_changes")
+    tx.query("memory_words_merge", pages=pages)
+    ((after,),) = tx.query("memory_words_changes")
+    return bool(after - before > 1)
