@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
     directory = config.getoption("--evidence")
     if directory and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Passing(Path(directory)))
+    # Tests start hundreds of Pythons; each would compile all that it imports, for itself alone.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # A shell lets what runs in its background ignore Ctrl-C, and every process that we start would.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,8 @@
-"""Browser: one Chromium for all tests of pages, and pages that notice what nobody should see."""
+"""Browser: one Chromium for all tests of pages, and pages that notice what nobody should see.
+
+Its profile is shared and emptied after each test: with a new one for each, the browser would start
+new processes and read every script anew, which costs more than most tests.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.browser.profile import Profile
 from tests.browser.watching import Watch
 from tests.system.lab_servers import LabServer
 
 NOT_RUN = "not run: no Chromium here; install it with `apt-get install chromium`"
 #: A name that leads here, as that of a site whose owner rebinds it.
 REBOUND = "--host-resolver-rules=MAP evil.test 127.0.0.1"
+#: One process for all pages of ours, which lives on from one test to the next.
+TOGETHER = "--process-per-site"
 WAIT_MS = 15_000
 
 
@@ -27,23 +34,30 @@ def browser() -> Iterator[Browser]:
         pytest.skip(NOT_RUN)
     expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=[REBOUND])
+        found = playwright.chromium.launch(executable_path=chromium, args=[REBOUND, TOGETHER])
         yield found
         found.close()
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser that was never here before."""
-    fresh = browser.new_context(
+@pytest.fixture(scope="package")
+def profile(browser: Browser) -> Iterator[Profile]:
+    """Start a profile, with a page that stays."""
+    made = browser.new_context(
         viewport={"width": 1280, "height": 800},
         timezone_id="Europe/Vienna",
         locale="en-GB",
         reduced_motion="reduce",
     )
-    fresh.set_default_timeout(WAIT_MS)
-    yield fresh
-    fresh.close()
+    made.set_default_timeout(WAIT_MS)
+    yield Profile(made)
+    made.close()
+
+
+@pytest.fixture
+def context(profile: Profile) -> Iterator[BrowserContext]:
+    """A browser that remembers nothing."""
+    yield profile.context
+    profile.forget()
 
 
 @pytest.fixture

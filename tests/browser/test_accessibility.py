@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Page, TimeoutError, expect  # noqa: A004 - Playwright's own
+from playwright.sync_api import Page, expect
 
 from tests.browser.acting import ends, open_comparison, open_review
+from tests.browser.looking import fine
 from tests.browser.material import (
     PIXEL,
     QUESTIONS,
@@ -26,8 +24,6 @@ from tests.browser.watching import Watch
 from tests.system.lab_servers import LabServer
 from tests.unit.lab.labs import make_run
 
-WIDTHS = (1280, 390, 320)
-SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 LONG = "AVeryLongTopicWithoutAnySpaceInIt" * 4
 
 
@@ -106,26 +102,6 @@ def keys(page: Page, lab: LabServer) -> None:
     open_comparison(page, lab, sides(lab))
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-
-
-def settle(page: Page) -> None:
-    """Wait for a page that is still filling; one that stays too wide is looked at all the same."""
-    with suppress(TimeoutError):
-        fits = "document.documentElement.scrollWidth <= innerWidth"
-        page.wait_for_function(fits, timeout=3_000)
-
-
-def fine(page: Page) -> None:
-    """Say that a page has no violation and does not scroll sideways, however it is looked at."""
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 800})
-        settle(page)
-        spilled = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert spilled <= 0, f"{spilled} px too wide at {width} px"
-        for scheme in SCHEMES if width != 320 else ():
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            found = Axe().run(page)
-            assert found.violations_count == 0, f"{width} {scheme}: {found.generate_report()}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from onceward.dispatch.groups import Groups
 from onceward.handle import open as open_handle
 from tests.browser.acting import tab_to
 from tests.browser.chatting import Road, bubbles, field, open_talk, write
-from tests.browser.test_accessibility import LONG, fine
+from tests.browser.looking import fine
+from tests.browser.test_accessibility import LONG
 from tests.browser.watching import LEAVING, Watch
 from tests.system.chat_servers import ChatServer
 

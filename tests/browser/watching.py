@@ -30,7 +30,7 @@ class Watch:
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
         page.on("console", self._hear)
         page.on("dialog", self._answer)
-        page.on("request", lambda request: self._origins.append(_origin(request)))
+        page.on("request", lambda request: self._origins.append(origin(request)))
         page.on("requestfailed", self._forget_refused)
 
     def expect(self, *what: int | str) -> None:
@@ -66,10 +66,10 @@ class Watch:
     def _forget_refused(self, request: Request) -> None:
         """What the page's own policy stops has not left the browser."""
         if request.failure == "csp":
-            self._origins.remove(_origin(request))
+            self._origins.remove(origin(request))
 
 
-def _origin(request: Request) -> str:
+def origin(request: Request) -> str:
     """Return where a request goes; nothing for what the page itself holds."""
     address = urlsplit(request.url)
     is_inside = address.scheme in ("data", "blob", "about")

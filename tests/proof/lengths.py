@@ -13,4 +13,6 @@ def examples_for(ow: Onceward, *, prove: bool, soak: bool, short: int = 120) -> 
     is_quick = ow.store.engine == "sqlite"
     if soak:
         return 20_000 if is_quick else 1_000
-    return 1_000 if prove and is_quick else short
+    if prove:
+        return 1_000 if is_quick else 300
+    return short

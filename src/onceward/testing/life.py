@@ -25,8 +25,6 @@ from onceward.errors import OncewardError
 from onceward.seams import ManualClock, SystemClock, SystemFiles
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from onceward.testing.trial import Trial
 
 Tell = Callable[..., None]
@@ -129,12 +127,7 @@ class Life:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def kill(self) -> None:

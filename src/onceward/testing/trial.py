@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 from onceward.testing.life import Life, Tell
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import psycopg
 
     from onceward.handle import Onceward
@@ -98,12 +96,7 @@ class Trials:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine
 
 TITLE = "Alerts and doctor"
 
@@ -49,7 +49,7 @@ def test_the_doctor_looks_when_asked(page: Page, console: Console, visit: Visit)
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: str) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/alerts?tab={tab}", TITLE)
-    clean(page)
+    fine(page)
 
 
 def test_everybody_can_use_it_when_nothing_fires(page: Page, empty: Console, visit: Visit) -> None:
@@ -57,4 +57,4 @@ def test_everybody_can_use_it_when_nothing_fires(page: Page, empty: Console, vis
     visit(empty, "/alerts", TITLE)
     expect(page.get_by_role("heading", name="Nothing fires")).to_be_visible()
     expect(page.get_by_role("link", name="See the rules")).to_be_visible()
-    clean(page)
+    fine(page)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean, press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine, press
 
 
 def do(console: Console, reason: str, key: str) -> int:
@@ -27,7 +27,7 @@ def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> No
     rows.nth(1).get_by_role("button", name="Details of cursor.pause lead_intake").click()
     dialog = page.get_by_role("dialog", name="cursor.pause lead_intake")
     expect(dialog.get_by_role("region", name="what was asked")).to_contain_text(HOSTILE)
-    clean(page)
+    fine(page)
     press(page, "Escape")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
     body = {"name": "lead_intake", "reason": "again", "seen": None}
@@ -36,11 +36,11 @@ def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> No
     expect(rows).to_have_count(2)
     press(page, ".")
     expect(rows.first).to_contain_text("cursor.resume")
-    clean(page)
+    fine(page)
 
 
 def test_everybody_can_use_an_empty_one(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained."""
     visit(empty, "/audit", "Audit")
     expect(page.get_by_role("heading", name="Nothing was done here yet")).to_be_visible()
-    clean(page)
+    fine(page)

@@ -11,10 +11,9 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 from onceward.dispatch.models import DeliveryState
 from onceward.dispatch.operators import Operators
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console, until
-from tests.browser.test_accessibility import fine
+from tests.browser.looking import fine, press
 
 
 def inside(page: Page) -> FrameLocator:

@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from onceward.retries import Failure, Message
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean, press
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 
 BYTES = b'{"to": "\xff\xfe"}'
@@ -125,7 +125,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/dead{path}", "Dead letter 1" if path == "/1" else "Dead letters")
     expect(page.get_by_text("…").first).to_be_visible()
-    clean(page)
+    fine(page)
 
 
 def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit) -> None:
@@ -133,7 +133,7 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     visit(console, "/dead?cursor=emails", "Dead letters")
     page.get_by_role("button", name="Redrive all of emails…").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 messages are tried again at once")
-    clean(page)
+    fine(page)
 
 
 @pytest.mark.parametrize("path", ["", "?tab=conversations"])
@@ -143,4 +143,4 @@ def test_everybody_can_use_an_empty_list(
     """Nothing yet is explained."""
     visit(empty, f"/dead{path}", "Dead letters")
     expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
-    clean(page)
+    fine(page)

@@ -13,9 +13,8 @@ from playwright.sync_api import FrameLocator, Page, expect
 
 from tests.browser.acting import tab_to, until
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import press
 from tests.browser.console.servers import Console
-from tests.browser.test_accessibility import fine
+from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 
 TABS_MAX = 80

@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from onceward.keys import Command
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine
 from tests.browser.watching import Watch
 
 TITLE = "Key inspector"
@@ -100,8 +100,8 @@ def test_short_bodies_are_in_the_address_and_never_leave_the_browser(
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes, empty and full."""
     visit(console, "/keys", TITLE)
-    clean(page)
+    fine(page)
     paste(page, command(started_at="2026-02-06T12:00:00Z", path="/a" * 100), command())
     expect(page.locator("mark").first).to_be_visible()
     page.get_by_text("Canonical form, as it is hashed").first.click()
-    clean(page)
+    fine(page)

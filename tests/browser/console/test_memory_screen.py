@@ -10,10 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 from onceward.memory.client import Memory
 from tests.browser.acting import tab_to
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
-from tests.browser.test_accessibility import fine
+from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 
 BILLING, MAIL, IDEA = "File#src/billing.py", "File#src/mail.py", "Concept#idempotency"

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
-from tests.browser.test_accessibility import fine
+from tests.browser.looking import fine
 
 
 def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Visit) -> None:

@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from onceward.errors import OutcomeUnknown
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean, press
 from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 
 SCOPE, SILENT = "billing.charge", "order-silent"
@@ -192,11 +192,11 @@ def test_everybody_can_use_it(
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, path, title)
     expect(page.get_by_role("table").first).to_be_visible()
-    clean(page)
+    fine(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with a line to begin with."""
     visit(empty, "/requests", "Requests")
     expect(page.get_by_role("heading", name="No requests yet")).to_be_visible()
-    clean(page)
+    fine(page)

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.looking import clean, press
 from tests.browser.console.servers import Console
+from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -121,11 +121,11 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: s
         visit(console, f"{address}?tab={tab}", run_id)
     else:
         visit(console, "/runs", "Runs")
-    clean(page)
+    fine(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with commands to begin with."""
     visit(empty, "/runs", "Runs")
     expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-    clean(page)
+    fine(page)

@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.console import shop
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console, until
-from tests.browser.test_accessibility import fine
+from tests.browser.looking import fine
 
 HURRY = {"SHOP_LEASE_SECONDS": "4", "SHOP_WORK_SECONDS": "0.1"}
 CURSOR = "lead_intake"
