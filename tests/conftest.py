@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.proof.evidence import Evidence, Passing
 
@@ -20,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     directory = config.getoption("--evidence")
     if directory and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Passing(Path(directory)))
+    # A machine that has much else to do makes no example wrong.
+    settings.register_profile("patient", settings.default, deadline=None)
+    settings.load_profile("patient")
     # Tests start hundreds of Pythons; each would compile all that it imports, for itself alone.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False

@@ -155,10 +155,10 @@ class _Armed:
         nth, _, action = rest.partition(":")
         self.name, self.action = name, action or "kill"
         if name not in POINTS:
-            message = f"ONCEWARD_CRASH: no crash point is named {name!r}"
+            message = f"no crash point is named {name!r}"
             raise InvalidArgument(message, fix="onceward.crash.POINTS lists them")
         if not (nth.isascii() and nth.isdigit() and int(nth) > 0) or self.action not in ACTIONS:
-            message = f"ONCEWARD_CRASH: {spec!r} is no crash point and its pass"
+            message = f"{spec!r} is no crash point and its pass"
             raise InvalidArgument(message, fix=f"write name:nth[:{'|'.join(ACTIONS)}]")
         self.left = int(nth)
 

@@ -16,9 +16,10 @@ import pytest
 
 from onceward.errors import LeaseLost, SqlFailed, StoreError
 from onceward.handle import Onceward
+from onceward.handle import open as open_handle
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.models import Fresh
-from onceward.stores import Transaction, open_store
+from onceward.stores import Transaction, open_store, status
 
 PATIENCE_SECONDS = 20.0
 postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
@@ -193,6 +194,25 @@ def test_nobody_waits_for_the_locks_of_a_worker_that_froze(
         finally:
             frozen.kill()
     assert effects(table) == [10]
+
+
+@postgres_only
+def test_a_role_that_may_create_nothing_opens_a_store_that_is_up_to_date(
+    ow: Onceward, ow_url: str
+) -> None:
+    """Somebody else migrates; whoever works needs the rights to rows alone."""
+    assert status(ow.store).pending == ()
+    with psycopg.connect(ow_url, autocommit=True) as connection:
+        connection.execute("drop role if exists third_role")
+        connection.execute("create role third_role login")
+        connection.execute("grant all on all tables in schema public to third_role")
+        connection.execute("grant all on all sequences in schema public to third_role")
+        connection.execute("revoke create on schema public from public")
+    with open_handle(ow_url.replace("postgres@", "third_role@")) as other:
+        assert other.cursors.acquire("c", worker="a") is not None
+    with psycopg.connect(ow_url, autocommit=True) as connection:
+        connection.execute("drop owned by third_role")
+        connection.execute("drop role third_role")
 
 
 @postgres_only

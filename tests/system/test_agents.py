@@ -234,7 +234,11 @@ def test_h27_a_flood_of_progress_hides_no_answer(run: Run) -> None:
     answer = run.call("progress")
     assert answer["event"] == "builder.completed"
     assert len(run.events) == receiving.EVENTS_PER_COMMAND_MAX
-    assert run.noise() == {"too many events": 20_000 - receiving.EVENTS_PER_COMMAND_MAX}
+    noise = run.noise()
+    # A machine that has much else to do reads late; what it did not keep is counted too.
+    late, untold = noise.pop("too many lines", 0), noise.pop("too many events")
+    assert not noise
+    assert 0 <= 20_000 - receiving.EVENTS_PER_COMMAND_MAX - untold <= late
 
 
 def test_h27_a_line_without_end_takes_no_memory(run: Run) -> None:

@@ -216,10 +216,10 @@ class _Screen:
 
     def show(self, items: Iterable[Message | Reply]) -> None:
         """Show what was said: to a person with names, to a program what an agent says."""
-        from onceward.dispatch.views import plain_item
-
         for item in items:
             if self._is_json:
+                from onceward.dispatch.views import plain_item
+
                 print_json(plain_item(item))
             elif self.is_person:
                 self._print(words(item))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onceward.cli.output import JsonFlag, group, print_json
+
+if TYPE_CHECKING:
+    from onceward.stores import Store
 
 app = group("Bring a store's schema up to date, and look at its health.")
 
@@ -42,10 +45,9 @@ def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
     Example: `onceward db status --store postgresql://localhost/work`
     """
-    from onceward.stores import open_store
     from onceward.stores import status as compare
 
-    opened = open_store(store)
+    opened = _existing(store)
     found = compare(opened)
     if json_output:
         unknown, pending = list(found.unknown), [number for number, _ in found.pending]
@@ -69,9 +71,7 @@ def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
     Example: `onceward db check --store sqlite:///work.db`
     """
-    from onceward.stores import open_store
-
-    opened = open_store(store)
+    opened = _existing(store)
     opened.applied()
     problems = opened.problems()
     if json_output:
@@ -80,3 +80,17 @@ def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
         print("\n".join(problems) or "ok")
     if problems:
         raise typer.Exit(1)
+
+
+def _existing(url: str | None) -> Store:
+    """Open a store that is there: who only looks must not make one, least of all by a slip."""
+    from onceward.errors import FileMissing
+    from onceward.stores import open_store
+
+    opened = open_store(url)
+    path = getattr(opened, "path", None)
+    if path is not None and not path.exists():
+        fix = f"look at the path, or make a store there: onceward db migrate --store {opened.url}"
+        message = f"there is no store at {path}"
+        raise FileMissing(message, fix=fix)
+    return opened

@@ -280,7 +280,9 @@ def _print_page(page: Page, *, json_output: bool) -> None:
 
 
 def _print_table(entries: Iterable[Record]) -> None:
-    print_table(("id", "when", "about", "overall", "notes", "tags"), map(_row, entries), keep="\n")
+    print_table(
+        ("id", "when", "about", "overall", "notes", "tags"), map(_row, entries), keep="\n\t"
+    )
 
 
 def _row(entry: Record) -> tuple[object, ...]:

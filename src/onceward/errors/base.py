@@ -1,7 +1,5 @@
 """Base: the root of the tree, and the kinds of errors that belong to no room of their own."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 _PUBLIC: Final = "onceward.errors"
@@ -26,8 +24,9 @@ class OncewardError(Exception):
         self.context: dict[str, object] = {**({"fix": self.fix} if self.fix else {}), **context}
         super().__init__(self.message)
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         """Name the public place of our own kinds; those of others stay where they are."""
+        super().__init_subclass__(**options)
         if cls.__module__.startswith(f"{_PUBLIC}."):
             cls.__module__ = _PUBLIC
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from onceward.errors import InvalidArgument
+from onceward.keys.encoding import is_encodable
 
 #: The variant that every experiment has and nobody names.
 BASELINE: Final = "baseline"
@@ -35,11 +36,9 @@ Item = TypeVar("Item")
 
 def _well_formed(text: str) -> str:
     """Refuse half a surrogate pair: no file and no answer could hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
+    if not is_encodable(text):
         message = "holds half of a surrogate pair"
-        raise ValueError(message) from None
+        raise ValueError(message)
     return text
 
 

@@ -61,6 +61,8 @@ class Imported:
     problems: int = 0
 
 
+#: So much that is new is worth an index of words that is merged whole.
+MERGE_FROM: Final = 10_000
 Progress = Callable[[Imported], None]
 Report = Callable[[Problem], None]
 
@@ -82,7 +84,8 @@ def import_file(
         run = _Import(memory, Imported(bytes_total=2 * size), on_progress, on_problem)
         run.entities(read_lines(file, size))
         run.relations(read_lines(file, size))
-    memory.graph.merge_words()
+    if run.done.entities_new + run.done.observations_new >= MERGE_FROM:
+        memory.graph.merge_words()
     run.done.bytes_done = run.done.bytes_total
     on_progress(run.done)
     return run.done

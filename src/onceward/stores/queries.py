@@ -9,10 +9,19 @@ from typing import Literal
 Engine = Literal["sqlite", "postgres"]
 
 
-@cache
 def query(engine: Engine, name: str) -> str:
     """Return the text of a query; its first line, a comment, says what it promises."""
-    return (files("onceward.stores") / engine / f"{name}.sql").read_text(encoding="utf-8")
+    return _queries(engine)[name]
+
+
+@cache
+def _queries(engine: Engine) -> dict[str, str]:
+    """Return all: who runs on while another version is installed must not meet its files."""
+    return {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in (files("onceward.stores") / engine).iterdir()
+        if file.name.endswith(".sql")
+    }
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceward import crash
-from onceward.errors import FileMissing, StoreBusy, WrongPath
+from onceward.errors import DiskFull, FileMissing, StoreBusy, WrongPath
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.memory import Memory
@@ -301,6 +301,7 @@ def test_after_an_import_there_is_one_index_of_words(
 ) -> None:
     """A search need not look through a layer for every batch; in as many steps as it takes."""
     monkeypatch.setattr(merging, "_PAGES", 1)
+    monkeypatch.setattr(importing_module, "MERGE_FROM", 1)
     file = File(tmp_path / "memory.jsonl", Memory(ow))
     for number in range(6):
         file.memory.create_entities([entity(f"e{number}", "a fact") | {"entityType": "t"}])
@@ -311,17 +312,18 @@ def test_after_an_import_there_is_one_index_of_words(
     assert len(file.memory.search_nodes("fact")["entities"]) == 7
 
 
+@pytest.mark.parametrize("error", [StoreBusy("others write"), DiskFull("no room")])
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
-def test_a_busy_store_does_not_spoil_an_import(
-    ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_merge_that_cannot_be_does_not_spoil_an_import(
+    ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """What is imported is there, and searches are right, merged or not."""
 
-    def busy(*_: object) -> bool:
-        message = "somebody else writes"
-        raise StoreBusy(message)
+    def refused(*_: object) -> bool:
+        raise error
 
-    monkeypatch.setattr(merging, "_merged", busy)
+    monkeypatch.setattr(merging, "_merged", refused)
+    monkeypatch.setattr(importing_module, "MERGE_FROM", 1)
     file = File(tmp_path / "memory.jsonl", Memory(ow))
     file.holds(entity("last", "a fact"))
     file.imported()

@@ -17,6 +17,7 @@ def url(tmp_path: Path) -> str:
 def test_migrate_status_check(run: Run, url: str) -> None:
     """A new store is behind, then up to date, then healthy."""
     numbers = [number for number, _, _ in migrations("sqlite")]
+    Path(url.removeprefix("sqlite:///")).touch()
     before = run("db", "status", "--store", url, "--json")
     assert (before.code, before.json["pending"]) == (1, numbers)
     assert run("db", "migrate", "--store", url, "--json").json["applied"] == numbers
@@ -45,12 +46,27 @@ def test_a_newer_store_is_told(run: Run, url: str) -> None:
     assert "fix: install the version" in ran.err
 
 
+@pytest.mark.parametrize("command", ["status", "check"])
+def test_who_looks_makes_no_store(run: Run, url: str, command: str, tmp_path: Path) -> None:
+    """A slip in the path is told, and leaves no empty store that would be found healthy."""
+    ran = run("db", command, "--store", url)
+    assert (ran.code, "fix: look at the path" in ran.err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["migrate", "status", "check"])
 def test_a_bad_url_is_told(run: Run, command: str) -> None:
     """A store of an unknown kind is bad input."""
     ran = run("db", command, "--store", "mysql://x")
     assert ran.code == 2
     assert ran.err.startswith("error: url: ")
+
+
+def test_an_option_that_nobody_knows_is_told(run: Run) -> None:
+    """What libpq does not take is bad input."""
+    ran = run("db", "status", "--store", "postgresql://localhost/work?pool_size=5")
+    assert ran.code == 2
+    assert "pool_size" in ran.err
 
 
 def test_a_file_that_is_no_database_is_told(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from onceward.errors import StoreBusy
+from onceward.errors import StorageError, StoreError
 from onceward.stores import Store, Transaction
 
 #: Pages that one commit merges; others write in between.
@@ -17,10 +17,10 @@ _PAGES: Final = 2_000
 
 
 def merge_words(store: Store) -> None:
-    """Merge what there is; a store that is busy is left as it is, for it is right either way."""
+    """Merge what there is; what cannot be merged now is left as it is: it is right either way."""
     if store.engine != "sqlite":
         return
-    with suppress(StoreBusy):
+    with suppress(StoreError, StorageError):
         pages = -_PAGES
         while store.write(lambda tx, pages=pages: _merged(tx, pages)):  # type: ignore[misc]
             pages = _PAGES

@@ -6,7 +6,7 @@ import math
 import select
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,7 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from onceward.errors import StoreBusy, StoreUnavailable
+from onceward.errors import InvalidArgument, SqlFailed, StoreBusy, StoreUnavailable
 from onceward.seams import Clock, SystemClock
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_telling
@@ -67,7 +67,7 @@ class PostgresStore(Joining[PostgresTransaction]):
         self._url = url
         self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
-        parts = conninfo_to_dict(url)
+        parts = _parts(url)
         place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
         self.url = f"postgresql://{place}"
@@ -184,6 +184,9 @@ class PostgresStore(Joining[PostgresTransaction]):
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this database has seen."""
+        # Whoever only looks needs no right to create a table, and waits for nobody who migrates.
+        with suppress(SqlFailed):
+            return [row[0] for row in self.read("list_migrations")]
         return self._commit(PATIENT, _applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
@@ -247,6 +250,15 @@ class PostgresStore(Joining[PostgresTransaction]):
                     name="onceward",
                 )
             return self._pool
+
+
+def _parts(url: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(url)
+    except psycopg.ProgrammingError as exc:
+        message = f"the URL of the store is not one for PostgreSQL: {str(exc).strip()}"
+        fix = "write postgresql://user@host:5432/name?option=…, with options that libpq knows"
+        raise InvalidArgument(message, fix=fix, field="url") from exc
 
 
 def _connect(url: str, seconds: float) -> psycopg.Connection[Row]:
