@@ -47,8 +47,9 @@ def _tell(found: Sequence[Check]) -> None:
     for check in found:
         print(f"{check.status:<4}  {check.name:<{width}}  {check.detail}")
         if check.status != "ok":
-            print(f"{'':<{width + 8}}why: {check.why}")
-            print(f"{'':<{width + 8}}fix: {check.fix}")
+            for word, said in (("why", check.why), ("fix", check.fix)):
+                if said:
+                    print(f"{'':<{width + 8}}{word}: {said}")
     print(_verdict([check.status for check in found]))
 
 

@@ -78,7 +78,7 @@ def _pages() -> Iterator[Check]:
     is_there = (files("onceward") / "console" / "built" / "index.html").is_file()
     yield Check(
         name="pages",
-        status="ok" if is_there else "warn",
+        status="ok" if is_there else "note",
         detail="built" if is_there else "the console's pages were not built",
         why="`onceward up` shows one plain page without them; all else works",
         fix="" if is_there else "install a wheel that has them, or `make web` in a checkout",

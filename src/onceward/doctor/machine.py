@@ -14,7 +14,7 @@ import apsw
 from onceward.doctor.models import Check
 from onceward.doctor.places import examine_permissions, examine_place
 from onceward.seams import SystemClock, timestamp
-from onceward.stores.opening import home
+from onceward.stores.opening import HOME_VARIABLE, home
 
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 #: Every agent takes a few, every page that is open and every connection one.
@@ -58,8 +58,8 @@ def _sqlite() -> Iterator[Check]:
 
 def _home() -> Iterator[Check]:
     yield from examine_place(home())
-    for place in (home(), Path.home() / ".cm"):
-        yield examine_permissions(place)
+    yield examine_permissions(home(), HOME_VARIABLE)
+    yield examine_permissions(Path.home() / ".cm", "HOME")
 
 
 def _open_files() -> Iterator[Check]:
@@ -102,7 +102,7 @@ def _port() -> Iterator[Check]:
         except OSError:
             yield Check(
                 name="port",
-                status="warn",
+                status="note",
                 detail=f"127.0.0.1:{DEFAULT_PORT} is taken, perhaps by a server of ours",
                 why=why,
                 fix="stop what is there, or pass --port",

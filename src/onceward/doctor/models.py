@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: `note`: something optional is not there. `warn`: a promise may not hold. `fail`: it does not.
+#: `note`: something optional is not there, or was not looked at. `warn`: a promise may not hold.
+#: `fail`: it does not.
 Status = Literal["ok", "note", "warn", "fail"]
 
 

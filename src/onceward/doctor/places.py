@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tempfile
@@ -12,6 +13,7 @@ from typing import Final
 from onceward.doctor.models import Check
 from onceward.errors import OncewardError
 from onceward.seams import SystemClock, SystemFiles
+from onceward.stores.opening import HOME_VARIABLE
 
 FREE_BYTES_MIN: Final = 1024**3
 PROBE_COUNT: Final = 20
@@ -25,15 +27,47 @@ REMOTE: Final = frozenset(
     {"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs", "vboxsf"}
 )
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-_ELSEWHERE: Final = "set ONCEWARD_HOME to a directory on a disk of this machine"
 
 
-def examine_place(place: Path) -> Iterator[Check]:
-    """Look at where files will be, also when that directory is not made yet."""
-    there = next(level for level in (place, *place.parents) if level.is_dir())
-    yield _room(there)
-    yield _file_system(there)
-    yield _sync(there)
+def examine_place(place: Path, setting: str = HOME_VARIABLE) -> Iterator[Check]:
+    """Look at where files will be, also when that directory is not made yet.
+
+    `setting` is the name of what says where that is.
+    """
+    try:
+        there = _nearest(place)
+        yield _room(there)
+    except OSError as exc:
+        why = "nothing can be kept where nobody gets to"
+        yield unreachable("disk", place, exc, why=why, setting=setting)
+        return
+    yield _file_system(there, setting)
+    yield _sync(there, setting)
+
+
+def _nearest(place: Path) -> Path:
+    """Return the directory itself, or the nearest above it that is there."""
+    for level in (place, *place.parents):
+        try:
+            level.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if not level.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(level))
+        return level
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
+
+
+def unreachable(name: str, place: Path, exc: OSError, *, why: str, setting: str) -> Check:
+    """Return the finding that the system does not let us look at a place."""
+    said = (exc.strerror or str(exc)).lower()
+    return Check(
+        name=name,
+        status="fail",
+        detail=f"{place} cannot be reached: {said}",
+        why=why,
+        fix=f"let this user get there, or set {setting} to a place that can be written to",
+    )
 
 
 def _room(place: Path) -> Check:
@@ -49,16 +83,17 @@ def _room(place: Path) -> Check:
     )
 
 
-def _file_system(place: Path) -> Check:
+def _file_system(place: Path, setting: str) -> Check:
     try:
         kind = kind_of_mount(place.resolve(), MOUNTS.read_text(errors="replace"))
     except OSError:
         kind = "unknown"
+    elsewhere = f"set {setting} to a place on a disk of this machine"
     if kind in IN_MEMORY:
-        why, fix = "what is in memory is gone at the next restart", _ELSEWHERE
+        why, fix = "what is in memory is gone at the next restart", elsewhere
     elif kind in REMOTE:
         why = "processes that share a file need locks and memory that a network does not give"
-        fix = f"{_ELSEWHERE}, or keep the store in PostgreSQL"
+        fix = f"{elsewhere}, or keep the store in PostgreSQL"
     else:
         why, fix = "the kind of disk decides what survives a loss of power", ""
     return Check(
@@ -85,7 +120,7 @@ def kind_of_mount(place: Path, mounts: str) -> str:
     return found
 
 
-def _sync(place: Path) -> Check:
+def _sync(place: Path, setting: str) -> Check:
     """Append and sync a few times where our state will live."""
     why = "what is acknowledged must be on the disk, not on its way there"
     files, clock = SystemFiles(), SystemClock()
@@ -100,7 +135,7 @@ def _sync(place: Path) -> Check:
             file.close()
     except (OncewardError, OSError) as exc:
         detail = f"cannot write and sync at {place}: {exc}"
-        fix = "set ONCEWARD_HOME to a directory you can write to"
+        fix = f"set {setting} to a place that can be written to"
         return Check(name="fsync", status="fail", detail=detail, why=why, fix=fix)
     detail = f"{millis:.2f} ms a sync at {place}"
     if millis >= SYNC_MILLIS_MIN:
@@ -110,17 +145,21 @@ def _sync(place: Path) -> Check:
     return Check(name="fsync", status="warn", detail=detail, why=why, fix=fix)
 
 
-def examine_permissions(place: Path) -> Check:
+def examine_permissions(place: Path, setting: str) -> Check:
     """Look whether a directory of ours is ours, and nobody else's."""
     why = "whoever can write there can change what was promised"
-    if not place.exists():
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError:
         detail = f"{place} will be made, mode 0700"
         return Check(name="permissions", status="ok", detail=detail, why=why)
+    except OSError as exc:
+        return unreachable("permissions", place, exc, why=why, setting=setting)
     if not os.access(place, os.W_OK | os.X_OK):
         fix = f"chown -R $(id -un) {place}"
         detail = f"{place}: not ours"
         return Check(name="permissions", status="fail", detail=detail, why=why, fix=fix)
-    if place.stat().st_mode & 0o022:
+    if mode & 0o022:
         fix = f"chmod go-w {place}"
         detail = f"{place} can be written by others"
         return Check(name="permissions", status="warn", detail=detail, why=why, fix=fix)

@@ -2,45 +2,100 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from onceward.doctor.models import Check
-from onceward.doctor.places import examine_place
+from onceward.doctor.places import examine_place, unreachable
+from onceward.doctor.reading import SqliteFile, UnsettledError
+from onceward.doctor.server import examine_server
 from onceward.errors import OncewardError, SqlFailed
 from onceward.seams import Clock, SystemClock
 from onceward.stores import Store, open_store
-from onceward.stores.opening import home
-from onceward.stores.queries import migrations
+from onceward.stores.base import Row
+from onceward.stores.opening import HOME_VARIABLE, STORE_VARIABLE, home
+from onceward.stores.queries import Engine, migrations
 
 #: A store's clock may be so far from this machine's before it is worth a word.
 SKEW_SECONDS_MAX: Final = 5.0
+#: So often a file is looked at that others open and close meanwhile.
+LOOKS_MAX: Final = 3
+#: PostgreSQL's codes: there is no such table; this role may not.
+_UNDEFINED_TABLE, _NOT_ALLOWED = "42P01", "42501"
 _WHY_STORE: Final = "cursors, outcomes, memory and conversations are in it"
 _WHY_SCHEMA: Final = "programs and tables must be of the same version"
+_WHY_INTEGRITY: Final = "a damaged page or index loses rows in silence"
+
+
+class Readable(Protocol):
+    """A store, or what reads one and cannot write."""
+
+    engine: Engine
+    url: str
+
+    def read(self, name: str, /, **params: object) -> list[Row]:
+        """Run one of our own queries that writes nothing."""
+
+    def problems(self) -> list[str]:
+        """Return what the engine itself finds wrong with the database."""
 
 
 def examine_url(url: str | None = None, *, is_deep: bool = False) -> list[Check]:
-    """Look at the store behind a URL, or at our own; one that is not there yet is not made."""
+    """Look at the store behind a URL, or at our own; nothing is made, and nothing changed."""
     try:
         with closing(open_store(url)) as store:
-            return list(_opened(store, is_deep=is_deep))
+            if store.engine == "sqlite":
+                return list(_file(store.url, _setting(url), is_deep=is_deep))
+            return examine_store(store, is_deep=is_deep)
     except OncewardError as exc:
         return [_failed(exc)]
 
 
-def _opened(store: Store, *, is_deep: bool) -> Iterator[Check]:
-    if store.engine == "sqlite":
-        file = Path(store.url.removeprefix("sqlite:///"))
-        if not file.parent.is_relative_to(home().absolute()):
-            yield from examine_place(file.parent)
-        if not file.exists():
-            detail = f"{store.url} is not there yet: whatever uses it first makes it"
-            yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
-            return
-    yield from examine_store(store, is_deep=is_deep)
+def _setting(url: str | None) -> str:
+    """Return the name of what says where the store is."""
+    if url:
+        return "--store"
+    return STORE_VARIABLE if os.environ.get(STORE_VARIABLE) else HOME_VARIABLE
+
+
+def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
+    path = Path(url.removeprefix("sqlite:///"))
+    if not path.parent.is_relative_to(home().absolute()):
+        yield from examine_place(path.parent, setting)
+    try:
+        path.stat()
+        yield from _looked_at(path, is_deep=is_deep)
+    except FileNotFoundError:
+        detail = f"{url} is not there yet: whatever uses it first makes it"
+        yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
+    except OncewardError as exc:
+        yield _failed(exc)
+    except OSError as exc:
+        yield unreachable("store", path, exc, why=_WHY_STORE, setting=setting)
+    except UnsettledError:
+        yield Check(
+            name="store",
+            status="note",
+            detail=f"{url} was left in the middle of a commit: it cannot be read without a write",
+            why="whoever opens it next brings that to an end; nothing is lost by it",
+            fix=f"onceward db status --store {url}, then ask again",
+        )
+
+
+def _looked_at(path: Path, *, is_deep: bool) -> list[Check]:
+    """Look at a file; once more when somebody opened it meanwhile."""
+    found: list[Check] = []
+    for _ in range(LOOKS_MAX):
+        clock = SystemClock()
+        with closing(SqliteFile(path, clock)) as file:
+            found = _examined(file, clock, is_deep=is_deep)
+            if not file.is_disturbed:
+                break
+    return found
 
 
 def examine_store(
@@ -48,35 +103,55 @@ def examine_store(
 ) -> list[Check]:
     """Look at a store; `is_deep` lets the engine check all of it, which may take long."""
     try:
-        return list(_store(store, clock or SystemClock(), is_deep=is_deep))
+        server = list(examine_server(store)) if store.engine == "postgres" else []
+    except OncewardError as exc:
+        return [_failed(exc)]
+    if any(check.status == "fail" for check in server):
+        return server  # What it answers may be no answer.
+    return [*_examined(store, clock or SystemClock(), is_deep=is_deep), *server]
+
+
+def _examined(store: Readable, clock: Clock, *, is_deep: bool) -> list[Check]:
+    try:
+        return list(_store(store, clock, is_deep=is_deep))
     except OncewardError as exc:
         return [_failed(exc)]
 
 
 def _failed(exc: OncewardError) -> Check:
-    return Check(name="store", status="fail", detail=exc.message, why=_WHY_STORE, fix=exc.fix)
+    fix = exc.fix or "name another store, or restore this one from a backup"
+    if exc.context.get("sqlstate") == _NOT_ALLOWED:
+        fix = "grant this role what it lacks, or connect as the role that made the tables"
+    return Check(name="store", status="fail", detail=exc.message, why=_WHY_STORE, fix=fix)
 
 
-def _store(store: Store, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
+def _store(store: Readable, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
     began = clock.monotonic()
     applied = _applied(store)
     millis = (clock.monotonic() - began) * 1000
     detail = f"{store.url} answers in {millis:.1f} ms"
     yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
-    yield _schema({number for number, _, _ in migrations(store.engine)}, applied)
-    if applied:  # What tells the time comes with the tables.
+    schema = _schema({number for number, _, _ in migrations(store.engine)}, applied)
+    yield schema
+    if applied and schema.status == "ok":  # What tells the time comes with the tables.
         ((told,),) = store.read("store_time")
         yield _store_clock(datetime.fromisoformat(told), clock)
     if is_deep:
-        yield _integrity(store.problems())
+        yield _integrity(store)
 
 
-def _applied(store: Store) -> set[int]:
+def _applied(store: Readable) -> set[int]:
     """Return what was applied, without making the table that says so."""
     try:
         return {row[0] for row in store.read("list_migrations")}
-    except SqlFailed:
-        return set()
+    except SqlFailed as exc:
+        if "sqlstate" in exc.context:
+            is_missing = exc.context["sqlstate"] == _UNDEFINED_TABLE
+        else:
+            is_missing = "no such table" in exc.message
+        if is_missing:
+            return set()
+        raise
 
 
 def _schema(known: set[int], applied: set[int]) -> Check:
@@ -115,12 +190,21 @@ def _store_clock(told: datetime, clock: Clock) -> Check:
     )
 
 
-def _integrity(problems: list[str]) -> Check:
+def _integrity(store: Readable) -> Check:
+    problems = store.problems()
+    if store.engine == "postgres" and not problems:
+        return Check(
+            name="integrity",
+            status="note",
+            detail="PostgreSQL checks pages as it reads them; pg_amcheck looks at all of them",
+            why=_WHY_INTEGRITY,
+            fix="pg_amcheck --install-missing --heapallindexed, with the name of the database",
+        )
     detail = "; ".join(problems[:5]) or "the engine finds nothing wrong"
     return Check(
         name="integrity",
         status="fail" if problems else "ok",
         detail=detail[:1_000],
-        why="a damaged page or index loses rows in silence",
+        why=_WHY_INTEGRITY,
         fix="restore it from a backup; `onceward db check` shows all" if problems else "",
     )

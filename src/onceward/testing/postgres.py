@@ -46,7 +46,8 @@ class PostgresServer:
         if os.geteuid() == 0:
             for place in (self._home, self._data):
                 shutil.chown(place, "nobody")
-        self._run("initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", str(self._data))
+        said = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "-D", str(self._data))
+        self._run("initdb", *said)
         self.port = _free_port()
 
     @property

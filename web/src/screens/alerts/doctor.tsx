@@ -11,12 +11,15 @@ interface Found {
   as_of: string;
 }
 
+/** A note says what is so, and wants nothing. */
+const isFine = ({ status }: Check) => status === "ok" || status === "note";
+
 export function Doctor() {
   const isDeep = route.value.query.get("deep") === "1";
   const { data, error, isLoading, reload } = useLive<Found>([], "/api/console/doctor", { deep: isDeep ? 1 : null });
   if (error !== undefined && data === undefined) return <ErrorBox error={error} onRetry={reload} />;
   if (data === undefined) return <Skeleton />;
-  const bad = data.checks.filter((each) => each.status !== "ok");
+  const bad = data.checks.filter((each) => !isFine(each));
   return (
     <div class="part">
       <p class="run-headline">
@@ -42,7 +45,7 @@ export function Doctor() {
         </label>
       </div>
       <ul class="checks">
-        {[...bad, ...data.checks.filter((each) => each.status === "ok")].map((each) => (
+        {[...bad, ...data.checks.filter((each) => isFine(each))].map((each) => (
           <li key={`${each.name} ${each.detail}`} class="check-item">
             <State {...checkLook(each.status)} />
             <strong>{each.name}</strong>

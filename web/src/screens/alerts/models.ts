@@ -33,7 +33,7 @@ export interface Rule {
 
 export interface Check {
   name: string;
-  status: "ok" | "warn" | "fail";
+  status: "ok" | "note" | "warn" | "fail";
   detail: string;
   fix: string;
 }
@@ -63,6 +63,7 @@ export function alertLook(state: Alert["state"]): Look {
 export function checkLook(status: Check["status"]): Look {
   const looks = {
     ok: { kind: "ok", word: "ok" },
+    note: { kind: "off", word: "note" },
     warn: { kind: "warn", word: "warning" },
     fail: { kind: "bad", word: "fails" },
   } as const;
