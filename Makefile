@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # The pages have a target of their own, which knows when they are old.
 EDITABLE := ONCEWARD_SKIP_WEB=1 $(INSTALL)
-WORKERS ?= 2
+# One more than the cores of a small machine: tests wait for processes, disks and pages.
+WORKERS ?= 3
 # Node.js of the system, or the one that a wheel has brought into $(VENV).
 WITH_NODE := PATH="$$PATH:$(abspath $(BIN))"
 # The console's pages, and what they are made of; a directory is newer when a file came or went.
@@ -35,7 +36,7 @@ lint: $(VENV)/.installed-dev
 lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
-# All campaigns, about 25 minutes; then the report, and the pages made from it.
+# All campaigns, about 20 minutes; then the report, and the pages made from it.
 prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m tests.proof $(ARGS)
 

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from docs.make.regions import table
 from tests.proof.evidence import LAYERS
-from tests.proof.report import GUARANTEES, ROOT, Json, promises
+from tests.proof.report import BEGIN, END, GUARANTEES, ROOT, Json, promises
 
 EVIDENCE: Final = ROOT / "docs" / "evidence.md"
-BEGIN: Final = "<!-- evidence: made by `make prove`, not by hand -->"
-END: Final = "<!-- end of evidence -->"
 
 NONE: Final = "-"
 ABOUT: Final = """\
@@ -34,7 +32,7 @@ AGAIN: Final = """\
 make prove
 ```
 
-It takes about 25 minutes on two cores, needs nothing but Python and make, and writes this page
+It takes about 20 minutes on two cores, needs nothing but Python and make, and writes this page
 anew. A campaign in which nothing happened fails, and so does one that never came to a state it is
 there for. Whatever fails prints one line that begins with `REPRO:` and does it again. `make soak`
 goes on for hours. `make test` runs a slice of all of it."""
