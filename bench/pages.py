@@ -76,7 +76,7 @@ def benchmarks(facts: Mapping[str, str], parts: Parts) -> str:
 
 
 def summary(facts: Mapping[str, str], parts: Parts) -> str:
-    """Return the few rows that matter most, and those that were lost."""
+    """Return the few rows that matter most, lost or not."""
     rows = [
         [
             row.work,
@@ -86,7 +86,7 @@ def summary(facts: Mapping[str, str], parts: Parts) -> str:
         ]
         for found in parts.values()
         for row in found
-        if row.is_headline or row.missed
+        if row.is_headline
     ]
     table = regions.table(["work", "Onceward", "beside", "goal"], rows)
     return f"{table}\n\nOn {machine(facts)}. Of {tally(parts)}: [all of it](docs/benchmarks.md)."
