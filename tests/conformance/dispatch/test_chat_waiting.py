@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.models import Group, NewMessage
 from onceward.dispatch.waiting import ChatBell
 from tests.conformance.dispatch.chat_sites import MESSAGES, SOON, Site, error_of, site
+from tests.unit.sitting import sit_on
 
 __all__ = ["site"]
 
@@ -124,15 +124,7 @@ def test_readers_and_messages_have_threads_of_their_own(
     site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
 ) -> None:
     """What sits on a slow store holds up only its own kind."""
-    begun, done = threading.Event(), threading.Event()
-    works = getattr(site.chats, slow)
-
-    def sit(*arguments: Any, **named: Any) -> object:
-        begun.set()
-        assert done.wait(30)
-        return works(*arguments, **named)
-
-    monkeypatch.setattr(site.chats, slow, sit)
+    begun, done = sit_on(monkeypatch, site.chats, slow)
 
     async def work() -> int:
         anyio.to_thread.current_default_thread_limiter().total_tokens = 1

@@ -19,6 +19,7 @@ from onceward.seams import SystemClock
 from tests.unit.lab.labs import paths_in
 from tests.unit.lab.sites import Site, error_of
 from tests.unit.lab.test_content import Content, call
+from tests.unit.sitting import sit_on
 
 T = TypeVar("T")
 #: What should come at once comes within this, also on a busy machine.
@@ -200,15 +201,7 @@ def test_polls_and_changes_have_threads_of_their_own(
     site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
 ) -> None:
     """What sits on a slow disk, or waits for the root's lock, holds up only its own kind."""
-    begun, done = threading.Event(), threading.Event()
-    works = getattr(site.lab, slow)
-
-    def sit(*arguments: Any, **named: Any) -> object:
-        begun.set()
-        assert done.wait(30)
-        return works(*arguments, **named)
-
-    monkeypatch.setattr(site.lab, slow, sit)
+    begun, done = sit_on(monkeypatch, site.lab, slow)
 
     async def work() -> int:
         anyio.to_thread.current_default_thread_limiter().total_tokens = 1
