@@ -74,7 +74,7 @@ class Pages:
             _give_up("there is no npm", "install Node.js")
         try:
             subprocess.run(  # noqa: S603 - our own words
-                [npm, *words],
+                [npm, "--no-update-notifier", *words],
                 cwd=self.web,
                 check=True,
                 stdout=subprocess.DEVNULL,  # What is wrong comes on the other one.

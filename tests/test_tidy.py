@@ -48,7 +48,7 @@ FLOORS = [
     {"logs"},
     {"bells", "keys", "pages", "redirects", "rooted", "secrets"},
     {"crash", "seams"},
-    {"errors", "events", "version"},
+    {"errors", "events", "signals", "statuses", "version"},
 ]
 #: The five systems, which look alike: `__init__.py`, `models.py`, `http.py`, a file per verb group.
 APPLICATIONS = ["workers", "lab", "orchestrator", "memory", "dispatch"]

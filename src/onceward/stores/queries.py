@@ -1,25 +1,40 @@
-"""Queries: our own SQL, one statement a file, the same names for every engine."""
+"""Queries: our own SQL, one statement a file, the same names for every engine.
+
+What both engines understand alike stands in `both`; the rest has a twin for each of them. A rule
+that several statements of an engine obey is a piece, and stands in them as `{{ its_name }}`.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Final, Literal
 
 Engine = Literal["sqlite", "postgres"]
+
+_PIECE: Final = re.compile(r"\{\{ (\w+) \}\}")
 
 
 def query(engine: Engine, name: str) -> str:
     """Return the text of a query; its first line, a comment, says what it promises."""
-    return _queries(engine)[name]
+    return queries(engine)[name]
 
 
 @cache
-def _queries(engine: Engine) -> dict[str, str]:
+def queries(engine: Engine) -> dict[str, str]:
     """Return all: who runs on while another version is installed must not meet its files."""
+    pieces = {
+        name: text.partition("\n")[2].strip() for name, text in _texts(f"{engine}/pieces").items()
+    }
+    found = {**_texts("both"), **_texts(engine)}
+    return {name: _PIECE.sub(lambda match: pieces[match[1]], text) for name, text in found.items()}
+
+
+def _texts(place: str) -> dict[str, str]:
     return {
         file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-        for file in (files("onceward.stores") / engine).iterdir()
+        for file in (files("onceward.stores") / place).iterdir()
         if file.name.endswith(".sql")
     }
 

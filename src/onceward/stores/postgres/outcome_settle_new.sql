@@ -8,31 +8,14 @@ select
   moment, moment, moment + make_interval(secs => :ttl_seconds), :result, :failure
 from onceward_now() as moment
 on conflict (scope, key) do update set
-  fingerprint = excluded.fingerprint,
+  {{ granted_anew }},
   state = excluded.state,
   fence = excluded.fence,
-  owner = excluded.owner,
-  on_crash = excluded.on_crash,
-  claimed_at = excluded.claimed_at,
-  updated_at = excluded.updated_at,
-  until_at = excluded.until_at,
   result = excluded.result,
   failure = excluded.failure
 where
   outcome.fence = excluded.fence - 1
   and (
-    (
-      (outcome.fingerprint is null or outcome.fingerprint = excluded.fingerprint)
-      and case
-        when outcome.state = 'free' then true
-        when outcome.state <> 'running' then false
-        when onceward_now() < outcome.until_at then outcome.owner = excluded.owner
-        else outcome.on_crash = 'rerun'
-      end
-    )
-    or (
-      outcome.state <> 'running' and outcome.state <> 'ambiguous'
-      and onceward_now() >= outcome.until_at + interval '30 days'
-    )
+    {{ grantable }}
   )
 returning fence

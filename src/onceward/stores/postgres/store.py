@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import select
 import threading
@@ -48,6 +49,9 @@ NOTICING: Final = {
 }
 #: How long a call waits for a connection before it says that the database cannot be reached.
 CONNECT_SECONDS_MAX: Final = 5.0
+
+# What goes wrong is raised; a terminal need not be told each attempt before that.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class PostgresStore(Joining[PostgresTransaction]):

@@ -4,10 +4,6 @@ update cursor_positions set
   last_processed_at = :wall,
   error_count = 0,
   processed_count = processed_count + :count,
-  lease_expires_at = iif(paused, lease_expires_at,
-    strftime('%Y-%m-%dT%H:%M:%fZ', :wall, :seconds || ' seconds')),
-  lease_expires_boot = iif(paused, lease_expires_boot, :now + :seconds),
-  lease_boot_id = iif(paused, lease_boot_id, :boot),
-  updated_at = :wall
+  {{ lease_renewed }}
 where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
 returning lease_epoch
