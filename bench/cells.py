@@ -15,7 +15,7 @@ NONE = ""
 
 def cells(row: Row) -> list[str]:
     """Return a row as text, in the order of `HEADS`."""
-    return [row.work, _ours(row), *_peer(row), _limit(row), _growth(row), _goals(row)]
+    return [row.work, _ours(row), *_peer(row), _limit(row), _growth(row), goals(row)]
 
 
 def _ours(row: Row) -> str:
@@ -51,7 +51,8 @@ def _growth(row: Row) -> str:
     return f"{_range(row.ratio(beside))}; {beside.name} {_theirs(row, beside)}"
 
 
-def _goals(row: Row) -> str:
+def goals(row: Row) -> str:
+    """Return every goal of a row, and whether it was reached."""
     said = [
         f"{goal(row, each)} {'met' if row.is_met(each) else 'missed'}"
         for each in row.besides

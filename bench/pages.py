@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bench.cells import HEADS, Parts, cells, misses, phrase, tally
+from bench.cells import HEADS, Parts, cells, goals, misses, phrase, tally
 from bench.costs import Costs
 from bench.peer import ROOT
 from docs.make import regions
@@ -81,8 +81,8 @@ def summary(facts: Mapping[str, str], parts: Parts) -> str:
         [
             row.work,
             row.shown(sorted(row.ours)[len(row.ours) // 2]),
-            "; ".join(phrase(row, each) for each in row.besides),
-            "missed" if row.missed else "met",
+            "; ".join(phrase(row, each) for each in row.besides if each.kind != "bound"),
+            goals(row),
         ]
         for found in parts.values()
         for row in found

@@ -1,5 +1,6 @@
 """Shared by all tests: how much of a long proof to run, a Lab and a store that are nobody's."""
 
+import itertools
 import os
 import signal
 import sys
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from tests.proof.evidence import Evidence, Passing
+
+_numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,7 +61,7 @@ def _lab_of_its_own(
 ) -> None:
     """Keep every test, and every process that it starts, out of the Lab and the store of others."""
     # Named, not made: most tests have nothing to do with it.
-    place = Path(tmp_path_factory.getbasetemp()) / "no-lab"
+    place = Path(tmp_path_factory.getbasetemp()) / f"elsewhere-{next(_numbers)}"
     monkeypatch.setenv("CM_LAB_ROOT", str(place / "lab"))
     monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(place / "feedback.jsonl"))
     # Its agents would be run by every `up`.

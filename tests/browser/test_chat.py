@@ -320,9 +320,7 @@ def test_a_server_that_asks_for_its_token(page: Page, tmp_path: Path, watch: Wat
     server = ChatServer(tmp_path, "--allow-external")
     server.add_group("team")
     with server:
-        assert server.process is not None
-        assert server.process.stderr is not None
-        token = server.process.stderr.readline().split()[-1]
+        token = server.terminal_token()
         page.goto(f"{server.url}/chat/team?token={token}")
         write(page, "from afar")
         dialog = page.get_by_role("dialog", name="This server asks for its token")

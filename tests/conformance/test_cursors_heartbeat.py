@@ -10,6 +10,7 @@ import pytest
 from onceward.cursors import Lease, Renewal
 from onceward.errors import InvalidArgument, LeaseLost, StoreBusy
 from onceward.handle import Onceward
+from tests.system.nursery import forked
 
 #: Beats come much more often than a test could take.
 BEAT_SECONDS = 0.01
@@ -199,18 +200,14 @@ def test_a_paused_cursor_keeps_its_heartbeat(ow: Onceward, monkeypatch: pytest.M
 def test_a_forked_child_has_no_heartbeat_of_its_parent(ow: Onceward) -> None:
     """The child can hold leases of its own, with a thread of its own."""
     lease = acquire(ow)
+
+    def live() -> None:
+        own = ow.cursors.acquire("d", "child")
+        assert own is not None
+        with own.hold(BEAT_SECONDS):
+            lease.lost.is_set()
+        own.release()
+
     with lease.hold(BEAT_SECONDS):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                own = ow.cursors.acquire("d", "child")
-                assert own is not None
-                with own.hold(BEAT_SECONDS):
-                    lease.lost.is_set()
-                own.release()
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+        assert os.waitpid(forked(live), 0)[1] == 0
     lease.checkpoint("1")

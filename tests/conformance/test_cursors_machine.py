@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -12,14 +11,13 @@ from hypothesis.stateful import (
     invariant,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, NothingToUndo
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
-from tests.proof.lengths import examples_for
+from tests.proof.lengths import examples_for, run_machine
 
 LEASE_SECONDS = 60.0
 #: No sum of these comes near the end of a lease: on PostgreSQL time runs on its own as well.
@@ -181,18 +179,5 @@ def test_any_order_of_calls_keeps_the_promises(
     """Epochs only rise, one handle writes per epoch, and only it or a recorded seek moves."""
     with ow.transaction() as tx:
         tx.execute("create table effects (cursor text, worker text, turn integer)")
-
-    class Machine(LeaseMachine):
-        def __init__(self) -> None:
-            super().__init__(ow, ow_time)
-
     examples = examples_for(ow, prove=prove, soak=soak)
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=25,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(lambda: LeaseMachine(ow, ow_time), examples=examples, steps=25)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -14,14 +13,13 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from onceward.cursors.dual import DualCursor
 from onceward.cursors.dual_models import Batch
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
 from onceward.handle import Onceward
-from tests.proof.lengths import examples_for
+from tests.proof.lengths import examples_for, run_machine
 
 GROUPS = ("A", "B")
 _names = itertools.count(1)
@@ -257,14 +255,7 @@ def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool, soak: bool) 
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
     examples = examples_for(ow, prove=prove, soak=soak, short=300)
     counts: Counter[str] = Counter()
-    run_state_machine_as_test(
-        type("Machine", (Dual,), {"ow": ow, "counts": counts}),
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    machine = type("Machine", (Dual,), {"ow": ow, "counts": counts})
+    run_machine(machine, examples=examples, steps=20)
     for what in ("begun", "extended", "output", "commit", "rollback", "kept", "stale", "crash"):
         assert counts[what] >= examples // 60, counts

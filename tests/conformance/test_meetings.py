@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,27 +13,17 @@ from onceward.handle import Onceward
 from onceward.memory.graph import Graph, removing, writing
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
 from onceward.retries import Failure, Message
-from onceward.seams import SystemClock
 from onceward.secrets import Redactor
 from onceward.stores import Transaction, migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
-
-PATIENCE_SECONDS = 60.0
-LOOK_SECONDS = 0.005
-postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
-
-
-def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
-    """Return once somebody waits for a lock; fail at once when the work went through instead."""
-    assert isinstance(ow.store, PostgresStore)
-    clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    with ow.store.connection() as connection:
-        while not connection.execute("select 1 from pg_locks where not granted").fetchall():
-            assert not work.done(), "it waited for nobody"
-            assert clock.monotonic() < deadline, "nobody waits"
-            clock.sleep(LOOK_SECONDS)
+from tests.conformance.meeting import (
+    PATIENCE_SECONDS,
+    Halt,
+    meet,
+    postgres_only,
+    wait_until_blocked,
+)
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
@@ -107,24 +96,16 @@ def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
 ) -> None:
     """From the look at an entity to the commit nobody deletes it: no fact is left without one."""
     graph = with_a_hub(ow)
-    found, go_on = threading.Event(), threading.Event()
+    halt = Halt()
 
-    def pausing(point: str) -> None:
+    def halting(point: str) -> None:
         if point == "memory.write.after_entities":
-            found.set()
-            assert go_on.wait(PATIENCE_SECONDS)
+            halt()
 
-    monkeypatch.setattr(writing, "crash_point", pausing)
-    with ThreadPoolExecutor(2) as pool:
-        added = pool.submit(graph.write, FACT)
-        assert found.wait(PATIENCE_SECONDS)
-        removed = pool.submit(graph.remove, HUB)
-        try:
-            wait_until_blocked(ow, removed)
-        finally:
-            go_on.set()
-        added.result(PATIENCE_SECONDS)
-        removed.result(PATIENCE_SECONDS)
+    monkeypatch.setattr(writing, "crash_point", halting)
+    added, removed = meet(ow, halt, lambda: graph.write(FACT), lambda: graph.remove(HUB))
+    added.result()
+    removed.result()
     assert graph.problems() == []
     assert graph.open(["hub"]).entities == ()
 
@@ -135,28 +116,19 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
 ) -> None:
     """From the look at it on: a fact that came in between would outlive its entity."""
     graph = with_a_hub(ow)
-    found, go_on = threading.Event(), threading.Event()
-    query = writing.query
+    halt, query = Halt(), writing.query
 
-    def pausing(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+    def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         rows = query(tx, name, **params)
         if name == "memory_entity_lock":
-            found.set()
-            assert go_on.wait(PATIENCE_SECONDS)
+            halt()
         return rows
 
-    monkeypatch.setattr(removing, "query", pausing)
-    with ThreadPoolExecutor(2) as pool:
-        removed = pool.submit(graph.remove, HUB)
-        assert found.wait(PATIENCE_SECONDS)
-        added = pool.submit(graph.write, FACT)
-        try:
-            wait_until_blocked(ow, added)
-        finally:
-            go_on.set()
-        removed.result(PATIENCE_SECONDS)
-        with pytest.raises(EntityMissing):
-            added.result(PATIENCE_SECONDS)
+    monkeypatch.setattr(removing, "query", halting)
+    removed, added = meet(ow, halt, lambda: graph.remove(HUB), lambda: graph.write(FACT))
+    removed.result()
+    with pytest.raises(EntityMissing):
+        added.result()
     assert graph.problems() == []
 
 

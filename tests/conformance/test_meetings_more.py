@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from onceward.console import acting, cursor_acts
 from onceward.console.cursor_views import version_of
-from onceward.console.house import House
 from onceward.cursors import Batch, Lease
 from onceward.cursors.dual import DualCursor
+from onceward.cursors.dual_models import Ended
 from onceward.errors import (
     Conflict,
     LeaseLost,
@@ -32,55 +31,20 @@ from onceward.seams import SystemClock
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.test_meetings import (
-    FACT,
-    HUB,
+from tests.conformance.console.houses import house_of
+from tests.conformance.meeting import (
     LOOK_SECONDS,
     PATIENCE_SECONDS,
+    Halt,
+    meet,
     postgres_only,
-    with_a_hub,
+    settled,
+    wait_until_blocked,
 )
-from tests.conformance.test_outcomes_operators import DAY, granted
+from tests.conformance.shops import DAY, granted
+from tests.conformance.test_meetings import FACT, HUB, with_a_hub
 
 pytestmark = postgres_only
-#: Who waits for a lock in this database; other tests have theirs.
-WAITING = (
-    "select 1 from pg_stat_activity where datname = current_database()"
-    " and backend_type = 'client backend' and wait_event_type = 'Lock'"
-)
-
-
-class Halt:
-    """A place where one stands still until told to go on."""
-
-    def __init__(self) -> None:
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def __call__(self) -> None:
-        self.reached.set()
-        assert self.go_on.wait(PATIENCE_SECONDS)
-
-    def wait(self) -> None:
-        assert self.reached.wait(PATIENCE_SECONDS)
-
-
-def settled(ow: Onceward, work: Future[Any]) -> bool:
-    """Whether it went through; False once somebody waits for a lock instead."""
-    assert isinstance(ow.store, PostgresStore)
-    clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    with ow.store.connection() as connection:
-        while not work.done():
-            if connection.execute(WAITING).fetchall():
-                return False
-            assert clock.monotonic() < deadline, "neither"
-            clock.sleep(LOOK_SECONDS)
-    return True
-
-
-def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
-    """Return once somebody waits for a lock; fail at once when the work went through instead."""
-    assert not settled(ow, work), "it waited for nobody"
 
 
 def acquired(ow: Onceward, worker: str = "w") -> Lease:
@@ -97,7 +61,7 @@ def test_of_two_who_saw_the_same_cursor_one_acts(
 ) -> None:
     """Who presses second waits for the first, and is told that it changed."""
     acquired(ow).release()
-    house = House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
+    house = house_of(ow)
     seen, halt, check = version_of(ow, "c"), Halt(), acting.check_seen
     assert seen is not None
 
@@ -112,17 +76,10 @@ def test_of_two_who_saw_the_same_cursor_one_acts(
             work(tx)
 
     monkeypatch.setattr(cursor_acts, "check_seen", halting)
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(press)
-        halt.wait()
-        second = pool.submit(press)
-        try:
-            wait_until_blocked(ow, second)
-        finally:
-            halt.go_on.set()
-        first.result(PATIENCE_SECONDS)
-        with pytest.raises(Conflict):
-            second.result(PATIENCE_SECONDS)
+    first, second = meet(ow, halt, press, press)
+    first.result()
+    with pytest.raises(Conflict):
+        second.result()
 
 
 def guards(lease: Lease, tx: Transaction) -> None:
@@ -210,16 +167,25 @@ def begun(ow: Onceward) -> tuple[DualCursor, Batch]:
     return dual, dual.advance_group("team", 1)
 
 
+@contextmanager
+def undoing(
+    ow: Onceward, dual: DualCursor, batch: Batch, first: Callable[[Batch], object]
+) -> Iterator[Future[Ended]]:
+    """Roll back what a transaction deals with, which waits for it; the block is inside of that."""
+    with ThreadPoolExecutor(1) as pool, ow.transaction():
+        first(batch)
+        undone = pool.submit(dual.rollback_group, batch)
+        wait_until_blocked(ow, undone)
+        yield undone
+
+
 def test_work_on_a_group_ends_once(ow: Onceward) -> None:
     """Who rolls back what another commits waits, and is refused: its messages are not repeated."""
     dual, batch = begun(ow)
-    with ThreadPoolExecutor(1) as pool:
-        with ow.transaction():
-            dual.commit_group(batch)
-            undone = pool.submit(dual.rollback_group, batch)
-            wait_until_blocked(ow, undone)
-        with pytest.raises(Superseded):
-            undone.result(PATIENCE_SECONDS)
+    with undoing(ow, dual, batch, dual.commit_group) as undone:
+        pass
+    with pytest.raises(Superseded):
+        undone.result()
     (pending,) = dual.pending("team")
     assert (pending.after, pending.batch) == (1, None)
 
@@ -227,13 +193,9 @@ def test_work_on_a_group_ends_once(ow: Onceward) -> None:
 def test_nobody_ends_work_between_its_check_and_the_commit(ow: Onceward) -> None:
     """What is said there is said by an agent that has the messages, and by no other."""
     dual, batch = begun(ow)
-    with ThreadPoolExecutor(1) as pool:
-        with ow.transaction():
-            dual.check(batch)
-            undone = pool.submit(dual.rollback_group, batch)
-            wait_until_blocked(ow, undone)
-            assert dual.in_flight() == [batch]
-        assert undone.result(PATIENCE_SECONDS).position == 0
+    with undoing(ow, dual, batch, dual.check) as undone:
+        assert dual.in_flight() == [batch]
+    assert undone.result().position == 0
     assert dual.in_flight() == []
 
 
@@ -269,16 +231,11 @@ def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
     graph.remove(Removal(observations=FACT.observations))
     change = last_change(ow)
     halt = halt_behind_hold(monkeypatch, change)
-    with ThreadPoolExecutor(2) as pool:
-        restored = pool.submit(graph.restore, change=change)
-        halt.wait()
-        removed = pool.submit(graph.remove, HUB)
-        try:
-            wait_until_blocked(ow, removed)
-        finally:
-            halt.go_on.set()
-        restored.result(PATIENCE_SECONDS)
-        assert removed.result(PATIENCE_SECONDS).observations == 1
+    restored, removed = meet(
+        ow, halt, lambda: graph.restore(change=change), lambda: graph.remove(HUB)
+    )
+    restored.result()
+    assert removed.result().observations == 1
     assert graph.problems() == []
 
 

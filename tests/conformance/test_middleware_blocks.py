@@ -228,7 +228,9 @@ def test_a_block_whose_thread_was_left_behind_takes_the_others_with_it(shop: Sho
                 left_behind = asyncio.get_running_loop().run_in_executor(None, work, tx)
                 await asyncio.to_thread(wait_until_busy, tx, begun)
                 raise ZeroDivisionError
-        tx._connection.interrupt()
+        while not left_behind.done():  # An interrupt ends what runs now, not what begins next.
+            tx._connection.interrupt()
+            await asyncio.sleep(0.01)
         await asyncio.gather(left_behind, return_exceptions=True)
         return 200, [], b""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,9 @@ from onceward.stores.sqlite.store import SqliteStore
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
 from tests.conformance.middleware_calls import Answer, Shop, answering, ask, call
+from tests.conformance.own_servers import own_server
+
+__all__ = ["own_server"]
 
 REQUEST: AsgiScope = {
     "type": "http",
@@ -238,14 +240,6 @@ def check_down(answer: Any) -> None:
     assert (answer.status_code, answer.json()["code"]) == (503, "UNAVAILABLE")
     assert int(answer.headers["retry-after"]) > 0
     assert "127.0.0.1" not in answer.text
-
-
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    server.start()
-    yield server
-    server.close()
 
 
 def test_a_server_that_is_killed_is_503_until_it_is_back(own_server: PostgresServer) -> None:

@@ -28,19 +28,7 @@ from onceward.outcomes import (
 from onceward.outcomes.claims import Wanted
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
-
-DAY = 86_400.0
-
-
-def claim(ow: Onceward, key: str = "k", **changed: Any) -> Claim:
-    asked = {"fingerprint": "f", "owner": "w1", **changed}
-    return ow.outcomes.claim("shop.charge", key, **asked)
-
-
-def granted(ow: Onceward, key: str = "k", **changed: Any) -> Fence:
-    answer = claim(ow, key, **changed)
-    assert isinstance(answer, Fresh), answer
-    return answer.fence
+from tests.conformance.shops import claim, granted
 
 
 def state(ow: Onceward, key: str = "k") -> OutcomeState:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -14,7 +13,6 @@ from hypothesis.stateful import (
     invariant,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
 from onceward.errors import FenceLost, KeyInFlight, NotReconcilable
@@ -32,7 +30,7 @@ from onceward.outcomes import (
     Replay,
 )
 from onceward.testing.moving_time import MovingTime
-from tests.proof.lengths import examples_for
+from tests.proof.lengths import examples_for, run_machine
 
 LEASE_SECONDS, TTL_SECONDS, TOMBSTONE_SECONDS = 60.0, 500.0, 30 * 86_400.0
 #: No sum of these comes near an end: on PostgreSQL time runs on its own as well.
@@ -273,18 +271,5 @@ def test_any_order_of_calls_agrees_with_the_model(
     ow: Onceward, ow_time: MovingTime, prove: bool, soak: bool
 ) -> None:
     """Whatever is called, by whomever, however late: the store does what the model does."""
-
-    class Machine(OutcomeMachine):
-        def __init__(self) -> None:
-            super().__init__(ow, ow_time)
-
     examples = examples_for(ow, prove=prove, soak=soak)
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(lambda: OutcomeMachine(ow, ow_time), examples=examples, steps=30)

@@ -23,27 +23,9 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.outcomes import Done, NotDone, OutcomeState
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.shops import Shop, only, shop
 
-
-class Shop:
-    """Charges, and counts how often it did."""
-
-    def __init__(self) -> None:
-        self.charged: list[Any] = []
-
-    def charge(self, order: Any, amount: int = 10) -> dict[str, Any]:
-        self.charged.append(order)
-        return {"order": order, "amount": amount, "number": len(self.charged)}
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-def only(ow: Onceward) -> OutcomeState:
-    (found,) = ow.outcomes.list()
-    return found.state
+__all__ = ["shop"]
 
 
 def silence(ow: Onceward, call: Callable[[], object]) -> None:

@@ -7,23 +7,11 @@ import pytest
 
 from onceward.errors import Conflict, FenceLost, InvalidArgument, KeyInFlight, NotReconcilable
 from onceward.handle import Onceward
-from onceward.outcomes import Ambiguous, Claim, Expired, Fence, Fresh, Pruned, Replay
+from onceward.outcomes import Ambiguous, Expired, Pruned, Replay
 from onceward.seams import ManualClock
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
-
-DAY = 86_400.0
-
-
-def claim(ow: Onceward, key: str = "k", **changed: Any) -> Claim:
-    asked = {"fingerprint": "f", "owner": "w1", **changed}
-    return ow.outcomes.claim("shop.charge", key, **asked)
-
-
-def granted(ow: Onceward, key: str = "k", **changed: Any) -> Fence:
-    answer = claim(ow, key, **changed)
-    assert isinstance(answer, Fresh), answer
-    return answer.fence
+from tests.conformance.shops import DAY, claim, granted
 
 
 def test_an_expired_key_is_refused_for_thirty_days(ow: Onceward, ow_time: MovingTime) -> None:

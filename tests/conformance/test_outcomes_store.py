@@ -1,5 +1,7 @@
 """@once and its store: inside other transactions, and while the store is away."""
 
+import sys
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -8,27 +10,9 @@ from onceward.errors import OutcomeUnknown, StoreUnavailable, WriterHeld
 from onceward.handle import Onceward
 from onceward.outcomes import OutcomeState
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.shops import Shop, only, shop
 
-
-class Shop:
-    """Charges, and counts how often it did."""
-
-    def __init__(self) -> None:
-        self.charged: list[Any] = []
-
-    def charge(self, order: Any, amount: int = 10) -> dict[str, Any]:
-        self.charged.append(order)
-        return {"order": order, "amount": amount, "number": len(self.charged)}
-
-
-@pytest.fixture
-def shop() -> Shop:
-    return Shop()
-
-
-def only(ow: Onceward) -> OutcomeState:
-    (found,) = ow.outcomes.list()
-    return found.state
+__all__ = ["shop"]
 
 
 @pytest.fixture
@@ -36,6 +20,31 @@ def table(ow: Onceward) -> Onceward:
     with ow.transaction() as tx:
         tx.execute("create table effects (id bigint primary key)")
     return ow
+
+
+def trouble(
+    ow: Onceward,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    away: Container[int] = (),
+    lost: Container[int] = (),
+) -> list[str]:
+    """Let the store be away at these writes, and lose the answers of those; return what it did."""
+    write_query = ow.store.write_query
+    asked: list[str] = []
+
+    def unreliable(name: str, /, **params: Any) -> Any:
+        asked.append(name)
+        number = len(asked)
+        if number in away:
+            raise StoreUnavailable
+        result = write_query(name, **params)
+        if number in lost:
+            raise OutcomeUnknown  # Committed, and the answer was lost.
+        return result
+
+    monkeypatch.setattr(ow.store, "write_query", unreliable)
+    return asked
 
 
 def test_inside_a_writing_transaction_sqlite_refuses_it_at_once(
@@ -84,21 +93,9 @@ def test_a_result_is_recorded_when_the_store_is_back(
 ) -> None:
     """The work is over and its result is known: that is worth insisting on for a while."""
     charge = ow.once()(shop.charge)
-    write_query = ow.store.write_query
-    answers: list[object] = []
-
-    def unreliable(name: str, /, **params: Any) -> Any:
-        answers.append(name)
-        if len(answers) == 2:
-            raise StoreUnavailable
-        result = write_query(name, **params)
-        if len(answers) == 3:
-            raise OutcomeUnknown  # Committed, and the answer was lost.
-        return result
-
-    monkeypatch.setattr(ow.store, "write_query", unreliable)
+    asked = trouble(ow, monkeypatch, away=[2], lost=[3])
     assert charge(1) == charge(1)
-    assert (len(answers), shop.charged) == (4, [1])
+    assert (len(asked), shop.charged) == (4, [1])
 
 
 def test_a_result_that_cannot_be_recorded_is_unknown(
@@ -106,16 +103,7 @@ def test_a_result_that_cannot_be_recorded_is_unknown(
 ) -> None:
     """It happened, and nobody but the caller knows; so it says."""
     charge = ow.once(lease_seconds=0.1)(shop.charge)
-    write_query = ow.store.write_query
-    answers: list[object] = []
-
-    def broken(name: str, /, **params: Any) -> Any:
-        answers.append(name)
-        if len(answers) > 1:
-            raise StoreUnavailable
-        return write_query(name, **params)
-
-    monkeypatch.setattr(ow.store, "write_query", broken)
+    trouble(ow, monkeypatch, away=range(2, sys.maxsize))
     with pytest.raises(OutcomeUnknown, match="ran, and could not be recorded"):
         charge(1)
     assert shop.charged == [1]
@@ -126,17 +114,7 @@ def test_a_claim_whose_answer_was_lost_is_asked_for_again(
 ) -> None:
     """The same owner is granted it again, so nothing is left behind that nobody runs."""
     charge = ow.once()(shop.charge)
-    write_query = ow.store.write_query
-    answers: list[object] = []
-
-    def unreliable(name: str, /, **params: Any) -> Any:
-        result = write_query(name, **params)
-        answers.append(result)
-        if len(answers) == 1:
-            raise OutcomeUnknown
-        return result
-
-    monkeypatch.setattr(ow.store, "write_query", unreliable)
+    trouble(ow, monkeypatch, lost=[1])
     charge(1)
     (found,) = ow.outcomes.list()
     assert (found.state, found.fence) == (OutcomeState.DONE, 2)

@@ -86,23 +86,29 @@ def test_the_transaction_is_put_where_the_function_wants_it(table: Onceward, pla
     assert effects(table) == [1, 2]
 
 
-def test_a_crash_leaves_nothing_and_it_runs_again_at_once(table: Onceward) -> None:
-    """No lease to wait for, nothing ambiguous: nothing happened."""
+def leave_no_trace(table: Onceward, error: type[BaseException], **options: Any) -> list[int]:
+    """Fail behind the effect, see that nothing is left, and call again; return who lived."""
     lives: list[int] = []
 
-    @table.once()
+    @table.once(**options)
     def charge(number: int, tx: Transaction) -> dict[str, int]:
         lives.append(number)
         result = insert(tx, number)
         if len(lives) == 1:
-            raise Crashed
+            raise error
         return result
 
     run: Any = charge
-    with pytest.raises(Crashed):
+    with pytest.raises(error):
         run(1)
     assert (effects(table), table.outcomes.list()) == ([], [])
     assert run(1) == {"number": 1}
+    return lives
+
+
+def test_a_crash_leaves_nothing_and_it_runs_again_at_once(table: Onceward) -> None:
+    """No lease to wait for, nothing ambiguous: nothing happened."""
+    lives = leave_no_trace(table, Crashed)
     assert (effects(table), len(lives)) == ([1], 2)
 
 
@@ -125,21 +131,7 @@ def test_a_failure_undoes_the_effects_and_is_recorded(table: Onceward) -> None:
 @pytest.mark.parametrize("error", [Retryable, ConnectionError])
 def test_a_retryable_failure_leaves_no_trace(table: Onceward, error: type[Exception]) -> None:
     """Everything is undone, and the next call runs."""
-    lives: list[int] = []
-
-    @table.once(retry_on=(ConnectionError,))
-    def charge(number: int, tx: Transaction) -> dict[str, int]:
-        lives.append(number)
-        result = insert(tx, number)
-        if len(lives) == 1:
-            raise error
-        return result
-
-    run: Any = charge
-    with pytest.raises(error):
-        run(1)
-    assert (effects(table), table.outcomes.list()) == ([], [])
-    assert run(1) == {"number": 1}
+    leave_no_trace(table, error, retry_on=(ConnectionError,))
 
 
 def test_a_bad_statement_and_a_bad_result_are_failures(table: Onceward) -> None:

@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,7 +12,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from onceward.cursors import Lease
@@ -24,7 +22,7 @@ from onceward.retries import Dead, Parked, Steps
 from tests.conformance.parked_model import Letter, Row, Seek
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
-from tests.proof.lengths import examples_for
+from tests.proof.lengths import examples_for, run_machine
 
 SCHEDULE = Steps(seconds=(60,))
 RARELY = st.sampled_from([False, False, False, True])
@@ -364,14 +362,6 @@ def test_parked_keys_follow_the_model(ow: Onceward, prove: bool, soak: bool) -> 
     time = StandingTime(ow)
     counts: Counter[str] = Counter()
     machine = type("Machine", (ParkedKeys,), {"ow": ow, "time": time, "counts": counts})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(machine, examples=examples, steps=20)
     for what in ("succeeded", "failed", "died", "redriven", "stale", "forgotten", "restored"):
         assert counts[what] >= examples // 30, counts

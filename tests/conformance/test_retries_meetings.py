@@ -9,13 +9,11 @@ from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OutcomeUnknown, StoreUnavailable, Superseded
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.retries import Steps
 from onceward.stores import Transaction
+from tests.conformance.attempts import BROKEN, SCHEDULE, attempt
 from tests.conformance.test_cursors_operators import between
-from tests.conformance.test_retries import BROKEN, message
+from tests.conformance.test_retries import message
 
-#: Due again at once, once.
-SCHEDULE = Steps(seconds=(0.0,))
 MOVES = 40
 
 
@@ -150,14 +148,7 @@ class Worker(threading.Thread):
 
     def drain(self, ow: Onceward, lease: Lease) -> None:
         for head in ow.retries.parked.due_heads("leads", 3):
-            place = int(head.message.position)
-            with ow.transaction() as tx:
-                if place % 5 == 0:
-                    ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
-                else:
-                    tx.execute("insert into effects values (?)", [place])
-                    ow.retries.parked.succeed(tx, head)
-                lease.guard(tx)
+            attempt(ow, lease, head, broken=5)
 
     def read(self, ow: Onceward, lease: Lease) -> None:
         place = int(lease.position or 0) + 1

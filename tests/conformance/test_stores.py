@@ -14,6 +14,7 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction, migrate, status
 from onceward.stores.queries import migrations
+from tests.system.nursery import forked
 
 
 @pytest.fixture
@@ -140,15 +141,12 @@ def test_a_forked_child_uses_connections_of_its_own(table: Onceward) -> None:
     """After fork both processes write, and neither disturbs the other."""
     with table.transaction() as tx:
         tx.execute("insert into effects values (1, 'parent')")
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            with table.transaction() as tx:
-                tx.execute("insert into effects values (2, 'child')")
-            code = 0
-        finally:
-            os._exit(code)
+
+    def write() -> None:
+        with table.transaction() as tx:
+            tx.execute("insert into effects values (2, 'child')")
+
+    child = forked(write)
     with table.transaction() as tx:
         tx.execute("insert into effects values (3, 'parent')")
     assert os.waitpid(child, 0)[1] == 0
@@ -246,17 +244,13 @@ def test_a_child_forked_inside_a_transaction_has_none(table: Onceward) -> None:
     """The parent's transaction is not the child's to join or to end."""
     with table.transaction() as tx:
         tx.execute("insert into effects values (1, 'parent')")
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                assert table.store.current() is None
-                with pytest.raises(SqlFailed, match="has ended"):
-                    tx.execute("insert into effects values (2, 'child')")
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+
+        def join() -> None:
+            assert table.store.current() is None
+            with pytest.raises(SqlFailed, match="has ended"):
+                tx.execute("insert into effects values (2, 'child')")
+
+        assert os.waitpid(forked(join), 0)[1] == 0
     assert count(table) == 1
 
 

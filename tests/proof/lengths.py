@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
 from onceward.handle import Onceward
 
 
@@ -16,3 +22,18 @@ def examples_for(ow: Onceward, *, prove: bool, soak: bool, short: int = 120) -> 
     if prove:
         return 1_000 if is_quick else 300
     return short
+
+
+def run_machine(
+    made: Callable[[], RuleBasedStateMachine], *, examples: int, steps: int, **more: Any
+) -> None:
+    """Try so many examples of a state machine, of so many steps each, however slow they are."""
+    how = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        **more,
+    )
+    # It takes whatever makes a machine, and says that it takes a class.
+    run_state_machine_as_test(made, settings=how)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.proof.proxy import Proxy
+from tests.unit.background import in_background
 
 PATIENCE_SECONDS = 20.0
 #: How long it takes to believe that nothing comes.
@@ -47,12 +48,8 @@ class EchoHandler(socketserver.BaseRequestHandler):
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
-    with Echo() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with Echo() as server, in_background(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

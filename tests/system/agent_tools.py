@@ -64,17 +64,15 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-class Driven:
-    """An agent at the other end of two pipes."""
+class Piped:
+    """A program at the other end of two pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
-        self.lines: queue.Queue[bytes | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        #: Everything but heartbeats that came before the last answer.
-        self.heard: list[dict[str, Any]] = []
         #: Lines that are no messages.
         self.noise: list[bytes] = []
+        self.lines: queue.Queue[bytes | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -82,10 +80,28 @@ class Driven:
             self.lines.put(line)
         self.lines.put(None)
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def write(self, line: bytes) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(messages.encode(message))
+        self.process.stdin.write(line)
         self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Close its stdin, and return its exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(ANSWER_SECONDS)
+
+
+class Driven(Piped):
+    """An agent that is given commands."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(process)
+        #: Everything but heartbeats that came before the last answer.
+        self.heard: list[dict[str, Any]] = []
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.write(messages.encode(message))
 
     def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Send a command and return the event that ends it."""
@@ -111,11 +127,27 @@ class Driven:
         """Return what was told as progress or in logs before the last answer."""
         return [each.get("message") or each["payload"]["message"] for each in self.heard]
 
-    def end(self) -> int:
-        """Close its stdin, and return its exit code."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(ANSWER_SECONDS)
+
+@contextmanager
+def piped(
+    command: Sequence[str | Path], workspace: Path, env: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program between two pipes, whose errors are in the log; kill it at the end."""
+    with log.open("ab") as errors:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=workspace,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @contextmanager
@@ -132,21 +164,9 @@ def driven(workspace: Path, *words: str | Path, **environ: str) -> Iterator[Driv
         "ONCEWARD_WORKSPACE": str(workspace),
         **environ,
     }
-    with log.open("ab") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "onceward", "agent", *map(str, words)],
-            cwd=workspace,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
-    with process:
-        try:
-            yield Driven(process)
-        finally:
-            process.kill()
+    command = (sys.executable, "-m", "onceward", "agent", *words)
+    with piped(command, workspace, env, log) as process:
+        yield Driven(process)
 
 
 def wrapped(

@@ -91,6 +91,12 @@ class ChatServer:
         out, err = self.process.communicate(timeout=SOON_SECONDS)
         return self.process.returncode, out, err
 
+    def terminal_token(self) -> str:
+        """Return the token that it tells on its terminal only."""
+        assert self.process is not None
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().split()[-1]
+
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self._client.get(f"{self.url}{path}", **options)
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from onceward.console.acting import Acting, Action
-from onceward.console.house import House
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction
+from tests.conformance.console.houses import house_of
 from tests.system.lives import Ack, Life, Place, Scenario
 
 ROUNDS_MAX = 1000
@@ -25,7 +25,7 @@ class Pressing(Scenario):
 
     def work(self, life: int, ack: Ack) -> None:  # noqa: ARG002 - the shape
         with open_handle(self.url) as ow:
-            acting = Acting(House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann"))
+            acting = Acting(house_of(ow))
             # The button that the life before had pressed, and nobody heard of, is pressed first.
             told = sum(len(each.acks) for each in self.lives)
             for number in range(told, ROUNDS_MAX):

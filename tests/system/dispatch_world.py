@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from onceward.agents.orphans import process_stat
 from onceward.dispatch.channels import Channel
 from onceward.dispatch.dispatcher import Dispatcher
@@ -145,3 +147,9 @@ def world(url: str, place: Path) -> Iterator[World]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def chat(ow_url: str, tmp_path: Path) -> Iterator[World]:
+    with world(ow_url, tmp_path / "home") as made:
+        yield made

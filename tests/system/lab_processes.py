@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,26 +15,15 @@ from typing import Any
 import httpx
 
 from onceward.journal import Journal
+from tests.system.served import Served, started
 from tests.unit.lab.labs import make_run
 
 COMMAND = [sys.executable, "-m", "onceward"]
 STOP_SECONDS_MAX = 20
 
 
-class Running:
+class Running(Served):
     """A command that serves, and the page that somebody has open."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        assert process.stdout is not None
-        self.line = process.stdout.readline()
-        assert self.line, process.communicate()
-        self.told = json.loads(self.line) if self.line.startswith("{") else {}
-
-    @property
-    def url(self) -> str:
-        found: str = self.told["url"]
-        return found
 
     def get(self, path: str, **options: Any) -> Any:
         answer = httpx.get(f"{self.url}{path}", trust_env=False, **options)
@@ -89,13 +77,9 @@ class Bench:
 
     @contextlib.contextmanager
     def start(self, *words: str, **options: Any) -> Iterator[Running]:
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         place = {"cwd": self.directory, "env": self.environment}
-        with subprocess.Popen([*COMMAND, *words], **{**pipes, **place, **options}) as process:
-            try:
-                yield Running(process)
-            finally:
-                process.kill()
+        with started([*COMMAND, *words], **{**place, **options}) as process:
+            yield Running(process)
 
     def lab(self, *words: str) -> contextlib.AbstractContextManager[Running]:
         return self.start("lab", *words, "--port", "0", "--json")

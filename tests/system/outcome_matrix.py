@@ -60,8 +60,17 @@ def everything(lives: Sequence[Life]) -> list[str]:
     return [ack for life in lives for ack in life.acks]
 
 
-class Charging(Scenario):
-    """A charge that fell silent is ambiguous and not repeated; every other one has one outcome."""
+def outcome(charge: Callable[[str], str], order: str) -> str:
+    try:
+        return charge(order)
+    except (ValueError, RecordedFailure):
+        return "failed"
+    except (OutcomeUnknown, KeyAmbiguous):
+        return "ambiguous"
+
+
+class Ordering(Scenario):
+    """One order after another, each placed by one call, and what its callers were told."""
 
     passes_max = 12
 
@@ -69,6 +78,31 @@ class Charging(Scenario):
         super().__init__(place)
         self.bank = Bank(self.directory / "bank")
         self.told: dict[str, str] = {}
+
+    def function(self, ow: Onceward) -> Callable[[str], str]:
+        """Return what places an order."""
+        raise NotImplementedError
+
+    def work(self, life: int, ack: Ack) -> None:
+        with opened(self.url, life) as ow:
+            function = self.function(ow)
+            for number in range(ROUNDS_MAX):
+                order = f"{life}-{number}"
+                ack(json.dumps([order, self.placed(function, order)]))
+
+    def placed(self, function: Callable[[str], str], order: str) -> str:
+        """Place an order, and return what became of it."""
+        return outcome(function, order)
+
+    def retell(self, function: Callable[[str], str], lives: Sequence[Life]) -> None:
+        """See that whoever asks again is told what was told before."""
+        self.told |= dict(map(json.loads, everything(lives)))
+        for order, told in self.told.items():
+            assert outcome(function, order) == told, order
+
+
+class Charging(Ordering):
+    """A charge that fell silent is ambiguous and not repeated; every other one has one outcome."""
 
     def function(self, ow: Onceward) -> Callable[[str], str]:
         @ow.once(key=lambda order: order, scope="charge", lease_seconds=LEASE_SECONDS)
@@ -102,14 +136,12 @@ class Charging(Scenario):
         ow.outcomes.finish(fresh.fence, b"1")
 
     def check(self, lives: Sequence[Life]) -> None:
-        self.told |= dict(map(json.loads, everything(lives)))
         with opened(self.url, lives[-1].number + 1) as ow:
             charge, charges = self.function(ow), self.bank.charges()
             known = {each.key: each for each in ow.outcomes.list(scope="charge", limit=10**6)}
             assert set(charges) <= set(known), "an effect before its claim was durable"
             assert max(charges.values(), default=1) == 1, charges
-            for order, told in self.told.items():
-                assert outcome(charge, order) == told, order
+            self.retell(charge, lives)
             for record in known.values():
                 assert record.state is not OutcomeState.RUNNING, record
 
@@ -136,23 +168,11 @@ class Charging(Scenario):
             ow.outcomes.reconcile("charge", order, not_done=True, **words)
 
 
-def outcome(charge: Callable[[str], str], order: str) -> str:
-    try:
-        return charge(order)
-    except (ValueError, RecordedFailure):
-        return "failed"
-    except (OutcomeUnknown, KeyAmbiguous):
-        return "ambiguous"
-
-
-class ChargingInTransaction(Scenario):
+class ChargingInTransaction(Ordering):
     """Effects and outcomes are the same set, whatever died when; what was told stays told."""
-
-    passes_max = 12
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self.told: dict[str, str] = {}
         with opened(self.url, 0) as ow, ow.transaction() as tx:
             tx.execute("create table if not exists charges (name text)")
 
@@ -166,19 +186,9 @@ class ChargingInTransaction(Scenario):
 
         return charge
 
-    def work(self, life: int, ack: Ack) -> None:
-        with opened(self.url, life) as ow:
-            charge = self.function(ow)
-            for number in range(ROUNDS_MAX):
-                order = f"{life}-{number}"
-                ack(json.dumps([order, outcome(charge, order)]))
-
     def check(self, lives: Sequence[Life]) -> None:
-        self.told |= dict(map(json.loads, everything(lives)))
         with opened(self.url, lives[-1].number + 1) as ow:
-            charge = self.function(ow)
-            for order, told in self.told.items():
-                assert outcome(charge, order) == told, order
+            self.retell(self.function(ow), lives)
             with ow.transaction() as tx:
                 charges = [row[0] for row in tx.execute("select name from charges")]
             done = [each.key for each in ow.outcomes.list(state="done", limit=10**6)]
@@ -186,15 +196,8 @@ class ChargingInTransaction(Scenario):
             assert all(self.told.get(name, "charged").startswith("charged") for name in charges)
 
 
-class Stepping(Scenario):
+class Stepping(Ordering):
     """Work that is run again repeats no step that was done; those in doubt ask the bank."""
-
-    passes_max = 12
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.bank = Bank(self.directory / "bank")
-        self.told: dict[str, str] = {}
 
     def look(self, name: str) -> Done | NotDone:
         return Done(f"charged {name}") if name in self.bank.charges() else NotDone()
@@ -210,12 +213,9 @@ class Stepping(Scenario):
 
         return place
 
-    def work(self, life: int, ack: Ack) -> None:
-        with opened(self.url, life) as ow:
-            place = self.function(ow)
-            for number in range(ROUNDS_MAX):
-                order = f"{life}-{number}"
-                ack(json.dumps([order, place(order)]))
+    def placed(self, function: Callable[[str], str], order: str) -> str:
+        """Place an order, which neither fails nor is in doubt."""
+        return function(order)
 
     def check(self, lives: Sequence[Life]) -> None:
         charges = self.bank.charges()

@@ -7,14 +7,12 @@ from onceward.cursors import Lease
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
-from onceward.retries import Dead, Failure, Message, Parked, Steps
+from onceward.retries import Dead, Message
 from onceward.stores import Transaction
+from tests.conformance.attempts import BROKEN, SCHEDULE, attempt
 from tests.system.lives import Ack, Life, Place, Scenario
 
 ROUNDS_MAX = 600
-BROKEN = Failure(type="ValueError", message="broken")
-#: Due again at once, once.
-SCHEDULE = Steps(seconds=(0.0,))
 
 
 def between(start: str | None, end: str | None) -> int:
@@ -54,20 +52,8 @@ class Retrying(Scenario):
         """Try the messages that are due; those that 7 divides never succeed."""
         while heads := ow.retries.parked.due_heads("c", 3):
             for head in heads:
-                self.attempt(ow, lease, head, ack)
-
-    def attempt(self, ow: Onceward, lease: Lease, head: Parked, ack: Ack) -> None:
-        place = int(head.message.position)
-        with ow.transaction() as tx:
-            if place % 7 == 0:
-                ow.retries.parked.fail(tx, head, BROKEN, schedule=SCHEDULE)
-            else:
-                # No "on conflict": a second effect would be an error.
-                tx.execute("insert into effects values (?)", [place])
-                ow.retries.parked.succeed(tx, head)
-            lease.guard(tx)
-        if place % 7:
-            ack(str(place))
+                if attempt(ow, lease, head, broken=7):
+                    ack(head.message.position)
 
     def read(self, ow: Onceward, lease: Lease, ack: Ack) -> None:
         """Read the next message, and acknowledge it when it had its effect."""

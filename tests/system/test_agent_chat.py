@@ -2,11 +2,9 @@
 
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,37 +14,22 @@ import pytest
 
 from onceward.agents import chat_messages
 from onceward.errors import InvalidArgument
-from tests.system.agent_tools import ANSWER_SECONDS, is_running, until
+from tests.system.agent_tools import ANSWER_SECONDS, Piped, is_running, piped, until
 from tests.unit.agents.samples import ODD_TEXTS, a_delivery
 
 KIT = (sys.executable, str(Path(__file__).with_name("chat_kit_agent.py")))
 AGENT = (sys.executable, "-m", "onceward", "agent")
 
 
-class Talking:
+class Talking(Piped):
     """A chat agent at the other end of two pipes."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        #: Lines that are no messages.
-        self.noise: list[bytes] = []
-        self._lines: queue.Queue[bytes | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(None)
-
     def hand(self, *said: str, **fields: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(a_delivery(*said, **fields))
-        self.process.stdin.flush()
+        self.write(a_delivery(*said, **fields))
 
     def next(self) -> dict[str, Any] | None:
         """Return the next message that is no heartbeat; None at the end."""
-        while (line := self._lines.get(timeout=ANSWER_SECONDS)) is not None:
+        while (line := self.lines.get(timeout=ANSWER_SECONDS)) is not None:
             try:
                 found = chat_messages.decode(line.rstrip(b"\n"))
             except InvalidArgument:
@@ -65,12 +48,6 @@ class Talking:
             found.append(message["text"])
         return found
 
-    def end(self) -> int:
-        """Close its stdin, and return its exit code."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(ANSWER_SECONDS)
-
 
 @contextmanager
 def talking(workspace: Path, *words: str | Path, **environ: str) -> Iterator[Talking]:
@@ -83,21 +60,8 @@ def talking(workspace: Path, *words: str | Path, **environ: str) -> Iterator[Tal
         "ONCEWARD_WORKSPACE": str(workspace),
         **environ,
     }
-    with (workspace / "stderr.log").open("ab") as errors:
-        process = subprocess.Popen(
-            list(map(str, words)),
-            cwd=workspace,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
-    with process:
-        try:
-            yield Talking(process)
-        finally:
-            process.kill()
+    with piped(words, workspace, env, workspace / "stderr.log") as process:
+        yield Talking(process)
 
 
 def scripted(workspace: Path, scenario: Any) -> Any:

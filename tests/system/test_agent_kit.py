@@ -16,7 +16,7 @@ from onceward.agents import messages
 from onceward.agents.messages import Message
 from onceward.agents.orphans import AgentRecord, end_orphans, process_stat
 from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
-from onceward.secrets import Redactor
+from tests.system.supervised import SupervisedRun
 from tests.unit.agents.samples import a_command
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,36 +24,12 @@ AGENT = Path(__file__).with_name("kit_agent.py")
 COMMAND = (sys.executable, str(AGENT))
 
 
-class NoChance:
-    """Restarts without waiting."""
-
-    def fraction(self) -> float:
-        return 0.0
-
-    def hex(self, digits: int) -> str:
-        return "0" * digits
-
-
-class Run:
-    """One workspace in which supervisors follow one another."""
-
-    def __init__(self, workspace: Path) -> None:
-        self.workspace = workspace
-        self.told: list[tuple[str, dict[str, Any]]] = []
-        self.supervisors: list[Supervisor] = []
+class Run(SupervisedRun):
+    """A run whose agent is of the kit."""
 
     def supervisor(self, **env: str) -> Supervisor:
-        supervisor = Supervisor(
-            {"builder": AgentSpec(type="builder", command=COMMAND, env=env)},
-            workspace=self.workspace,
-            run_id="run-1",
-            limits=Limits(heartbeat_seconds=0.5, timeout_seconds={"implement": 30.0}),
-            redactor=Redactor(),
-            on=lambda kind, fields: self.told.append((kind, fields)),
-            randomness=NoChance(),
-        )
-        self.supervisors.append(supervisor)
-        return supervisor
+        limits = Limits(heartbeat_seconds=0.5, timeout_seconds={"implement": 30.0})
+        return self.supervise(COMMAND, limits, env)
 
     def call(self, supervisor: Supervisor, **inputs: str) -> Message:
         command = a_command(inputs={"goal": "build it", **inputs})
@@ -68,8 +44,7 @@ class Run:
 def run(tmp_path: Path) -> Iterator[Run]:
     run = Run(tmp_path)
     yield run
-    for supervisor in run.supervisors:
-        supervisor.stop()
+    run.stop()
 
 
 def await_file(path: Path) -> None:

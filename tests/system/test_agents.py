@@ -16,7 +16,7 @@ from onceward.agents.messages import Message
 from onceward.agents.orphans import group_members, process_stat
 from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
 from onceward.errors import AgentFailed, InvalidArgument
-from onceward.secrets import Redactor
+from tests.system.supervised import SupervisedRun
 from tests.unit.agents.samples import a_command
 
 HOSTILE = Path(__file__).with_name("hostile_agent.py")
@@ -30,40 +30,18 @@ LIMITS = Limits(
 SECRET = "hunter2-hunter2"
 
 
-class NoChance:
-    """Restarts without waiting."""
-
-    def fraction(self) -> float:
-        return 0.0
-
-    def hex(self, digits: int) -> str:
-        return "0" * digits
-
-
-class Run:
+class Run(SupervisedRun):
     """A supervisor of one hostile agent, and what it tells."""
 
     def __init__(self, workspace: Path) -> None:
-        self.workspace = workspace
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        super().__init__(workspace)
         self.events: list[Message] = []
-        self.supervisors: list[Supervisor] = []
 
     def supervisor(self, mode: str, **limits: Any) -> Supervisor:
         fields = {name: getattr(LIMITS, name) for name in LIMITS.__slots__}
         command = (sys.executable, "-I", "-S", str(HOSTILE), mode)
-        self.supervisors.append(
-            Supervisor(
-                {"builder": AgentSpec(type="builder", command=command, env={"MY_TOKEN": SECRET})},
-                workspace=self.workspace,
-                run_id="run-1",
-                limits=Limits(**{**fields, **limits}),
-                redactor=Redactor([SECRET]),
-                on=lambda kind, fields: self.told.append((kind, fields)),
-                randomness=NoChance(),
-            )
-        )
-        return self.supervisors[-1]
+        chosen = Limits(**{**fields, **limits})
+        return self.supervise(command, chosen, {"MY_TOKEN": SECRET}, [SECRET])
 
     def call(self, mode: str, *, command: Message | None = None, **limits: Any) -> Message:
         supervisor = self.supervisor(mode, **limits)
@@ -98,8 +76,7 @@ def is_alive(pid: int) -> bool:
 def run(tmp_path: Path) -> Iterator[Run]:
     run = Run(tmp_path)
     yield run
-    for supervisor in run.supervisors:
-        supervisor.stop()
+    run.stop()
     for fields in run.of("agent.started"):
         assert not any(each.is_alive for each in group_members(fields["pid"]))
 

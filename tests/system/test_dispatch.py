@@ -4,7 +4,6 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,12 @@ from onceward.dispatch.models import DeliveryState, TriggerKind
 from onceward.retries.schedule import Steps
 from tests.conformance.dispatch.talk import FakeChannel
 from tests.conformance.dispatch.test_arrivals import TEXTS
-from tests.system.dispatch_world import World, lines, until, world
+from tests.system.dispatch_world import World, chat, lines, until
+
+__all__ = ["chat"]
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD
-
-
-@pytest.fixture
-def chat(ow_url: str, tmp_path: Path) -> Iterator[World]:
-    with world(ow_url, tmp_path / "home") as made:
-        yield made
 
 
 # --- talking -------------------------------------------------------------------------------------

@@ -201,9 +201,7 @@ def test_other_machines_bring_the_token(tmp_path: Path) -> None:
     server = ChatServer(tmp_path, "--allow-external")
     server.add_group("team")
     with server:
-        assert server.process is not None
-        assert server.process.stderr is not None
-        token = server.process.stderr.readline().split()[-1]
+        token = server.terminal_token()
         headers = {"authorization": f"Bearer {token}"}
         assert server.get("/api/chat/config", headers=headers).json()["token"] is None
         assert server.say("team", "hello").status_code == 401

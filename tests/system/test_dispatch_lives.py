@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +15,12 @@ from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
 from onceward.handle import open as open_handle
 from onceward.testing.postgres import PostgresServer
 from onceward.testing.zombie import freeze, wake
-from tests.system.dispatch_world import World, is_running, lines, until, world
+from tests.system.dispatch_world import World, chat, is_running, lines, until, world
+
+__all__ = ["chat"]
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD
-
-
-@pytest.fixture
-def chat(ow_url: str, tmp_path: Path) -> Iterator[World]:
-    with world(ow_url, tmp_path / "home") as made:
-        yield made
 
 
 def test_h39_a_dispatcher_that_dies_leaves_nothing_undone(chat: World) -> None:

@@ -48,4 +48,4 @@ def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, soa
             said = fuzz(url, TOKEN, tmp_path, seconds=SECONDS_OF_SOAK if soak else SECONDS)
         # It got through: what it sent was not all refused.
         arrived, _ = dispatcher.operators.positions()
-        assert arrived > 2, said
+        assert arrived > 1, said

@@ -3,22 +3,15 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from onceward.dispatch.models import DeliveryState
-from tests.system.dispatch_world import World, is_running, lines, until, world
+from tests.system.dispatch_world import World, chat, is_running, lines, until
+
+__all__ = ["chat"]
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
-
-
-@pytest.fixture
-def chat(ow_url: str, tmp_path: Path) -> Iterator[World]:
-    with world(ow_url, tmp_path / "home") as made:
-        yield made
 
 
 def test_h42_a_message_to_an_agent_that_is_closing_goes_to_the_next(chat: World) -> None:

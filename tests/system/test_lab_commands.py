@@ -15,6 +15,7 @@ import pytest
 
 from onceward.lab import FeedbackClient
 from tests.system.lab_processes import COMMAND, STOP_SECONDS_MAX, Bench
+from tests.system.served import browser_in
 from tests.unit.lab.labs import make_run
 
 
@@ -166,12 +167,8 @@ def test_a_client_reads_from_a_server_across_its_restart(bench: Bench, tmp_path:
 
 def test_open_opens_the_page_of_the_task_also_for_machines(bench: Bench, tmp_path: Path) -> None:
     """An agent that reads --json can still have the page opened for the person."""
-    called = tmp_path / "called"
-    os.mkfifo(called)
-    script = tmp_path / "browser"
-    script.write_text(f'#!/bin/sh\necho "$1" > {called}\n')
-    script.chmod(0o700)
-    environment = {**bench.environment, "BROWSER": f"{script} %s"}
+    called, browser = browser_in(tmp_path)
+    environment = {**bench.environment, **browser}
     words = ["review", "runs/a", "--port", "0", "--json", "--open"]
     with bench.start("lab", *words, env=environment) as server:
         assert called.read_text().strip() == server.told["pageUrl"]

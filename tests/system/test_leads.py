@@ -1,12 +1,9 @@
 """The lead platform, as an example and under fire."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tests.proof.evidence import Entry, Evidence
+from tests.proof.modules import run_module
 
 SEED = 20261115
 
@@ -18,13 +15,8 @@ def test_h19_every_lead_is_assigned_and_billed_once_whatever_dies(
 ) -> None:
     """Three workers, one killed every moment, PostgreSQL twice: none lost or doubled, in order."""
     seconds, kills, leads = (120, 100, 1000) if soak else (25, 16, 100) if prove else (10, 8, 30)
-    command = [sys.executable, "-m", "tests.system.leads_chaos", engine, str(seconds), str(SEED)]
-    ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=seconds + 120
-    )
-    words = " ".join(["python", *command[1:]])
-    assert ran.returncode == 0, f"{ran.stderr[-20000:]}\nREPRO: {words}"
-    summary = json.loads(ran.stdout)
+    module = "tests.system.leads_chaos"
+    summary = run_module(module, engine, seconds, SEED, seconds_max=seconds + 120)
     takeovers = summary.pop("takeover_seconds")
     assert summary["kills"] >= kills
     assert summary["server_kills"] == (2 if engine == "postgres" else 0)

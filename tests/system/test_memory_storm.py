@@ -1,24 +1,13 @@
 """Memory under kill -9, with real processes, in a storm."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.proof.evidence import Entry, Evidence
+from tests.proof.modules import run_module
 
 SEED = 20260206
-
-
-def run_module(name: str, *words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", name, *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"REPRO: {' '.join(command)}\n{ran.stderr[-4000:]}"
-    summary: dict[str, Any] = json.loads(ran.stdout)
-    return summary
 
 
 @pytest.mark.prove

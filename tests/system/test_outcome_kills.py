@@ -16,6 +16,7 @@ from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
 from onceward.testing.moving_time import MovingTime
 from tests.proof.evidence import Entry, Evidence
+from tests.proof.modules import run_module
 from tests.system.outcome_matrix import LifeClock
 
 SEED = 20261115
@@ -46,14 +47,6 @@ def charge_in(order, tx):
 
 print((charge_in if "tx" in sys.argv else charge)(7))
 """
-
-
-def run_module(name: str, *words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", name, *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"REPRO: {' '.join(command)}\n{ran.stderr[-4000:]}"
-    summary: dict[str, Any] = json.loads(ran.stdout)
-    return summary
 
 
 @pytest.mark.prove

@@ -270,6 +270,25 @@ def test_a_fleet_that_is_to_end_says_whether_all_is_done(
         assert fleet.process.wait(PATIENCE_SECONDS) == 1
 
 
+@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
+def test_what_is_left_is_told_with_its_reason(real: Onceward, ow_url: str, tmp_path: Path) -> None:
+    """To a person in words, to a machine by the name of the state; the exit code is 1."""
+    lease = real.cursors.acquire("slow", "w")
+    assert lease is not None
+    lease.release()
+    real.cursors.pause("slow")
+    command = [sys.executable, "-m", "onceward", "work", "tests.system.worker_app:app", "--once"]
+    told = {"WORKER_APP_STORE": ow_url, "WORKER_APP_PLACE": str(tmp_path), "WORKER_APP_LEASE": "1"}
+    for words, expected in (
+        ([], "0 messages\nleft: slow is paused, or another worker has it\n"),
+        (["--json"], '{"messages":0,"left":["slow"],"states":{"slow":"elsewhere"}}\n'),
+    ):
+        ran = subprocess.run(
+            [*command, *words], env=os.environ | told, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stdout) == (1, expected), ran.stderr
+
+
 @pytest.mark.parametrize("after", [1, 4, 8])
 def test_a_fleet_that_is_stopped_while_it_starts_ends(
     real: Onceward, ow_url: str, tmp_path: Path, after: int

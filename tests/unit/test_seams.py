@@ -25,10 +25,11 @@ from onceward.seams import (
     timestamp,
 )
 from onceward.seams.system_files import _SystemFile
+from tests.unit.small_disks import small_disk
+
+__all__ = ["small_disk"]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from onceward.seams import OpenFile, Randomness
 
 EAST = timezone(timedelta(hours=2))
@@ -116,21 +117,6 @@ def files(monkeypatch: pytest.MonkeyPatch) -> SystemFiles:
     """Return the machine's files, with a memory of failures that ends with the test."""
     monkeypatch.setattr(_SystemFile, "_refused", set())
     return SystemFiles()
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount 64 KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mounted)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"this machine mounts nothing: {done.stderr.strip()}")
-    yield mounted
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)
 
 
 def test_appending_creates_a_file_for_its_owner_only(files: SystemFiles, tmp_path: Path) -> None:

@@ -50,14 +50,16 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the URL of a new store, on each engine in turn."""
     if request.param == "sqlite":
         template: Path = request.getfixturevalue("sqlite_template")
-        return f"sqlite:///{shutil.copy(template, tmp_path / 'onceward.db')}"
+        yield f"sqlite:///{shutil.copy(template, tmp_path / 'onceward.db')}"
+        return
     server: PostgresServer = request.getfixturevalue("postgres_server")
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    return server.new_database(name, like="onceward_template")
+    yield server.new_database(name, like="onceward_template")
+    server.drop_database(name)
 
 
 @pytest.fixture

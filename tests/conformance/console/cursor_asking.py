@@ -6,24 +6,15 @@ from typing import Any
 
 import pytest
 
-from onceward.console.acting import Acting
 from onceward.console.cursors_http import cursors_router
-from onceward.console.house import House
 from onceward.handle import Onceward
 from onceward.workers import App
+from tests.conformance.console.houses import asking_at
 from tests.unit.console.asking import Asking
 
 
 def asking_of(ow: Onceward, *apps: App, is_read_only: bool = False) -> Asking:
-    house = House(
-        ow=lambda: ow,
-        store_url=ow.store.url,
-        version="0",
-        actor="ann",
-        apps=apps,
-        is_read_only=is_read_only,
-    )
-    return Asking(cursors_router(house, Acting(house)))
+    return asking_at(cursors_router, ow, apps=apps, is_read_only=is_read_only)
 
 
 @pytest.fixture
@@ -47,13 +38,7 @@ def names(asking: Asking, **query: Any) -> list[str]:
 
 def paged(asking: Asking, **query: Any) -> list[list[str]]:
     """Every page of a list, until there is no next one."""
-    found, after = [], None
-    while True:
-        answer = asking.body("/api/cursors", **query, **({"after": after} if after else {}))
-        found.append([each["name"] for each in answer["items"]])
-        after = answer["next"]
-        if after is None:
-            return found
+    return [[each["name"] for each in page] for page in asking.pages("/api/cursors", **query)]
 
 
 def shown(asking: Asking, name: str = "c") -> Any:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from onceward.console.acting import Acting
-from onceward.console.house import House
 from onceward.console.outcomes_http import outcomes_router
 from onceward.handle import Onceward
 from onceward.outcomes import Fence, Fresh
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.console.houses import asking_at
 from tests.unit.console.asking import Asking
 
 SCOPE = "shop.charge"
@@ -19,10 +18,7 @@ WHICH = {"scope": SCOPE, "key": "k"}
 
 
 def asking_of(ow: Onceward, *, is_read_only: bool = False) -> Asking:
-    house = House(
-        ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann", is_read_only=is_read_only
-    )
-    return Asking(outcomes_router(house, Acting(house)))
+    return asking_at(outcomes_router, ow, is_read_only=is_read_only)
 
 
 @pytest.fixture

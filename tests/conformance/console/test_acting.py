@@ -10,7 +10,6 @@ from fastapi import Response
 from onceward.console import audit
 from onceward.console.acting import SCOPE, Acting, Action, check_seen
 from onceward.console.audit import page
-from onceward.console.house import House
 from onceward.errors import (
     Conflict,
     CursorMissing,
@@ -22,17 +21,11 @@ from onceward.errors import (
 )
 from onceward.handle import Onceward
 from onceward.stores import Transaction
+from tests.conformance.console.houses import house_of
 
 
 def acting_of(ow: Onceward, *, is_read_only: bool = False) -> Acting:
-    house = House(
-        ow=lambda: ow,
-        store_url=ow.store.url,
-        version="0",
-        actor="ann",
-        is_read_only=is_read_only,
-    )
-    return Acting(house)
+    return Acting(house_of(ow, is_read_only=is_read_only))
 
 
 def pause(ow: Onceward, calls: list[int]) -> Any:

@@ -10,11 +10,11 @@ import pytest
 from onceward.console import conversation_views, conversations_http
 from onceward.console.acting import Acting
 from onceward.console.conversations_http import conversations_router
-from onceward.console.house import House
 from onceward.dispatch.chats import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import LEASE, Delivery, DeliveryState, Group, NewMessage
 from onceward.handle import Onceward
+from tests.conformance.console.houses import house_of
 from tests.unit.console.asking import Asking, error_of
 
 HOSTILE = "<script>alert(1)</script> % _ ' \\ \u202e 👩‍👩‍👧"
@@ -27,14 +27,8 @@ class Site(Asking):
         self.ow = ow
         self.dispatcher = Dispatcher(ow, home=directory)
         self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
-        house = House(
-            ow=lambda: ow,
-            store_url=ow.store.url,
-            version="0",
-            actor="ann",
-            chats=Chats(ow, self.dispatcher, token="tok_1"),
-            is_read_only=is_read_only,
-        )
+        chats = Chats(ow, self.dispatcher, token="tok_1")
+        house = house_of(ow, chats=chats, is_read_only=is_read_only)
         super().__init__(conversations_router(house, Acting(house)))
 
     def say(self, *texts: str, group: str = "team") -> None:

@@ -9,22 +9,18 @@ from typing import Any
 import pytest
 
 from onceward.console import dead_http, dead_views
-from onceward.console.acting import Acting
 from onceward.console.audit import page
 from onceward.console.dead_http import dead_router
-from onceward.console.house import House
 from onceward.handle import Onceward
 from onceward.retries import DeadLetters, Failure, Message
+from tests.conformance.console.houses import asking_at
 from tests.unit.console.asking import Asking, error_of
 
 RAW = '{"name": "Ann \N{SNOWMAN}"}'.encode()
 
 
 def asking_of(ow: Onceward, *, is_read_only: bool = False) -> Asking:
-    house = House(
-        ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann", is_read_only=is_read_only
-    )
-    return Asking(dead_router(house, Acting(house)))
+    return asking_at(dead_router, ow, is_read_only=is_read_only)
 
 
 @pytest.fixture
@@ -108,12 +104,7 @@ def test_filters_and_pages(ow: Onceward, asking: Asking) -> None:
     for words in ("teapot", "STRANGE", "leads"):
         assert ids(asking, q=words) == [odd]
     assert ids(asking, q="nothing") == []
-    seen: list[int] = []
-    after = ""
-    while after is not None:
-        found = asking.body("/api/dead", limit=2, after=after)
-        seen += [each["id"] for each in found["items"]]
-        after = found["next"]
+    seen = [each["id"] for page in asking.pages("/api/dead", limit=2) for each in page]
     assert seen == [odd, *reversed(letters[1:])]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from onceward.console.house import House
 from onceward.console.looks import looks_of
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.groups import Groups
@@ -14,10 +13,11 @@ from onceward.memory.graph import Graph
 from onceward.memory.models import Batch, NewEntity
 from onceward.retries.models import Failure, Message
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.console.houses import house_of
 
 
 def seen(ow: Onceward) -> dict[str, object]:
-    house = House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
+    house = house_of(ow)
     return {area: look() for area, look in looks_of(house).items()}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from onceward.console.acting import Acting
-from onceward.console.house import House
 from onceward.console.memory_http import memory_router
 from onceward.handle import Onceward
 from onceward.memory import Graph
 from onceward.memory.looking import COUNT_MAX
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Origin, Removal
 from onceward.seams import SystemClock
+from tests.conformance.console.houses import house_of
 from tests.conformance.memory import records
 from tests.unit.console.asking import Asking, error_of
 
@@ -25,13 +25,7 @@ class Site(Asking):
 
     def __init__(self, ow: Onceward, *, is_read_only: bool = False) -> None:
         self.ow, self.graph = ow, Graph(ow.store)
-        house = House(
-            ow=lambda: ow,
-            store_url=ow.store.url,
-            version="0",
-            actor="ann",
-            is_read_only=is_read_only,
-        )
+        house = house_of(ow, is_read_only=is_read_only)
         super().__init__(memory_router(house, Acting(house)))
 
     def add(self, name: str, *observations: str, kind: str = "Thing") -> None:

@@ -48,11 +48,8 @@ def test_pages_follow_each_other_while_keys_come_in(ow: Onceward, asking: Asking
     for number in range(7):
         granted(ow, f"k{number}")
     seen: list[str] = []
-    after = ""
-    while after is not None:
-        found = asking.body("/api/outcomes", limit=2, after=after)
-        seen += [each["key"] for each in found["items"]]
-        after = found["next"]
+    for page in asking.pages("/api/outcomes", limit=2):
+        seen += [each["key"] for each in page]
         granted(ow, f"new{len(seen)}")
     assert seen == [f"k{number}" for number in reversed(range(7))]
 
@@ -84,13 +81,8 @@ def test_a_page_looks_at_a_bounded_number_of_keys(
     granted(ow, "needle-1")
     for number in range(7):
         granted(ow, f"k{number}")
-    pages: list[list[str]] = []
-    after = ""
-    while after is not None:
-        found = asking.body("/api/outcomes", limit=1, after=after, q="needle-")
-        pages.append([each["key"] for each in found["items"]])
-        after = found["next"]
-    assert pages == [[], [], ["needle-1"]]
+    pages = asking.pages("/api/outcomes", limit=1, q="needle-")
+    assert [[each["key"] for each in page] for page in pages] == [[], [], ["needle-1"]]
 
 
 def test_a_whole_key_is_found_however_old_it_is(
@@ -105,11 +97,8 @@ def test_a_whole_key_is_found_however_old_it_is(
     first = asking.body("/api/outcomes", q="needle", limit=2)
     assert [each["scope"] for each in first["items"][:2]] == ["shop.refund", SCOPE]
     seen = [each["key"] for each in first["items"]]
-    after = first["next"]
-    while after is not None:
-        found = asking.body("/api/outcomes", q="needle", limit=2, after=after)
-        seen += [each["key"] for each in found["items"]]
-        after = found["next"]
+    for page in asking.pages("/api/outcomes", first["next"], q="needle", limit=2):
+        seen += [each["key"] for each in page]
     assert sorted(seen) == ["needle", "needle", *(f"needle{number}" for number in range(5))]
     assert keys(asking, q="needle", scope=SCOPE, limit=1)[0] == "needle"
     assert keys(asking, q="needle", state="done") == ["needle", "needle"]

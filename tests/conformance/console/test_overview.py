@@ -9,7 +9,6 @@ import pytest
 from fastapi import FastAPI
 
 from onceward.console import overview
-from onceward.console.house import House
 from onceward.console.overview_http import overview_router
 from onceward.console.tallies import Counts, Tallies
 from onceward.console.vitals import Vital, Vitals
@@ -17,6 +16,7 @@ from onceward.failures import wire_errors
 from onceward.handle import Onceward
 from onceward.retries.models import Failure, Message
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.console.houses import house_of
 
 NOTHING = Vital(
     at="2026-01-01T00:00:00.000Z",
@@ -27,10 +27,6 @@ NOTHING = Vital(
     paused=0,
     processed=0,
 )
-
-
-def house_of(ow: Onceward) -> House:
-    return House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
 
 
 def wanted(ow: Onceward, counts: Counts | None = None, vital: Vital = NOTHING) -> dict[str, str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from onceward.console.house import House
 from onceward.console.workers_http import workers_router
 from onceward.errors import LeaseLost
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App
 from onceward.workers.registry import SILENT_SECONDS, Registry
+from tests.conformance.console.houses import house_of
 from tests.conformance.console.test_registry import consumers
 from tests.conformance.test_cursors import acquire, stolen
 from tests.conformance.workers.lists import ListPartitions
@@ -21,7 +21,7 @@ from tests.unit.console.asking import Asking, error_of
 
 @pytest.fixture
 def asking(ow: Onceward) -> Asking:
-    house = House(ow=lambda: ow, store_url=ow.store.url, version="0", actor="ann")
+    house = house_of(ow)
     return Asking(workers_router(house))
 
 

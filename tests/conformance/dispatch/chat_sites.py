@@ -93,11 +93,3 @@ def body_of(response: httpx.Response, model: type[schemas._Answer]) -> Any:
     assert response.status_code in (200, 201), response.text
     model.model_validate_json(response.content)
     return response.json()
-
-
-def error_of(response: httpx.Response) -> tuple[int, str, str | None]:
-    """Return status, code and field, having checked the shape."""
-    error = response.json()["error"]
-    assert list(error) == ["code", "message", "context"]
-    assert error["context"]["fix"]
-    return response.status_code, error["code"], error["context"].get("field")

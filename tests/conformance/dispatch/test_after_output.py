@@ -8,22 +8,12 @@ import pytest
 from onceward.dispatch.models import DeliveryState
 from onceward.handle import Onceward
 from tests.conformance.dispatch.talk import FakeChannel, Talk, ids
+from tests.conformance.dispatch.two_groups import states, talk
+
+__all__ = ["talk"]
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD
-
-
-@pytest.fixture
-def talk(ow: Onceward) -> Talk:
-    found = Talk(ow)
-    found.group()
-    found.group("far", channel="fake")
-    return found
-
-
-def states(talk: Talk, group: str = "team") -> list[DeliveryState]:
-    """Return what became of a group's deliveries, in their order."""
-    return [each.state for each in reversed(talk.operators.deliveries(group))]
 
 
 # --- failures after output -----------------------------------------------------------------------

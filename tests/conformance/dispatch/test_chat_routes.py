@@ -12,9 +12,9 @@ from tests.conformance.dispatch.chat_sites import (
     TOKEN,
     Site,
     body_of,
-    error_of,
     site,
 )
+from tests.unit.console.asking import error_of
 
 __all__ = ["site"]
 

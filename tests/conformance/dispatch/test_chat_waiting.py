@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
-import anyio.to_thread
 import httpx
 import pytest
 
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.models import Group, NewMessage
 from onceward.dispatch.waiting import ChatBell
-from tests.conformance.dispatch.chat_sites import MESSAGES, SOON, Site, error_of, site
-from tests.unit.sitting import sit_on
+from tests.conformance.dispatch.chat_sites import MESSAGES, SOON, Site, site
+from tests.unit.console.asking import error_of
+from tests.unit.sitting import asked_meanwhile, run_within, sit_on
 
 __all__ = ["site"]
 
@@ -23,11 +24,7 @@ T = TypeVar("T")
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    async def within() -> T:
-        async with asyncio.timeout(60):
-            return await work()
-
-    return asyncio.run(within())
+    return run_within(60, work)
 
 
 def wait_for(client: httpx.AsyncClient, **query: Any) -> Awaitable[httpx.Response]:
@@ -124,24 +121,19 @@ def test_readers_and_messages_have_threads_of_their_own(
     site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
 ) -> None:
     """What sits on a slow store holds up only its own kind."""
-    begun, done = sit_on(monkeypatch, site.chats, slow)
+    sat = sit_on(monkeypatch, site.chats, slow)
 
     async def work() -> int:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
-        async with site.client() as client, asyncio.TaskGroup() as group:
+        async with site.client() as client:
 
             async def ask(method: str) -> httpx.Response:
                 body = {"id": "1", "sender": "ann", "text": "hello"} if method == "POST" else None
                 return await client.request(method, MESSAGES, json=body)
 
-            for _ in range(20):
-                group.create_task(ask(slow_method))
-            await asyncio.to_thread(begun.wait)
-            try:
-                async with asyncio.timeout(SOON):
-                    return (await ask(quick_method)).status_code
-            finally:
-                done.set()
+            slowly, quickly = partial(ask, slow_method), partial(ask, quick_method)
+            return await asked_meanwhile(
+                sat, slow=slowly, quick=quickly, soon_seconds=SOON, times=20
+            )
 
     assert run(work) in (200, 201)
 

@@ -7,26 +7,15 @@ import pytest
 from onceward.dispatch import deliveries
 from onceward.dispatch.models import Delivery, DeliveryState, TriggerKind
 from onceward.errors import BatchInFlight, Superseded
-from onceward.handle import Onceward
 from onceward.retries.schedule import DISPATCH
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.dispatch.talk import Talk, ids
+from tests.conformance.dispatch.two_groups import states, talk
+
+__all__ = ["talk"]
 
 DONE, KEPT = DeliveryState.DONE, DeliveryState.KEPT
 ROLLED_BACK, DEAD = DeliveryState.ROLLED_BACK, DeliveryState.DEAD
-
-
-@pytest.fixture
-def talk(ow: Onceward) -> Talk:
-    found = Talk(ow)
-    found.group()
-    found.group("far", channel="fake")
-    return found
-
-
-def states(talk: Talk, group: str = "team") -> list[DeliveryState]:
-    """Return what became of a group's deliveries, in their order."""
-    return [each.state for each in reversed(talk.operators.deliveries(group))]
 
 
 # --- handing out ---------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
 
 from onceward import crash
 from onceward.dispatch.models import DeliveryState, Reply, SayingState
@@ -16,6 +15,7 @@ from onceward.handle import Onceward
 from tests.conformance.dispatch.at_work import ALL, PLACES, AtWork, deaths, places
 from tests.conformance.dispatch.dispatch_model import FINAL, GroupModel
 from tests.conformance.dispatch.talk import FakeChannel, ids
+from tests.proof.lengths import run_machine
 
 
 class Dispatching(AtWork):
@@ -140,16 +140,8 @@ def test_dispatching_follows_the_model(
     short, full = (600, 10_000) if is_quick else (100, 1_000)
     examples = full if soak else short if prove else short // 6
     counts: Counter[str] = Counter()
-    run_state_machine_as_test(
-        type("Machine", (Dispatching,), {"ow": ow, "counts": counts}),
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=15,
-            deadline=None,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    machine = type("Machine", (Dispatching,), {"ow": ow, "counts": counts})
+    run_machine(machine, examples=examples, steps=15, report_multiple_bugs=False)
     common = ("begun", "said", "done", "kept", "rolled back", "dead", "extended")
     for what in common if is_quick or prove else ("begun", "said", "done"):
         assert counts[what] > 0, (what, counts)

@@ -1,20 +1,7 @@
-"""Graphs: a graph in a store, short ways to write to it, and what it shows."""
+"""Graphs: short ways to write to one, and what it shows."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from onceward.handle import Onceward
 from onceward.memory.graph import Graph
 from onceward.memory.models import Batch, Fate, Link, NewEntity, NewObservations, Subgraph
-from onceward.secrets import Redactor
-
-
-@pytest.fixture
-def graph(ow: Onceward) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor())
-    yield made
-    assert made.problems() == []
 
 
 def entity(name: str, *observations: str, kind: str = "thing") -> NewEntity:

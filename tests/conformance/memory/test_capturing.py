@@ -76,11 +76,6 @@ class World:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def world(ow: Onceward, clock: ManualClock) -> World:
     memory = Memory(ow, clock=clock, redactor=Redactor([SECRET]), repo="acme/shop", source="test")
     return World(memory, clock)

@@ -1,12 +1,10 @@
 """Explaining: who wrote what, in which run, when; and how it hangs together with runs."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from onceward.errors import EntityMissing
-from onceward.handle import Onceward
 from onceward.keys import doc_key
 from onceward.memory import shapes
 from onceward.memory.explaining import (
@@ -20,26 +18,8 @@ from onceward.memory.models import Batch, Link, NewEntity, Origin, Removal
 from onceward.memory.recording import Recorder
 from onceward.memory.telling import TOKENS_MAX, tokens
 from onceward.seams import ManualClock
-from onceward.secrets import Redactor
 from tests.conformance.memory import records
 from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, story
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def graph(ow: Onceward) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor())
-    yield made
-    assert made.problems() == []
-
-
-@pytest.fixture
-def recorder(graph: Graph, clock: ManualClock) -> Recorder:
-    return records.recorder(graph, clock)
 
 
 def test_each_fact_is_told_with_its_source_run_and_times(graph: Graph, recorder: Recorder) -> None:

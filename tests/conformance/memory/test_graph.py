@@ -20,14 +20,11 @@ from tests.conformance.memory.graphs import (
     create,
     edges,
     entity,
-    graph,
     link,
     observe,
     relate,
     shown,
 )
-
-__all__ = ["graph"]
 
 
 def test_a_batch_is_there_as_it_was_asked_for(graph: Graph) -> None:

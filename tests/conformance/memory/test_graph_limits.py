@@ -14,9 +14,7 @@ from onceward.memory.models import (
     NewObservations,
     Origin,
 )
-from tests.conformance.memory.graphs import create, entity, graph, link, shown
-
-__all__ = ["graph"]
+from tests.conformance.memory.graphs import create, entity, link, shown
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "\u0661", "9" * 30])

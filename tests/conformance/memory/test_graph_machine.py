@@ -5,7 +5,6 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,7 +12,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from onceward.errors import Conflict, EntityMissing
@@ -32,6 +30,7 @@ from onceward.memory.models import (
     Removed,
 )
 from tests.conformance.memory.graph_model import GraphModel, everything, identity, seen
+from tests.proof.lengths import run_machine
 
 TABLES = ("docs", "changes", "relations", "observations", "entities")
 
@@ -269,15 +268,7 @@ def test_any_order_of_calls_agrees_with_the_model(ow: Onceward, prove: bool, soa
     is_sqlite = ow.store.engine == "sqlite"
     short, full = (600, 5_000) if is_sqlite else (100, 1_000)
     examples = full if soak else short if prove else short // 4
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(Machine, examples=examples, steps=30)
     # A short slice may miss what is rare.
     wanted = {*Fate, "refused", "relation taken along"} if is_sqlite or soak else set()
     if soak:

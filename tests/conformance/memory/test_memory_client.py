@@ -35,11 +35,6 @@ class Unlucky:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def memory(ow: Onceward, clock: ManualClock) -> Memory:
     return Memory(ow, clock=clock, randomness=Unlucky(), source="test", run="run#1")
 

@@ -1,7 +1,6 @@
 """Recalling: what is known about a text, the best fix first, short, and as data."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,23 +19,6 @@ from tests.conformance.memory import records
 from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, outcome, story
 
 SEEN_ELSEWHERE = "KeyError: 'price' in /home/bob/cart.py:7:1 with pydantic 2.12.0"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def graph(ow: Onceward) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor())
-    yield made
-    assert made.problems() == []
-
-
-@pytest.fixture
-def recorder(graph: Graph, clock: ManualClock) -> Recorder:
-    return records.recorder(graph, clock)
 
 
 def fix(recorder: Recorder, strategy: str, *statuses: str) -> str:

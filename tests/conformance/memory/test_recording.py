@@ -29,21 +29,11 @@ from tests.conformance.memory.records import (
 CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
 @pytest.fixture(params=["open", "strict"])
 def graph(ow: Onceward, request: pytest.FixtureRequest) -> Iterator[Graph]:
     made = Graph(ow.store, redactor=Redactor(), is_strict=request.param == "strict")
     yield made
     assert made.problems() == []
-
-
-@pytest.fixture
-def recorder(graph: Graph, clock: ManualClock) -> Recorder:
-    return records.recorder(graph, clock)
 
 
 def test_a_run_is_named_by_its_start_and_related_to_what_it_used(

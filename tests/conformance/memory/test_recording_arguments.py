@@ -11,7 +11,6 @@ from onceward.memory.graph import Graph
 from onceward.memory.models import Fate
 from onceward.memory.recorded import Recorded
 from onceward.memory.recording import Recorder
-from onceward.seams import ManualClock
 from onceward.secrets import Redactor
 from tests.conformance.memory import records
 from tests.conformance.memory.records import ISSUE, STARTED_AT, URL, facts, fates
@@ -25,11 +24,6 @@ def graph(ow: Onceward, request: pytest.FixtureRequest) -> Iterator[Graph]:
     made = Graph(ow.store, redactor=Redactor([SECRET]), is_strict=request.param == "strict")
     yield made
     assert made.problems() == []
-
-
-@pytest.fixture
-def recorder(graph: Graph) -> Recorder:
-    return records.recorder(graph, ManualClock())
 
 
 def everything(graph: Graph) -> str:

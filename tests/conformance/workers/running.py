@@ -10,7 +10,7 @@ from typing import Any
 
 from onceward.workers import App, Worker
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 20.0
 
 
 def drain(app: App, threads: int = 2) -> Any:
@@ -26,7 +26,8 @@ def at_work(app: App, threads: int = 2) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop()
-        thread.join()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 def until(happened: Callable[[], object]) -> None:

@@ -109,6 +109,18 @@ def test_a_cursor_that_has_caught_up_is_not_behind(ow: Onceward, bench: Bench) -
     assert measure.age_seconds == pytest.approx(3600, abs=3)
 
 
+def test_a_cursor_that_was_moved_by_hand_is_not_up_to_date(ow: Onceward, bench: Bench) -> None:
+    """What was measured before says nothing of what is left now, until it is measured again."""
+    bench.cursor(position="7")
+    bench.measuring.add("c", Behind(Lag(messages=0)), is_partition=False)
+    bench.measured()
+    ow.cursors.seek("c", "3", "again", "ana")
+    for found in (Measures(ow).list()["c"], Measures(ow).of(["c"])["c"]):
+        assert (found.messages, found.lag_seconds, found.drain_seconds) == (None, None, None)
+    bench.measured()
+    assert Measures(ow).list()["c"].messages == 0
+
+
 def test_what_a_dead_worker_left_behind_grows_older(ow: Onceward, bench: Bench) -> None:
     """Nobody measures any more, but the lag grows and the measure shows its age."""
     bench.cursor()

@@ -10,6 +10,7 @@ from onceward.handle import Onceward
 from onceward.workers import App
 from onceward.workers.source import Countable, Measurable, Waking
 from onceward.workers.sources import Table, TablePartitions, TableSource, selection
+from tests.conformance.workers.counting import check_counts
 from tests.conformance.workers.tables import add, data, make_leads, names
 
 
@@ -103,13 +104,7 @@ def test_a_filter_reads_only_its_rows(leads: Onceward) -> None:
 def test_counts_are_between_two_positions(leads: Onceward) -> None:
     """Behind the first, up to and with the second; None is the start, backwards is nothing."""
     add(leads, *"abc")
-    source = TableSource(leads, "leads")
-    first, second, third = (item.position for item in source.read(None, 10))
-    assert source.count(None, third) == 3
-    assert source.count(first, third) == 2
-    assert source.count(second, second) == 0
-    assert source.count(third, first) == 0
-    assert source.count(third, None) == 0
+    check_counts(TableSource(leads, "leads"))
 
 
 def test_the_lag_says_how_many_and_since_when(

@@ -40,10 +40,12 @@ def test_a_paused_cursor_with_something_due_is_left(ow: Onceward, ow_time: Movin
         if message.data == 1:
             raise ValueError
 
-    once(app)
+    assert once(app).states == {"numbers": "waiting"}
     ow.cursors.pause("numbers")
     ow_time.advance(seconds=61)
-    assert once(app).left == ("numbers",)
+    worked = once(app)
+    assert worked.left == ("numbers",)
+    assert worked.states == {"numbers": "elsewhere"}
 
 
 def test_a_source_that_always_fails_is_left(ow: Onceward) -> None:

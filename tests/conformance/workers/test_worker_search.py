@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -15,28 +12,7 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Worker
 from onceward.workers.reader import Reader, Turned
 from tests.conformance.workers.lists import ListPartitions, ListSource
-
-SECONDS_MAX = 20.0
-
-
-@contextmanager
-def working(app: App) -> Iterator[Worker]:
-    worker = Worker(app, threads=2)
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(SECONDS_MAX)
-        assert not thread.is_alive()
-
-
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not happened():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.005)
+from tests.conformance.workers.running import at_work, until
 
 
 @pytest.mark.parametrize("has_source", [True, False])
@@ -80,7 +56,7 @@ def test_a_redriven_letter_of_such_a_partition_is_tried_too(ow: Onceward) -> Non
     Worker(app).run(once=True)
     is_broken = False
     source.lists["a"] = []
-    with working(app):
+    with at_work(app):
         (letter,) = ow.dead.list()
         ow.dead.redrive(letter.id, actor="me")
         until(lambda: seen == [1])
@@ -102,7 +78,7 @@ def test_one_partition_that_cannot_be_worked_stops_no_other(
         app.consumer(name, source=each, group=group, max_in_flight_per_group=1, poll_seconds=0.02)(
             lambda message: seen.append(message.data)
         )
-    with working(app):
+    with at_work(app):
         until(lambda: sorted(seen) == [2, 3])
         source.lists["later"] = [4]
         other.lists["z"].append(5)
@@ -157,7 +133,7 @@ def test_two_workers_of_one_handle_take_nothing_from_each_other(ow: Onceward) ->
             time.sleep(0.005)
             seen.append(message.data)
 
-    with working(apps[0]), working(apps[1]):
+    with at_work(apps[0]), at_work(apps[1]):
         until(lambda: ow.cursors.list("numbers") and ow.cursors.show("numbers").position == "60")
     assert seen == list(range(60))
 
@@ -211,7 +187,7 @@ def test_cursors_in_trouble_do_not_wake_each_other(ow: Onceward) -> None:
         app.consumer(name, source=Away(name), poll_seconds=0.01)(handle)
     busy = ListSource(*range(100))
     app.consumer("busy", source=busy, poll_seconds=0.01)(handle)
-    with working(app):
+    with at_work(app):
         for _ in range(30):
             time.sleep(0.05)
             busy.values.append(0)

@@ -171,18 +171,25 @@ def test_a_generator_is_no_handler(ow: Onceward) -> None:
     assert (letter.position, letter.error_type) == ("1", "TypeError")
 
 
+def failing(error: BaseException) -> tuple[Callable[[Message], None], list[Any]]:
+    """Return a handler that fails with message 1, and what it has seen of others."""
+    seen: list[Any] = []
+
+    def handle(message: Message) -> None:
+        if message.data == 1:
+            raise error
+        seen.append(message.data)
+
+    return handle, seen
+
+
 @pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_would_end_a_thread_is_a_failed_attempt(
     ow: Onceward, error: BaseException, is_async: bool
 ) -> None:
     """Neither the thread nor any other message is lost."""
-    app, seen = App(ow), []
-
-    def handle(message: Message) -> None:
-        if message.data == 1:
-            raise error
-        seen.append(message.data)
+    app, (handle, seen) = App(ow), failing(error)
 
     async def handle_async(message: Message) -> None:
         handle(message)
@@ -209,12 +216,7 @@ def test_trouble_of_a_handlers_own_is_counted(
     ow: Onceward, error: Exception, takes_tx: bool
 ) -> None:
     """Its second database or another lease is not ours: the message fails, and has an end."""
-    app, seen = App(ow), []
-
-    def handle(message: Message) -> None:
-        if message.data == 1:
-            raise error
-        seen.append(message.data)
+    app, (handle, seen) = App(ow), failing(error)
 
     def handle_tx(message: Message, tx: Transaction) -> None:
         tx.execute("select 1")

@@ -20,7 +20,14 @@ from onceward.lab.bodies import NewFeedback
 from onceward.lab.models import Experiment
 from onceward.seams import Files, Ids, ManualClock, SeededRandomness
 from onceward.testing import CrashFiles
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, paths_in
+from tests.unit.lab.labs import (
+    NOTES,
+    make_experiment,
+    make_lab,
+    make_run,
+    paths_in,
+    say_and_decide_again,
+)
 from tests.unit.lab.labs import submission as submission_of
 
 
@@ -197,7 +204,7 @@ class Judging(Story):
         experiment = make_experiment(lab, self.directory)
         self.experiment = experiment
         promises.promise(("experiment", experiment.experiment_id))
-        said = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
+        said = lab.add_feedback(NewFeedback(notes=NOTES), "req-1")
         promises.promise(("req-1", said.body), feedback)
         decided = lab.submit(experiment.experiment_id, submission_of(experiment), "req-2")
         promises.promise(("req-2", decided.body), feedback)
@@ -210,10 +217,4 @@ class Judging(Story):
             return 1
         experiment = self.experiment
         assert experiment is not None
-        said = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
-        decided = lab.submit(experiment.experiment_id, submission_of(experiment), "req-2")
-        assert said.body == told.get("req-1", said.body)
-        assert decided.body == told.get("req-2", decided.body)
-        expected = [said.body["feedbackId"], *decided.body["feedbackIds"]]
-        assert sorted(each["id"] for each in feedback_of(lab)) == sorted(expected)
-        return len(expected)
+        return len(say_and_decide_again(lab, experiment, told))

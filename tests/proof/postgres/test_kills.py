@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tests.proof.evidence import Entry, Evidence
+from tests.proof.modules import run_module
 
 SEED = 20261116
 
@@ -18,15 +15,9 @@ SEED = 20261116
 def test_the_server_is_killed_under_load(prove: bool, soak: bool, evidence: Evidence) -> None:
     """Acknowledged is there once, refused is not there, and whatever is unknown is there or not."""
     seconds = 1800 if soak else 60 if prove else 2
-    command = [sys.executable, "-m", "tests.proof.postgres.kill_loop", str(seconds), str(SEED)]
-    if not prove:
-        command.append("fast")
-    ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=seconds + 180
-    )
-    words = " ".join(["python", *command[1:]])
-    assert ran.returncode == 0, f"{ran.stderr[-5000:]}\nREPRO: {words}"
-    said = json.loads(ran.stdout)
+    words = [seconds, SEED, *(() if prove else ("fast",))]
+    module = "tests.proof.postgres.kill_loop"
+    said = run_module(module, *words, seconds_max=seconds + 180)
     reached = {"refused, and absent": said["refused"]}
     if prove:
         reached["nobody knew"] = said["unknown"]

@@ -7,7 +7,6 @@ that does not shows it at most once, and what may be missing is marked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 
 from onceward.dispatch import dispatcher as dispatching
@@ -21,7 +20,8 @@ from onceward.handle import open as open_handle
 from onceward.retries.schedule import Steps
 from tests.conformance.dispatch.oracle import fates
 from tests.proof.zombies.cells import LEASE_SECONDS, Cell, Place, Seen
-from tests.proof.zombies.frozen import PATIENCE_SECONDS, Child, Talk
+from tests.proof.zombies.frozen import Child, Talk
+from tests.proof.zombies.patience import until
 from tests.system.dispatch_world import BARE
 from tests.system.file_channel import FileChannel
 
@@ -44,14 +44,6 @@ def started(place: Place, ow: Onceward, poll_seconds: float) -> Dispatcher:
     )
     made.start()
     return made
-
-
-def until(happened: Callable[[], bool], what: str) -> None:
-    """Wait for something that another process does."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def is_idle(ow: Onceward, group: str) -> bool:

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from onceward import crash
+from tests.proof.zombies.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60.0
 _PR_SET_PDEATHSIG = 1
 
 

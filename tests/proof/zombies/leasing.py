@@ -17,7 +17,8 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
-from tests.proof.zombies.frozen import PATIENCE_SECONDS, Child, Talk
+from tests.proof.zombies.frozen import Child, Talk
+from tests.proof.zombies.patience import PATIENCE_SECONDS
 
 NUMBERS = 6
 HEIRS_SHARE = 2

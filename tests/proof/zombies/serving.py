@@ -18,8 +18,9 @@ from typing import Any
 
 from onceward.handle import open as open_handle
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
-from tests.proof.zombies.frozen import PATIENCE_SECONDS, Child
+from tests.proof.zombies.frozen import Child
 from tests.proof.zombies.leasing import SILENCE_SECONDS
+from tests.proof.zombies.patience import PATIENCE_SECONDS
 from tests.system.middleware_server import main as serve
 
 TABLE = "create table if not exists effects (note text)"

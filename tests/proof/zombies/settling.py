@@ -22,8 +22,9 @@ from onceward.outcomes import Done, NotDone
 from onceward.outcomes.models import OnCrash
 from onceward.stores import Transaction
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
-from tests.proof.zombies.frozen import PATIENCE_SECONDS, Child, Talk
+from tests.proof.zombies.frozen import Child, Talk
 from tests.proof.zombies.leasing import SILENCE_SECONDS
+from tests.proof.zombies.patience import PATIENCE_SECONDS
 
 TABLE = "create table if not exists charged (cell text, who text)"
 

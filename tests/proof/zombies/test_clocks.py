@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,12 @@ from onceward.dispatch.groups import Groups
 from onceward.dispatch.models import Group
 from onceward.handle import open as open_handle
 from tests.proof.evidence import Entry, Evidence
+from tests.proof.zombies.patience import PATIENCE_SECONDS, until
 from tests.proof.zombies.skewed import AHEAD, BEHIND, RIGHT, STILL, Skewed, skewed
 
 #: Short, so that a test need not wait long for it to run out.
 SECONDS = 0.3
 LONG_SECONDS = 3600.0
-PATIENCE_SECONDS = 60.0
 #: The clocks of the two as they begin, and what the first one's jumps to while it holds something.
 WAYS = [
     (AHEAD, BEHIND, BEHIND),
@@ -41,15 +41,6 @@ def pair(ow_url: str, tmp_path: Path) -> Iterator[Pair]:
         skewed(ow_url, tmp_path / "two", RIGHT) as two,
     ):
         yield one, two
-
-
-def until(happened: Callable[[], bool], what: str) -> float:
-    """Ask until it is so; return when it was."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-    return time.monotonic()
 
 
 def hold_a_lease(pair: Pair, name: str, jump: str) -> int:

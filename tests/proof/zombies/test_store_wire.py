@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
@@ -26,8 +26,8 @@ from onceward.stores.postgres.store import CONNECT_SECONDS_MAX, PostgresStore
 from onceward.workers import App, Item, Message, Worker
 from tests.proof.evidence import Entry, Evidence
 from tests.proof.proxy import Proxy
+from tests.proof.zombies.patience import PATIENCE_SECONDS, until
 
-PATIENCE_SECONDS = 60.0
 LEASE_SECONDS = 0.5
 #: How many messages are there, at most; they come as fast as they are taken.
 MESSAGES_MAX = 1_000_000
@@ -90,14 +90,6 @@ class Watching:
 
     def effects(self) -> list[int]:
         return [row[0] for row in self._connection.execute("select n from effects order by n")]
-
-
-def until(happened: Callable[[], bool], what: str) -> float:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-    return time.monotonic()
 
 
 def trouble(kind: str, proxy: Proxy, seen: Watching) -> None:

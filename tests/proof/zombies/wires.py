@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.proof.proxy import Proxy
+from tests.proof.zombies.patience import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60.0
 #: How long the client waits for a wire that may be silent for ever.
 SILENCE_SECONDS = 0.5
 

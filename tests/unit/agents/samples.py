@@ -1,11 +1,15 @@
 """Messages as tests need them: whole, and different where a test says so."""
 
 import io
+import json
 import queue
 from typing import Any
 
+import pytest
+
 from onceward.agents import chat_messages, messages
 from onceward.agents.chat_messages import ChatMessage
+from onceward.errors import MessageRefused
 
 AT = "2026-01-01T00:00:00.000Z"
 #: Texts that something on the way might change.
@@ -17,6 +21,23 @@ ODD_TEXTS = (
     '{"kind":"done","upto":99}\n{text} {0} \\u0000',
     "  spaces around  \n",
 )
+
+
+def check_wire(codec: Any, message: dict[str, Any]) -> None:
+    """See that a message is one line on its way, and the same at its end."""
+    line = codec.encode(message)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert codec.decode(line) == message
+
+
+def check_refused(codec: Any, message: dict[str, Any], path: str) -> None:
+    """See that a message is refused when it is sent and when it is received, and where."""
+    for refuse, given in ((codec.encode, message), (codec.decode, json.dumps(message).encode())):
+        with pytest.raises(MessageRefused) as caught:
+            refuse(given)
+        assert caught.value.path == path
+        assert caught.value.fix
 
 
 def a_command(**changes: Any) -> messages.Message:

@@ -12,7 +12,16 @@ from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, l
 from onceward.agents.lines import LINE_BYTES_MAX, LineReader, Oversized
 from onceward.dispatch import models
 from onceward.errors import InvalidArgument, InvalidJson, MessageRefused
-from tests.unit.agents.samples import ODD_TEXTS, a_command, a_heartbeat, a_log, a_message, an_event
+from tests.unit.agents.samples import (
+    ODD_TEXTS,
+    a_command,
+    a_heartbeat,
+    a_log,
+    a_message,
+    an_event,
+    check_refused,
+    check_wire,
+)
 
 
 def a_line(*said: ChatMessage, **changes: Any) -> dict[str, Any]:
@@ -44,10 +53,7 @@ def joined(lines: list[bytes]) -> Handed:
 @pytest.mark.parametrize("kind", messages.CHAT_KINDS)
 def test_every_kind_survives_the_wire(kind: str) -> None:
     """What is encoded is one line, and decodes to the same message."""
-    line = chat_messages.encode(ALL[kind])
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
-    assert chat_messages.decode(line) == ALL[kind]
+    check_wire(chat_messages, ALL[kind])
 
 
 @pytest.mark.parametrize("kind", OPTIONAL | {"message": set(), "done": set()})
@@ -90,12 +96,7 @@ def test_every_listed_field_is_required(kind: str) -> None:
 )
 def test_a_wrong_place_is_named(changed: dict[str, Any], path: str) -> None:
     """A refusal says where in the message it is wrong, when it is sent and when it is received."""
-    with pytest.raises(MessageRefused) as caught:
-        chat_messages.encode(changed)
-    assert caught.value.path == path
-    with pytest.raises(MessageRefused) as caught:
-        chat_messages.decode(json.dumps(changed).encode())
-    assert caught.value.path == path
+    check_refused(chat_messages, changed, path)
 
 
 @pytest.mark.parametrize("kind", ["message", "output", "done", "error"])

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from onceward.agents import messages
 from onceward.agents.lines import LINE_BYTES_MAX
 from onceward.errors import InvalidArgument, InvalidJson, MessageRefused, NotCanonical
-from tests.unit.agents.samples import AT, a_command, a_heartbeat, a_log, an_event
+from tests.unit.agents.samples import (
+    AT,
+    a_command,
+    a_heartbeat,
+    a_log,
+    an_event,
+    check_refused,
+    check_wire,
+)
 
 ALL = {
     "command": a_command(
@@ -37,10 +45,7 @@ OPTIONAL = {
 @pytest.mark.parametrize("kind", messages.KINDS)
 def test_messages_survive_the_wire(kind: str) -> None:
     """What is encoded is one line, and decodes to the same message."""
-    line = messages.encode(ALL[kind])
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
-    assert messages.decode(line) == ALL[kind]
+    check_wire(messages, ALL[kind])
 
 
 @pytest.mark.parametrize("kind", messages.KINDS)
@@ -99,13 +104,7 @@ def test_unknown_fields_are_refused(kind: str) -> None:
 )
 def test_a_wrong_place_is_named(changed: dict[str, Any], path: str) -> None:
     """A refusal says where in the message it is wrong, when it is sent and when it is received."""
-    with pytest.raises(MessageRefused) as caught:
-        messages.encode(changed)
-    assert caught.value.path == path
-    with pytest.raises(MessageRefused) as caught:
-        messages.decode(json.dumps(changed).encode())
-    assert caught.value.path == path
-    assert caught.value.fix
+    check_refused(messages, changed, path)
 
 
 def test_a_refusal_does_not_show_the_value() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from onceward.cli.agent import _template
 from tests.unit.cli.conftest import Run
 
 
@@ -57,3 +58,10 @@ def test_a_scenario_can_be_checked_alone(run: Run, tmp_path: Path) -> None:
     ran = run("agent", "script", str(path), "--type", "reviewer", "--check")
     assert ran.code == 2
     assert "scenario.json: actions.review[0].answer.status must be one of" in ran.err
+
+
+def test_a_prompt_has_the_line_ends_of_this_machine(tmp_path: Path) -> None:
+    """Whoever wrote the file, and wherever."""
+    path = tmp_path / "prompt.txt"
+    path.write_bytes("do\r\nit\rwéll\n".encode())
+    assert _template(None, path) == "do\nit\nwéll\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -50,6 +51,13 @@ class Asking:
         found = response.json()
         assert found["as_of"].endswith("Z")
         return found
+
+    def pages(self, path: str, /, after: str | None = "", **query: Any) -> Iterator[list[Any]]:
+        """Yield what is on each page of a list, until there is no next one."""
+        while after is not None:
+            found = self.body(path, after=after, **query)
+            yield found["items"]
+            after = found["next"]
 
     def act(self, path: str, key: str | None = "", /, **body: Any) -> httpx.Response:
         """Do something, under a key of its own unless told otherwise; None is no key."""

@@ -40,8 +40,8 @@ def test_lag_and_rate_are_shown_as_they_were_measured(run: Run, ow: Onceward) ->
     """Messages and seconds, and messages a minute; nothing where nobody knows."""
     (cursor,) = run("cursors", "list", "--json").json["cursors"]
     assert cursor["measure"] is None
-    row = {"cursor": "lead_intake_v1", "messages": 30, "seconds": 500, "processed": 1, "rate": 12.0}
-    rows = json.dumps([row])
+    row = {"cursor": "lead_intake_v1", "position": cursor["position"], "messages": 30}
+    rows = json.dumps([{**row, "seconds": 500, "processed": 1, "rate": 12.0}])
     ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
     (shown,) = (line for line in run("cursors", "list").out.splitlines() if "lead_intake" in line)
     assert re.fullmatch(r"30/50\ds", shown.split()[4])

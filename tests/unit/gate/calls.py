@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onceward.gate import CSP, RESPONSE_HEADERS, STATUS_OF_CODE, GateSettings
+from onceward.gate import CSP, RESPONSE_HEADERS, GateSettings
+from onceward.statuses import STATUS_OF_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

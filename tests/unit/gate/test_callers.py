@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from onceward import errors
-from onceward.gate import STATUS_OF_CODE, Gate
+from onceward.gate import Gate
+from onceward.statuses import STATUS_OF_CODE
 from tests.unit.gate.calls import (
     FOLLOWED,
     HOST,

@@ -6,7 +6,6 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,9 @@ from onceward.errors import (
 )
 from onceward.journal import Journal
 from onceward.seams import SystemFiles
+from tests.unit.small_disks import small_disk
+
+__all__ = ["small_disk"]
 
 
 @pytest.fixture
@@ -165,18 +167,6 @@ def test_without_sync_nothing_waits_for_the_disk(
     journal = Journal(path, sync=False)
     journal.append({"id": "1"})
     assert len(journal.read().items) == 1
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a tmpfs needs root")
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_a_full_disk_is_a_clear_error_and_nothing_half_is_seen(small_disk: Path) -> None:

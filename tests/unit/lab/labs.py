@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from onceward.journal import Record
-from onceward.lab.bodies import NewExperiment, NewVariant, RunJudgement, Submission
+from onceward.lab.bodies import NewExperiment, NewFeedback, NewVariant, RunJudgement, Submission
 from onceward.lab.lab import Lab
 from onceward.lab.models import Experiment
 from onceward.lab.paths import LabPaths
 from onceward.lab.sessions import open_session
+
+#: So long that a write of it may be torn.
+NOTES = "n" * 600
 
 
 def paths_in(directory: Path) -> LabPaths:
@@ -63,6 +67,18 @@ def feedback_of(lab: Lab) -> list[Record]:
         if page.next_cursor == since:
             return items
         since = page.next_cursor
+
+
+def say_and_decide_again(lab: Lab, experiment: Experiment, told: Mapping[str, Any]) -> list[str]:
+    """Repeat both requests: the answers that were told, and each entry once; return their ids."""
+    said = lab.add_feedback(NewFeedback(notes=NOTES), "req-1")
+    decided = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
+    assert said.body == told.get("req-1", said.body)
+    assert decided.body == told.get("req-2", decided.body)
+    expected = [said.body["feedbackId"], *decided.body["feedbackIds"]]
+    # A torn write may keep its second half: then the first one is appended behind it.
+    assert sorted(each["id"] for each in feedback_of(lab)) == sorted(expected)
+    return expected
 
 
 def by_request(lab: Lab) -> Counter[str]:

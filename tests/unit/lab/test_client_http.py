@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from onceward.journal import Journal
 from onceward.lab import FeedbackClient
 from onceward.lab.client_http import TAG_HEADER
 from onceward.seams import ManualClock
+from tests.unit.background import in_background
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -65,13 +65,8 @@ def serving(stub: Stub) -> Iterator[Stub]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         stub.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
+        with in_background(server):
             yield stub
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture

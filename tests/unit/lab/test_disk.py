@@ -12,7 +12,15 @@ from onceward.lab.bodies import NewFeedback
 from onceward.lab.models import Experiment
 from onceward.seams import Files, Ids, SeededRandomness
 from onceward.testing import Acks, CrashFiles, run_with_crash_at_every_step
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
+from tests.unit.lab.labs import (
+    NOTES,
+    feedback_of,
+    make_experiment,
+    make_lab,
+    make_run,
+    say_and_decide_again,
+    submission,
+)
 
 Told = tuple[str, Any]
 
@@ -34,7 +42,7 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
         for run_id in experiment.run_ids:
             acks.ack(("run", run_id))
         acks.ack(("experiment", experiment.experiment_id))
-        one = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
+        one = lab.add_feedback(NewFeedback(notes=NOTES), "req-1")
         acks.ack(("req-1", one.body))
         two = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
         acks.ack(("req-2", two.body))
@@ -49,13 +57,7 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
         if "experiment" not in told:
             return
         experiment = experiments["it"]
-        one = lab.add_feedback(NewFeedback(notes="n" * 600), "req-1")
-        two = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
-        assert one.body == told.get("req-1", one.body)
-        assert two.body == told.get("req-2", two.body)
-        expected = [one.body["feedbackId"], *two.body["feedbackIds"]]
-        # A torn write may keep its second half: then the first one is appended behind it.
-        assert sorted(each["id"] for each in feedback_of(lab)) == sorted(expected)
+        say_and_decide_again(lab, experiment, told)
         assert lab.experiment(experiment.experiment_id).is_done
 
     def assert_there(items: list[Record], told: dict[str, Any]) -> None:

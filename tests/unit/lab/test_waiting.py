@@ -6,10 +6,10 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import anyio.to_thread
 import httpx
 import pytest
 
@@ -19,7 +19,7 @@ from onceward.seams import SystemClock
 from tests.unit.lab.labs import paths_in
 from tests.unit.lab.sites import Site, error_of
 from tests.unit.lab.test_content import Content, call
-from tests.unit.sitting import sit_on
+from tests.unit.sitting import asked_meanwhile, run_within, sit_on
 
 T = TypeVar("T")
 #: What should come at once comes within this, also on a busy machine.
@@ -32,11 +32,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    async def within() -> T:
-        async with asyncio.timeout(30):
-            return await work()
-
-    return asyncio.run(within())
+    return run_within(30, work)
 
 
 def bells() -> list[threading.Thread]:
@@ -201,23 +197,17 @@ def test_polls_and_changes_have_threads_of_their_own(
     site: Site, monkeypatch: pytest.MonkeyPatch, slow: str, slow_method: str, quick_method: str
 ) -> None:
     """What sits on a slow disk, or waits for the root's lock, holds up only its own kind."""
-    begun, done = sit_on(monkeypatch, site.lab, slow)
+    sat = sit_on(monkeypatch, site.lab, slow)
 
     async def work() -> int:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
-        async with site.client() as client, asyncio.TaskGroup() as group:
+        async with site.client() as client:
 
             async def ask(method: str) -> httpx.Response:
                 body = {"json": {"notes": "good"}} if method == "POST" else {}
                 return await client.request(method, "/api/feedback", **body)  # type: ignore[arg-type]
 
-            group.create_task(ask(slow_method))
-            await asyncio.to_thread(begun.wait)
-            try:
-                async with asyncio.timeout(SOON):
-                    return (await ask(quick_method)).status_code
-            finally:
-                done.set()
+            slowly, quickly = partial(ask, slow_method), partial(ask, quick_method)
+            return await asked_meanwhile(sat, slow=slowly, quick=quickly, soon_seconds=SOON)
 
     assert run(work) == 200
 

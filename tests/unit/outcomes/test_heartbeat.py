@@ -14,6 +14,7 @@ from onceward.outcomes import Fence
 from onceward.outcomes.claims import Claims
 from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
 from onceward.seams import ManualClock
+from tests.system.nursery import forked
 
 
 class Renewals(Claims):
@@ -119,13 +120,11 @@ def test_a_function_longer_than_its_lease_keeps_its_claim(ow: Onceward) -> None:
 def test_a_forked_child_keeps_only_its_own_claims(ow: Onceward) -> None:
     """The parent's claims are the parent's to renew."""
     claims = Renewals()
+
+    def live() -> None:
+        assert not HEARTBEAT._kept
+        assert HEARTBEAT._thread is None
+        assert ow.once(key="k")(lambda: 1)() == 1
+
     with HEARTBEAT.keep(claims, fence(1), 3600.0):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                is_new = not HEARTBEAT._kept and HEARTBEAT._thread is None
-                code = 0 if is_new and ow.once(key="k")(lambda: 1)() == 1 else 2
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+        assert os.waitpid(forked(live), 0)[1] == 0

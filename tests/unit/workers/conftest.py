@@ -22,10 +22,11 @@ def lite(tmp_path: Path) -> Iterator[Onceward]:
 
 
 @pytest.fixture
-def pg_url(postgres_server: PostgresServer) -> str:
+def pg_url(postgres_server: PostgresServer) -> Iterator[str]:
     """The URL of a new store on PostgreSQL."""
     name = f"source_{os.getpid()}_{next(_numbers)}"
-    return postgres_server.new_database(name, like="onceward_template")
+    yield postgres_server.new_database(name, like="onceward_template")
+    postgres_server.drop_database(name)
 
 
 @pytest.fixture

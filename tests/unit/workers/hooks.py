@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.unit.background import in_background
+
 
 class Hook(ThreadingHTTPServer):
     """Takes what it is sent, or answers what it is told to."""
@@ -47,11 +49,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def hook() -> Iterator[Hook]:
     """Serve while the block runs."""
-    with Hook() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Hook() as server, in_background(server):
+        yield server

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.unit.background import in_background
 
 
 class Answer:
@@ -73,11 +74,6 @@ def serving(service: Service) -> Iterator[Service]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
         service.url = f"http://127.0.0.1:{server.server_port}/api/entries"
-        try:
+        with in_background(server):
             yield service
-        finally:
-            server.shutdown()
-            thread.join()

@@ -1,7 +1,6 @@
 """Wake-ups on PostgreSQL: few, cheap, outside of transactions, and back after the server was."""
 
 import time
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -11,16 +10,10 @@ from onceward.stores import open_store
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import notify
 from onceward.workers.wakes import Wakes
+from tests.conformance.own_servers import own_server
 from tests.conformance.workers.ears import Ears
 
-
-@pytest.fixture
-def own_server() -> Iterator[PostgresServer]:
-    """A server that may be killed."""
-    server = PostgresServer()
-    server.start()
-    yield server
-    server.close()
+__all__ = ["own_server"]
 
 
 def backends(url: str) -> int:

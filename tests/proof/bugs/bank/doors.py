@@ -147,7 +147,7 @@ BUGS: Final = (
         id="restores-too-much",
         name="restoring a change brings back everything that was ever deleted",
         harm="A fact that somebody took back years ago is true again.",
-        file="stores/sqlite/memory_observation_undelete.sql",
+        file="stores/both/memory_observation_undelete.sql",
         find="where deleted_by = :change",
         replace="where deleted_by is not null",
         test=f"{_GRAPH}::test_restoring_brings_back_what_a_deletion_took[sqlite]",

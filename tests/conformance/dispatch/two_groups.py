@@ -1,0 +1,20 @@
+"""Two groups: one of this store and one of a channel, and what became of their deliveries."""
+
+import pytest
+
+from onceward.dispatch.models import DeliveryState
+from onceward.handle import Onceward
+from tests.conformance.dispatch.talk import Talk
+
+
+@pytest.fixture
+def talk(ow: Onceward) -> Talk:
+    found = Talk(ow)
+    found.group()
+    found.group("far", channel="fake")
+    return found
+
+
+def states(talk: Talk, group: str = "team") -> list[DeliveryState]:
+    """Return what became of a group's deliveries, in their order."""
+    return [each.state for each in reversed(talk.operators.deliveries(group))]

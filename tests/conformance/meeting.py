@@ -1,0 +1,73 @@
+"""Meeting: how two are brought to one line at once, and seen to wait for each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+from onceward.handle import Onceward
+from onceward.seams import SystemClock
+from onceward.stores.postgres.store import PostgresStore
+
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.005
+#: Who waits for a lock in this database; other tests have theirs.
+WAITING = (
+    "select 1 from pg_stat_activity where datname = current_database()"
+    " and backend_type = 'client backend' and wait_event_type = 'Lock'"
+)
+postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+class Halt:
+    """A place where one stands still until told to go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.go_on.wait(PATIENCE_SECONDS)
+
+    def wait(self) -> None:
+        assert self.reached.wait(PATIENCE_SECONDS)
+
+
+def settled(ow: Onceward, work: Future[Any]) -> bool:
+    """Whether it went through; False once somebody waits for a lock instead."""
+    assert isinstance(ow.store, PostgresStore)
+    clock = SystemClock()
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    with ow.store.connection() as connection:
+        while not work.done():
+            if connection.execute(WAITING).fetchall():
+                return False
+            assert clock.monotonic() < deadline, "neither"
+            clock.sleep(LOOK_SECONDS)
+    return True
+
+
+def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
+    """Return once somebody waits for a lock; fail at once when the work went through instead."""
+    assert not settled(ow, work), "it waited for nobody"
+
+
+def meet(
+    ow: Onceward, halt: Halt, first: Callable[[], First], second: Callable[[], Second]
+) -> tuple[Future[First], Future[Second]]:
+    """Let the second come while the first stands still, and wait; return how both ended."""
+    with ThreadPoolExecutor(2) as pool:
+        ahead = pool.submit(first)
+        halt.wait()
+        behind = pool.submit(second)
+        try:
+            wait_until_blocked(ow, behind)
+        finally:
+            halt.go_on.set()
+    return ahead, behind

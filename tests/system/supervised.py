@@ -1,0 +1,50 @@
+"""Supervised: a workspace in which supervisors of real agents follow one another."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
+from onceward.secrets import Redactor
+
+
+class NoChance:
+    """Restarts without waiting."""
+
+    def fraction(self) -> float:
+        return 0.0
+
+    def hex(self, digits: int) -> str:
+        return "0" * digits
+
+
+class SupervisedRun:
+    """A run, its supervisors, and what they tell."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.supervisors: list[Supervisor] = []
+
+    def supervise(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        env: dict[str, str],
+        secrets: Sequence[str] = (),
+    ) -> Supervisor:
+        supervisor = Supervisor(
+            {"builder": AgentSpec(type="builder", command=tuple(command), env=env)},
+            workspace=self.workspace,
+            run_id="run-1",
+            limits=limits,
+            redactor=Redactor(secrets),
+            on=lambda kind, fields: self.told.append((kind, fields)),
+            randomness=NoChance(),
+        )
+        self.supervisors.append(supervisor)
+        return supervisor
+
+    def stop(self) -> None:
+        for supervisor in self.supervisors:
+            supervisor.stop()
