@@ -1,5 +1,6 @@
 # One command each; every target sets up what it needs, and a second call is fast.
 PYTHON ?= python3
+export npm_config_update_notifier := false
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -16,6 +17,7 @@ WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 .PHONY: run demo web test lint lint-web prove soak bench screens docs clean constraints
 
 run: $(VENV)/.installed $(PAGES)
+	@echo 'Commands in another terminal: export PATH="$(abspath $(BIN)):$$PATH"' >&2
 	@$(BIN)/onceward up $(ARGS)
 
 demo: $(VENV)/.installed

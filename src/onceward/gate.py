@@ -1,7 +1,7 @@
 """Gate: the one ASGI middleware in front of everything we serve, and the one shape of errors.
 
-Owns who may come in (Host, Origin, token, content type, size), what every answer carries, and
-which status belongs to which error code. Knows no route, and nothing of what lies behind it.
+Owns who may come in (Host, Origin, token, content type, size) and what every answer carries.
+Knows no route, and nothing of what lies behind it.
 """
 
 from __future__ import annotations
@@ -20,36 +20,13 @@ from starlette.responses import Response
 
 from onceward import errors
 from onceward.errors import OncewardError
+from onceward.statuses import STATUS_OF_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: The HTTP status of every error code; a code that is not here is our own mistake, hence 500.
-STATUS_OF_CODE: Final[Mapping[str, int]] = {
-    "INVALID_ARGUMENT": 400,
-    "INVALID_CURSOR": 400,
-    "INVALID_JSON": 400,
-    "UNAUTHORIZED": 401,
-    "FORBIDDEN": 403,
-    "NOT_FOUND": 404,
-    "FILE_NOT_FOUND": 404,
-    "METHOD_NOT_ALLOWED": 405,
-    "CONFLICT": 409,
-    "IN_FLIGHT": 409,
-    "AMBIGUOUS": 409,
-    "RECORDED_FAILURE": 409,
-    "KEY_EXPIRED": 410,
-    "TOO_LARGE": 413,
-    "UNSUPPORTED_MEDIA_TYPE": 415,
-    "RANGE_NOT_SATISFIABLE": 416,
-    "MISDIRECTED": 421,
-    "KEY_REUSED": 422,
-    "INTERNAL": 500,
-    "OUTCOME_UNKNOWN": 503,
-    "UNAVAILABLE": 503,
-}
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 #: Unless the application brings its own, as sandboxed content does.
 CSP: Final = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,12 @@ SCHEMA_VERSION: Final = 1
 
 _KEY: Final = re.compile(r"ik:([0-9a-f]{64})")
 _FILE: Final = re.compile(r"[0-9a-f]{64}\.json")
+
+
+def cache_folder(agent_type: str, workspace: Path, env: Mapping[str, str]) -> Path:
+    """Return where an agent keeps what outlives its process."""
+    told = env.get("ONCEWARD_AGENT_CACHE")
+    return Path(told) if told else workspace / "state" / "cache" / agent_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from onceward.agents.cache import cache_folder
 from onceward.agents.chat import Chat, ChatAgent
 from onceward.agents.chat_messages import AGENT_TYPE, TEXT_BYTES_MAX
 from onceward.agents.exec import failure
@@ -60,8 +61,7 @@ def chat_exec_agent(
     """Return a chat agent that runs the program for what people say."""
     env = dict(os.environ if environ is None else environ)
     agent = ChatAgent(environ=env)
-    cache = env.get("ONCEWARD_AGENT_CACHE")
-    kept = Path(cache) if cache else agent.workspace / "state" / "cache" / AGENT_TYPE
+    kept = cache_folder(AGENT_TYPE, agent.workspace, env)
     worker = _Worker(wrapping, env, kept, clock or SystemClock())
     agent.on_message(worker.answer)
     return agent

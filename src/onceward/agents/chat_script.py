@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from onceward.agents import artifacts
+from onceward.agents.cache import cache_folder
 from onceward.agents.chat import Chat, ChatAgent
 from onceward.agents.chat_messages import AGENT_TYPE, ChatMessage
 from onceward.agents.prompts import chat_parts, fill
@@ -35,8 +36,7 @@ def chat_script_agent(
     """
     env = os.environ if environ is None else environ
     agent = ChatAgent(environ=env)
-    cache = env.get("ONCEWARD_AGENT_CACHE")
-    kept = Path(cache) if cache else agent.workspace / "state" / "cache" / AGENT_TYPE
+    kept = cache_folder(AGENT_TYPE, agent.workspace, env)
     stage = Stage(wire=wire, notes=kept / "script-once.txt", clock=clock)
 
     @agent.on_message

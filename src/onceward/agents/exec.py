@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from onceward.agents import artifacts
+from onceward.agents.cache import cache_folder
 from onceward.agents.kit import Agent, Command
 from onceward.agents.output import Output
 from onceward.agents.programs import Ended, Program, run_program
@@ -146,8 +147,7 @@ class _Worker:
         self._env = env
         self._clock = clock
         self._redactor = Redactor.from_environment(env)
-        cache = env.get("ONCEWARD_AGENT_CACHE")
-        kept = Path(cache) if cache else agent.workspace / "state" / "cache" / wrapping.type
+        kept = cache_folder(wrapping.type, agent.workspace, env)
         self._lock = kept / "program.lock"
         self._digests = Digests()
         self._beginnings = Beginnings(kept / "begun", digests=self._digests)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from onceward.agents import artifacts, messages
-from onceward.agents.cache import Answer, ResultCache
+from onceward.agents.cache import Answer, ResultCache, cache_folder
 from onceward.agents.lines import LINE_BYTES_MAX, Oversized
 from onceward.agents.messages import Message
 from onceward.agents.results import Result, event_of
@@ -106,8 +106,8 @@ class Agent:
         self.type: str = wanted
         self.agent_id = agent_id
         self.workspace = Path(env.get("ONCEWARD_WORKSPACE") or ".").resolve()
-        kept = env.get("ONCEWARD_AGENT_CACHE") or self.workspace / "state" / "cache" / wanted
-        self.cache = ResultCache(Path(kept), files=files or SystemFiles())
+        kept = cache_folder(wanted, self.workspace, env)
+        self.cache = ResultCache(kept, files=files or SystemFiles())
         self._run_id = env.get("ONCEWARD_RUN", "")
         self._clock, self._ids = clock or SystemClock(), ids or Ids()
         self.voice = Voice(agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock)

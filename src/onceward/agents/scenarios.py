@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from onceward.errors import FileMissing, InvalidArgument, StorageError
+from onceward.errors import InvalidArgument
+from onceward.seams import read_named
 
 DELAY_SECONDS_MAX: Final = 86_400.0
 FLOOD_LINES_MAX: Final = 10_000_000
@@ -80,14 +81,7 @@ def by_round(given: Any, round: int) -> Any:  # noqa: A002, ANN401 - the protoco
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario file, or raise what is wrong in it, where, and what would be right."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError as exc:
-        message = f"{path} does not exist"
-        raise FileMissing(message, fix="name a scenario file", path=str(path)) from exc
-    except OSError as exc:
-        message = f"cannot read {path}: {exc.strerror}"
-        raise StorageError(message, fix="name a readable scenario file", path=str(path)) from exc
+    text = read_named(path, fix="name a scenario file that can be read")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
 from onceward.agents import artifacts, messages
+from onceward.agents.cache import cache_folder
 from onceward.agents.kit import Agent, Command
 from onceward.agents.prompts import fill
 from onceward.agents.results import Result
@@ -43,8 +44,7 @@ def script_agent(
     """
     env = os.environ if environ is None else environ
     agent = Agent(type, environ=env)
-    cache = env.get("ONCEWARD_AGENT_CACHE")
-    kept = Path(cache) if cache else agent.workspace / "state" / "cache" / type
+    kept = cache_folder(type, agent.workspace, env)
     stage = Stage(wire=wire, notes=kept / "script-once.txt", clock=clock)
     player = _Player(scenario, agent, stage)
     agent.on(*ACTIONS)(player.play)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,8 @@ from typing import Annotated
 import typer
 
 from onceward.cli.output import JsonFlag, group
-from onceward.errors import FileMissing, InvalidArgument, StorageError
+from onceward.errors import InvalidArgument
+from onceward.seams import read_named
 
 app = group("Be an agent: wrap any program as one, or play a scenario.")
 
@@ -164,13 +166,8 @@ def _template(text: str | None, path: Path | None) -> str | None:
     if path is None:
         return text
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as exc:
-        message = f"--prompt-file: {path} does not exist"
-        raise FileMissing(message, fix="name a file with the prompt", path=str(path)) from exc
-    except OSError as exc:
-        message = f"--prompt-file: cannot read {path}: {exc.strerror}"
-        raise StorageError(message, fix="name a readable file", path=str(path)) from exc
+        data = read_named(path, name="--prompt-file", fix="name a readable file with the prompt")
+        return io.StringIO(data.decode(), newline=None).read()
     except UnicodeDecodeError as exc:
         message = f"--prompt-file: {path} is not UTF-8 text"
         raise InvalidArgument(message, fix="save it as UTF-8", path=str(path)) from exc

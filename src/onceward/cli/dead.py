@@ -6,13 +6,12 @@ import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from onceward.cli.db import StoreUrl
-from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.output import JsonFlag, group, print_json, time_argument
 from onceward.cli.tables import visible
 from onceward.errors import InvalidArgument
 from onceward.seams import timestamp
@@ -57,8 +56,9 @@ def list_letters(
     from onceward.retries.views import plain
 
     wanted = None if state == "all" else state
+    moment = None if since is None else time_argument("since", since)
     with _opened(store) as dead:
-        found = dead.list(cursor=cursor, key=key, since=_time(since), state=wanted, limit=limit)
+        found = dead.list(cursor=cursor, key=key, since=moment, state=wanted, limit=limit)
     if json_output:
         print_json({"items": [plain(letter) for letter in found]})
     else:
@@ -112,7 +112,8 @@ def redrive(
         message = "ids: name letters, or a filter, and not both"
         fix = "pass numbers, or --cursor, --key or --since"
         raise InvalidArgument(message, fix=fix, field="ids")
-    wanted = DeadFilter(cursor=cursor, key=key, since=_time(since), limit=limit)
+    moment = None if since is None else time_argument("since", since)
+    wanted = DeadFilter(cursor=cursor, key=key, since=moment, limit=limit)
     with _opened(store) as dead:
         chosen = tuple(ids) if ids else dead.matching(wanted)
         if dry_run:
@@ -193,18 +194,6 @@ def _me() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # A user without a name, as in some containers.
         return "unknown"
-
-
-def _time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as exc:
-        message = f"since: {text!r} is not a time"
-        fix = "write it as 2026-01-31 or 2026-01-31T12:00:00Z"
-        raise InvalidArgument(message, fix=fix, field="since") from exc
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _print_table(letters: list[DeadLetter]) -> None:

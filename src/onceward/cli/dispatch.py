@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,9 +15,9 @@ from onceward.cli.dispatch_looks import entry
 from onceward.cli.dispatch_replay import replay
 from onceward.cli.dispatch_serve import serve
 from onceward.cli.dispatch_status import holder, status
-from onceward.cli.output import JsonFlag, print_json, warn
+from onceward.cli.output import JsonFlag, print_json, time_argument, warn
 from onceward.cli.output import group as command_group
-from onceward.errors import InvalidArgument, OncewardError
+from onceward.errors import OncewardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +61,8 @@ def send(
     from onceward.handle import open as open_handle
     from onceward.seams import Ids
 
-    _check_timestamp(timestamp)
+    if timestamp is not None:
+        time_argument("timestamp", timestamp)
     said = sys.stdin.read().removesuffix("\n") if text == "-" else text
     given = message_id or Ids().new("msg")
     with open_handle(store) as ow:
@@ -169,14 +169,3 @@ def _pages(
             clock.sleep(LOOK_SECONDS)
         else:
             return
-
-
-def _check_timestamp(text: str | None) -> None:
-    if text is None:
-        return
-    try:
-        datetime.fromisoformat(text)
-    except ValueError as exc:
-        message = f"timestamp: {text!r} is not a time"
-        fix = "write it as 2026-01-31T12:00:00Z"
-        raise InvalidArgument(message, fix=fix, field="timestamp") from exc

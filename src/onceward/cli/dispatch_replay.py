@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_groups import GroupName
 from onceward.cli.dispatch_looks import line, time, visible
-from onceward.cli.output import JsonFlag, print_json
+from onceward.cli.output import JsonFlag, print_json, time_argument
 from onceward.errors import BatchInFlight, Conflict, InvalidArgument
 from onceward.seams import timestamp
 
@@ -80,16 +79,15 @@ def _first(store: Store, group: str, since: str) -> int:
     """Return the number of the first message that is meant."""
     if since.isascii() and since.isdigit():
         return int(since[:18])
-    try:
-        moment = datetime.fromisoformat(since)
-    except ValueError as exc:
-        message = f"since: {since!r} is neither a number nor a time"
-        fix = "take a number from `onceward dispatch tail`, or write 2026-01-31T12:00:00Z"
-        raise InvalidArgument(message, fix=fix, field="since") from exc
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    rows = store.read("dispatch_message_since", group=group, since=timestamp(zoned))
+    moment = time_argument(
+        "since",
+        since,
+        problem="is neither a number nor a time",
+        fix="take a number from `onceward dispatch tail`, or write 2026-01-31T12:00:00Z",
+    )
+    rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
-        message = f"since: no message of {group} came at {timestamp(zoned)} or later"
+        message = f"since: no message of {group} came at {timestamp(moment)} or later"
         raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
     return int(rows[0][0])
 

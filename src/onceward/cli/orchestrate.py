@@ -15,10 +15,10 @@ import typer
 
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
 from onceward.errors import Drifted, InvalidArgument, OncewardError, RunMissing
+from onceward.signals import on_stop_signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import FrameType
 
     from onceward.journal import Record
     from onceward.orchestrator.config import Config
@@ -214,7 +214,7 @@ class _Session:
         # From a thread, since whatever a signal interrupts may hold the stream.
         notice = threading.Thread(target=self._teller.notice, args=("stopping … (again to kill)",))
 
-        def act(number: int, _: FrameType | None) -> None:
+        def act(number: int) -> None:
             if self._stopped_by is not None:
                 # Agents that are left behind are ended by the next resume.
                 self._teller.abandon()
@@ -224,13 +224,10 @@ class _Session:
             self._orchestrator.stop()
             notice.start()
 
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before = [signal.signal(each, act) for each in signals]
         try:
-            yield
+            with on_stop_signal(act):
+                yield
         finally:
-            for each, handler in zip(signals, before, strict=True):
-                signal.signal(each, handler)
             if notice.ident is not None:
                 notice.join()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onceward.errors import FileMissing, InvalidArgument, OncewardError, StorageError
+from onceward.errors import InvalidArgument, OncewardError
 
 if TYPE_CHECKING:
     from onceward.journal import Page
@@ -92,15 +93,25 @@ def _argument_text(name: str, text: str) -> bytes | str:
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
         return text
-    path = Path(text[1:])
+    from onceward.seams import read_named
+
+    return read_named(Path(text[1:]), name=name, fix="name a readable file after the @")
+
+
+def time_argument(
+    name: str,
+    text: str,
+    *,
+    problem: str = "is not a time",
+    fix: str = "write it as 2026-01-31 or 2026-01-31T12:00:00Z",
+) -> datetime:
+    """Return the time that an argument tells, in UTC where it names no zone."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError as exc:
-        message = f"{name}: {path} does not exist"
-        raise FileMissing(message, fix="name an existing file after the @") from exc
-    except OSError as exc:
-        message = f"{name}: cannot read {path}: {exc.strerror}"
-        raise StorageError(message, fix="name a readable file after the @") from exc
+        found = datetime.fromisoformat(text)
+    except ValueError as exc:
+        message = f"{name}: {text!r} {problem}"
+        raise InvalidArgument(message, fix=fix, field=name) from exc
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def object_argument(name: str, text: str) -> dict[str, object]:

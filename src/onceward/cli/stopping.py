@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
+
+from onceward.signals import on_stop_signal
 
 
 @contextmanager
@@ -26,10 +27,5 @@ def interrupt() -> NoReturn:
 @contextmanager
 def on_stop(act: Callable[[], object]) -> Iterator[None]:
     """Do this when somebody asks the process to stop, for as long as the block lasts."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda *_: act()) for each in signals]
-    try:
+    with on_stop_signal(lambda _: act()):
         yield
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -41,6 +41,15 @@ app = typer.Typer(
     help="Run an app's consumers, and report what is only half done. "
     "Example: `onceward work shop:app --processes 3`",
 )
+
+#: What became of a cursor that is not at its end.
+_LEFT: Final = {
+    "more": "was not finished",
+    "waiting": "waits for a retry",
+    "elsewhere": "is paused, or another worker has it",
+    "full": "waits for a free slot",
+    "trouble": "is in trouble; see the log",
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -168,8 +177,10 @@ def _work(
 
 def _print(worked: Worked, *, json_output: bool) -> None:
     if json_output:
-        print_json({"messages": worked.messages, "left": list(worked.left)})
+        states = dict(worked.states)
+        print_json({"messages": worked.messages, "left": list(worked.left), "states": states})
         return
     print("1 message" if worked.messages == 1 else f"{worked.messages} messages")
     for name in worked.left:
-        print(f"left: {name} waits for a retry, is paused, refused, in trouble, or held elsewhere")
+        state = worked.states.get(name)
+        print(f"left: {name} {_LEFT[state] if state else 'cannot be worked; see the log'}")

@@ -43,7 +43,8 @@ def reconcile(
     ow, app = _opened(target, store)
     with ow:
         found = report(ow, app, target=target or SOME_APP)
-    findings = [_with_store(finding, store) for finding in found]
+        url = ow.store.url if target else store
+    findings = [_with_store(finding, url) for finding in found]
     if json_output:
         print_json({"findings": [asdict(finding) for finding in findings]})
     else:
@@ -65,7 +66,7 @@ def _opened(target: str | None, store: str | None) -> tuple[Onceward, App | None
 
 
 def _with_store(finding: Finding, store: str | None) -> Finding:
-    """Let commands name the store that this one was told of; an app knows its own."""
+    """Let commands name the store that was looked at; an app that works knows its own."""
     if store is None or _SECRET.search(store):
         return finding
     named = f"--store {shlex.quote(store)}"

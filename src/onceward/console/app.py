@@ -6,60 +6,37 @@ Knows nothing of sockets, ports and tokens; the gate in front of it does.
 from __future__ import annotations
 
 import html
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.routing import APIRoute
+from fastapi import FastAPI, Response
 
-from onceward.console.acting import Acting
-from onceward.console.alerts_http import alerts_router
-from onceward.console.conversations_http import conversations_router
-from onceward.console.counts_http import counts_router
-from onceward.console.cursors_http import cursors_router
-from onceward.console.dead_http import dead_router
-from onceward.console.events_http import events_router
-from onceward.console.frame_http import frame_router
-from onceward.console.house import House
-from onceward.console.keys_http import keys_router
-from onceward.console.looks import looks_of
-from onceward.console.memory_http import memory_router
 from onceward.console.models import Health
-from onceward.console.outcomes_http import outcomes_router
-from onceward.console.overview_http import overview_router
-from onceward.console.pulse import Pulse
-from onceward.console.read_only import ReadOnly
-from onceward.console.runs_http import runs_router
-from onceward.console.shell import asset_of, built_pages, lost_page, plain_router, shell_router
-from onceward.console.tallies import Tallies
-from onceward.console.vitals import Vitals
-from onceward.console.workers_http import workers_router
-from onceward.dispatch.chats import Chats
-from onceward.dispatch.http import bell_of, dispatch_router
+from onceward.console.shell import built_pages, fixed_assets, lost_page, plain_router, shell_router
 from onceward.failures import GATE_ANSWERS, wire_errors
-from onceward.lab.http import lab_router
-from onceward.lab.lab import Lab
-from onceward.lab.waiting import Bell
-from onceward.seams import SystemClock
 from onceward.version import __version__
 from onceward.workers.metrics import CONTENT_TYPE, Metrics
 
-#: Assets of the plain page, which the console has too.
-_FIXED: Final = ("console.css", "icon.svg")
-#: How the first page leads to what is served, and how it calls what is not.
-_LINKS: Final = {
-    "lab": ("The Experiment Lab", '<a href="/lab">Open the Lab</a>'),
-    "conversations": ("Conversations", '<a href="/chat">Open the conversations</a>'),
-}
+if TYPE_CHECKING:
+    from onceward.console.house import House
+    from onceward.dispatch.chats import Chats
+    from onceward.lab.lab import Lab
+
+#: How the plain page leads to what is served.
+_LAB_LINK: Final = (
+    '<li><a href="/lab">The Experiment Lab</a>: rate and compare what agents made</li>'
+)
+_CHAT_LINK: Final = '<li><a href="/chat">Conversations</a>: chat with agents</li>'
 #: What the plain page says where the console should be.
-_UNBUILT: Final = """<section class="notice" role="status">
-        <h2>The console is not here</h2>
-        <p>Its pages are built with the package, and this one was installed without them. In a
-          checkout, <code>make web</code> builds them; then start the server again. Everything
-          else works: the Lab, the conversations, the API and the command line.</p>
-      </section>"""
+_UNBUILT: Final = """<p class="notice problem" role="status">
+        <span><strong>The console is not here.</strong> Its pages are built with the package,
+          and this one was installed without them. In a checkout, <code>make web</code> builds them;
+          then start the server again. Everything else works: the Lab, the conversations, the API
+          and the command line.</span>
+      </p>"""
 
 
 def build_app(  # noqa: PLR0913 - all by name
@@ -98,23 +75,14 @@ def build_app(  # noqa: PLR0913 - all by name
     wire_errors(app)
     _add_health(app, version)
     _add_metrics(app, metrics or Metrics(None).page)
-    _add_pages(
-        app,
-        version,
-        {"lab": lab is not None, "conversations": dispatch is not None},
-        is_console=house is not None,
-    )
+    links = [_LAB_LINK] * (lab is not None) + [_CHAT_LINK] * (dispatch is not None)
+    _add_pages(app, version, links, is_console=house is not None)
     ends = [
         *([] if house is None else [_add_console(app, house)]),
         *([] if lab is None else [_add_lab(app, lab, version, external=external)]),
         *([] if dispatch is None else [_add_chats(app, dispatch, version, external=external)]),
     ]
-
-    def stop_waiting() -> None:
-        for end in ends:
-            end()
-
-    app.state.stop_waiting = stop_waiting
+    app.state.stop_waiting = partial(_end, *ends)
     return app
 
 
@@ -132,28 +100,26 @@ async def _living(app: FastAPI) -> AsyncIterator[None]:
 
 def _add_lab(app: FastAPI, lab: Lab, version: str, *, external: bool) -> Callable[[], None]:
     """Add the Lab; return what ends the waiting for its feedback."""
-    bell = Bell(lab.paths.feedback)
-    app.state.bell = bell
+    from onceward.lab.http import lab_router  # noqa: PLC0415 - only who serves it loads it
+    from onceward.lab.waiting import Bell  # noqa: PLC0415 - the same
+
+    bell = app.state.bell = Bell(lab.paths.feedback)
     app.include_router(lab_router(lab, version=version, external=external, bell=bell))
-
-    def stop_waiting() -> None:
-        bell.close()
-        lab.stop()
-
-    return stop_waiting
+    return partial(_end, bell.close, lab.stop)
 
 
 def _add_chats(app: FastAPI, chats: Chats, version: str, *, external: bool) -> Callable[[], None]:
     """Add the conversations; return what ends the waiting for news of them."""
-    bell = bell_of(chats)
-    app.state.chat_bell = bell
+    from onceward.dispatch.http import bell_of, dispatch_router  # noqa: PLC0415 - the same
+
+    bell = app.state.chat_bell = bell_of(chats)
     app.include_router(dispatch_router(chats, version=version, external=external, bell=bell))
+    return partial(_end, bell.close, chats.stop)
 
-    def stop_waiting() -> None:
-        bell.close()
-        chats.stop()
 
-    return stop_waiting
+def _end(*ends: Callable[[], object]) -> None:
+    for end in ends:
+        end()
 
 
 def _add_health(app: FastAPI, version: str) -> None:
@@ -172,18 +138,15 @@ def _add_metrics(app: FastAPI, page: Callable[[], bytes]) -> None:
         return Response(page(), headers=headers)
 
 
-def _add_pages(
-    app: FastAPI, version: str, is_served: Mapping[str, bool], *, is_console: bool
-) -> None:
-    fixed = {name: asset_of(name) for name in _FIXED}
+def _add_pages(app: FastAPI, version: str, links: Sequence[str], *, is_console: bool) -> None:
+    fixed = fixed_assets()
     files = built_pages() if is_console else None
     if files is not None:
         app.include_router(shell_router(files, fixed))
         app.state.lost = lost_page(files)
         return
     page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
-    for name, (word, link) in _LINKS.items():
-        page = page.replace(f"{{{{ {name} }}}}", link if is_served[name] else word)
+    page = page.replace("{{ served }}", "\n        ".join(links))
     page = page.replace("{{ notice }}", _UNBUILT if is_console else "")
     app.include_router(plain_router(page, fixed))
 
@@ -193,39 +156,6 @@ def _read(name: str) -> bytes:
 
 
 def _add_console(app: FastAPI, house: House) -> Callable[[], None]:
-    """Add the console's API; return what ends the waiting for its events."""
-    acting = Acting(house)
-    tallies, vitals = Tallies(house.ow), Vitals(house.ow)
-    # Numbers that no earlier server gave out: whoever comes back with one of those is told so.
-    pulse = Pulse(looks_of(house), first=int(SystemClock().now().timestamp() * 1_000))
-    app.state.pulse = pulse
-    for router in (
-        frame_router(house),
-        events_router(pulse),
-        overview_router(house, tallies, vitals),
-        counts_router(tallies),
-        cursors_router(house, acting),
-        workers_router(house),
-        outcomes_router(house, acting),
-        keys_router(),
-        dead_router(house, acting),
-        alerts_router(house),
-        runs_router(house),
-        memory_router(house, acting),
-        conversations_router(house, acting),
-    ):
-        app.include_router(_with_heads(router))
-    if house.is_read_only:
-        app.add_middleware(ReadOnly)
-    app.state.rounds = (tallies, vitals)
-    return pulse.close
+    from onceward.console.routes import add_console  # noqa: PLC0415 - the same
 
-
-def _with_heads(router: APIRouter) -> APIRouter:
-    """Let every address that can be read answer HEAD, too."""
-    for route in list(router.routes):
-        if isinstance(route, APIRoute) and route.methods == {"GET"}:
-            router.add_api_route(
-                route.path, route.endpoint, methods=["HEAD"], include_in_schema=False
-            )
-    return router
+    return add_console(app, house)

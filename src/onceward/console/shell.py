@@ -117,10 +117,11 @@ def _add_assets(router: APIRouter, files: dict[str, Asset], fixed: frozenset[str
     router.add_api_route("/favicon.ico", favicon, methods=methods, include_in_schema=False)
 
 
-def asset_of(name: str) -> Asset:
-    """Return a file of the plain page."""
-    place = resources.files(__package__) / "pages" / name
-    return Asset(place.read_bytes(), _kind(name))
+def fixed_assets() -> dict[str, Asset]:
+    """Return the files of the plain page, whose names never change; the console has them too."""
+    icon = resources.files(__package__) / "pages" / "icon.svg"
+    sheet = resources.files("onceward.pages") / "base.css"
+    return {each.name: Asset(each.read_bytes(), _kind(each.name)) for each in (icon, sheet)}
 
 
 def _kind(name: str) -> str:

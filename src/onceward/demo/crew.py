@@ -45,6 +45,8 @@ class Crew:
         self._workers: list[Player] = []
         self._numbers = 0
         self._leads = 0
+        #: Whether somebody was seen to be refused after a sleep.
+        self.has_refused = False
 
     def start(self) -> None:
         """Start as many workers as are missing."""
@@ -101,6 +103,7 @@ class Crew:
         if not held:
             return
         if (yield from self._stage.until(lambda: self._refusals(found) > before, REFUSAL_SECONDS)):
+            self.has_refused = True
             told = f"{found.name} wakes, wants to go on under its old epoch, and is refused"
             self._stage.tell(PART, told)
 

@@ -34,6 +34,8 @@ FEEDBACK_SECONDS: Final = 0.7
 #: For which part of the time people judge.
 JUDGING_SHARE: Final = 0.7
 BLOWS_MIN: Final = 2
+#: So many workers are frozen after that, at the most, until one wakes too late.
+FREEZES_MORE_MAX: Final = 5
 KILL_SECONDS: Final = (1.0, 2.5)
 #: What came in last is sold this soon, also on a busy machine.
 DRAIN_SECONDS: Final = 60.0
@@ -139,14 +141,20 @@ class _Play:
         stage.tell("leads", f"{came} leads came in; the workers finish what is left")
         text = "every lead is sold"
         yield from stage.see("leads", text, lambda: sold(self._ow).lost == 0, DRAIN_SECONDS)
+        if given_up := sum(self._ow.dead.count().values()):
+            stage.tell("leads", f"without a contact, and so among the dead letters: {given_up}")
 
     def _fire(self) -> Act:
-        """Kill workers, and freeze some, for so many seconds, and each at least once."""
-        stage, blows = self._stage, 0
+        """Kill workers, and freeze some, for so many seconds, until one of these was refused."""
+        stage, crew, blows = self._stage, self._crew, 0
         while stage.passed < self._options.seconds or blows < BLOWS_MIN:
             yield from stage.pause(stage.between(*KILL_SECONDS))
             blows += 1
-            yield from self._crew.freeze_one() if blows % 3 == 2 else self._crew.kill_one()
+            yield from crew.freeze_one() if blows % 3 == 2 else crew.kill_one()
+        for _ in range(FREEZES_MORE_MAX):  # It was not, if each froze at a bad moment.
+            if crew.has_refused:
+                break
+            yield from crew.freeze_one()
         self._is_under_fire = False
 
     def _judging(self) -> Act:

@@ -34,9 +34,9 @@ class Row:
     #: Attempts beyond the first of each.
     retried: int
     #: Leases that others took over; runs that were resumed.
-    taken_over: int
+    taken_over: int = 0
     #: Writes of somebody who had been replaced.
-    refused: int
+    refused: int = 0
     #: What came in and left no effect.
     lost: int
     #: Effects that are there more than once, each beyond the first.
@@ -137,7 +137,6 @@ def _run(world: DemoWorld, killed: int) -> Row:
         killed=killed,
         retried=started.total() - len(started),
         taken_over=kinds["run.resumed"],
-        refused=0,
         lost=effects.lost + (kinds["run.started"] - kinds["run.completed"]),
         doubled=effects.doubled,
     )
@@ -156,8 +155,6 @@ def _feedback(world: DemoWorld, ow: Onceward, killed: int) -> Row:
         done=len(heard.found),
         killed=killed,
         retried=tried.total() - len(tried),
-        taken_over=0,
-        refused=0,
         lost=sent.lost + heard.lost,
         doubled=sent.doubled + heard.doubled,
     )
@@ -175,8 +172,6 @@ def _memory(world: DemoWorld, ow: Onceward, killed: int) -> Row:
         done=len(effects.found),
         killed=killed,
         retried=tried.total() - len(tried),
-        taken_over=0,
-        refused=0,
         lost=effects.lost,
         doubled=effects.doubled + links.total() - len(links),
     )
@@ -190,8 +185,6 @@ def _chat(ow: Onceward, killed: int) -> Row:
         done=len(effects.found),
         killed=killed,
         retried=talk.rolled_back(Operators(ow.store)),
-        taken_over=0,
-        refused=0,
         lost=effects.lost,
         doubled=effects.doubled + len(asked) - len(set(asked)),
     )

@@ -65,7 +65,7 @@ class CursorMissing(CursorError):
     """There is no cursor of this name; it is made when a worker first acquires it."""
 
     code = "NOT_FOUND"
-    default_fix = "see `onceward cursors list`"
+    default_fix = "see `onceward cursors list`; --store names another store than your own"
 
 
 class NothingToUndo(CursorError):

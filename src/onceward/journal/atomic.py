@@ -1,11 +1,13 @@
-"""Atomic: replace a whole file so that readers, and crashes, see the old one or the new one."""
+"""Atomic: small files that are read and replaced as a whole: the old one or the new one."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 
 from onceward.crash import crash_point
+from onceward.errors import FileMissing
 from onceward.journal.locked import give_back, open_locked
 from onceward.seams import Files, SystemFiles
 
@@ -38,3 +40,13 @@ def write(path: str | PathLike[str], data: bytes, *, files: Files | None = None)
         crash_point("atomic.write.before_return")
     finally:
         give_back(file)
+
+
+def read(path: Path, bytes_max: int, *, files: Files) -> bytes | None:
+    """Return the beginning of a file; None when there is none."""
+    try:
+        opened = files.open_read(path)
+    except FileMissing:
+        return None
+    with closing(opened) as file:
+        return file.read(0, bytes_max)

@@ -13,6 +13,7 @@ from typing import Final
 
 from onceward.errors import InvalidArgument
 from onceward.keys.canonical import canonical_json
+from onceward.keys.encoding import well_formed
 
 KEY_PREFIX: Final = "ik:"
 #: The parts of a key that are lines of text, in the order in which they are hashed.
@@ -90,12 +91,7 @@ def _line(name: str, value: object) -> str:
     if "\n" in value:
         message = f"{name}: must not hold a newline, which separates the parts of a key"
         raise InvalidArgument(message, fix=f"take the newline out of {name}", field=name)
-    try:
-        value.encode()
-    except UnicodeEncodeError as exc:
-        message = f"{name}: holds half of a surrogate pair"
-        raise InvalidArgument(message, fix="pass well-formed Unicode", field=name) from exc
-    return value
+    return well_formed(name, value)
 
 
 def _object(value: object) -> dict[str, object]:

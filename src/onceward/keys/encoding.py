@@ -9,6 +9,8 @@ from typing import Final
 
 import orjson
 
+from onceward.errors import InvalidArgument
+
 #: So many levels from the top are tried as a whole before they are taken apart: what is too deep
 #: is one entry of a page or of an export, and the others are written at full speed.
 _TRIED_LEVELS: Final = 4
@@ -21,6 +23,14 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def well_formed(field: str, text: str) -> str:
+    """Return the text of a field, or refuse it by name."""
+    if not is_encodable(text):
+        message = f"{field}: holds half of a surrogate pair"
+        raise InvalidArgument(message, fix="pass well-formed Unicode", field=field)
+    return text
 
 
 def encoded(value: object) -> bytes:

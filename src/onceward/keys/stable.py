@@ -14,6 +14,7 @@ from typing import Final
 
 from onceward.errors import InvalidArgument
 from onceward.keys.canonical import canonical_json
+from onceward.keys.encoding import well_formed
 
 #: How much of a command's output goes into its fingerprint.
 HEAD_BYTES_MAX: Final = 8 * 1024
@@ -195,9 +196,4 @@ def _text(field: str, value: object) -> str:
     if not isinstance(value, str):
         message = f"{field}: must be text"
         raise InvalidArgument(message, fix=f"pass {field} as a string", field=field)
-    try:
-        value.encode()
-    except UnicodeEncodeError as exc:
-        message = f"{field}: holds half of a surrogate pair"
-        raise InvalidArgument(message, fix="pass well-formed Unicode", field=field) from exc
-    return value
+    return well_formed(field, value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Final, Protocol, Self
 import orjson
 
 from onceward.crash import crash_point
-from onceward.errors import Conflict, FileMissing, InvalidArgument, InvalidCursor, KeyInFlight
+from onceward.errors import Conflict, InvalidArgument, InvalidCursor, KeyInFlight
 from onceward.journal import Journal, Page, Record, atomic
 from onceward.journal.cursor import START, parse_cursor
 from onceward.journal.held import hold
@@ -240,12 +239,9 @@ class FeedbackClient:
         crash_point("lab.client.after_save")
 
     def _load(self) -> Place:
-        try:
-            opened = self._files.open_read(self._path)
-        except FileMissing:
+        text = atomic.read(self._path, _BYTES_MAX, files=self._files)
+        if text is None:
             return Place()
-        with closing(opened) as file:
-            text = file.read(0, _BYTES_MAX)
         try:
             record = orjson.loads(text)
             place = _place(record)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
-from onceward.errors import FileMissing, StorageError
+from onceward.errors import StorageError
 from onceward.journal import atomic
 from onceward.lab.paths import LabPaths, check_session_id
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
@@ -74,12 +73,9 @@ def save_session(paths: LabPaths, session: Session, *, files: Files | None = Non
 def _read(paths: LabPaths, session_id: str, files: Files) -> Session | None:
     """Return the stored session; None when there is none."""
     path = paths.session(session_id) / "session.json"
-    try:
-        opened = files.open_read(path)
-    except FileMissing:
+    text = atomic.read(path, _BYTES_MAX, files=files)
+    if text is None:
         return None
-    with closing(opened) as file:
-        text = file.read(0, _BYTES_MAX)
     try:
         return _session(session_id, orjson.loads(text))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, AssertionError) as exc:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from onceward.errors import FileMissing, InvalidArgument, StorageError
+from onceward.errors import InvalidArgument, StorageError
 from onceward.journal import Record, atomic
 from onceward.keys import canonical_json
 from onceward.seams import Files
@@ -102,12 +101,9 @@ def write_sealed(path: Path, record: Record, files: Files) -> str:
 
 def read_sealed(path: Path, files: Files) -> Record | None:
     """Return the record of a file, None when it is missing; StorageError when it is damaged."""
-    try:
-        opened = files.open_read(path)
-    except FileMissing:
+    data = atomic.read(path, _BYTES_MAX, files=files)
+    if data is None:
         return None
-    with closing(opened) as file:
-        data = file.read(0, _BYTES_MAX)
     try:
         record: Any = orjson.loads(data)
         found = record.pop("sum")

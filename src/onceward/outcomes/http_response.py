@@ -16,6 +16,7 @@ from onceward.outcomes.claims import Wanted
 from onceward.outcomes.http_request import Send
 from onceward.outcomes.models import Ambiguous, Claim, Failed
 from onceward.outcomes.refusals import refusal
+from onceward.statuses import STATUS_OF_CODE
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -38,19 +39,6 @@ NOT_STORED: Final = frozenset(
 _MARK: Final = "http"
 _JSON: Final = (b"content-type", b"application/json")
 _REPLAYED: Final = (b"idempotent-replayed", b"true")
-#: The status of an error; what is not here is our own mistake, hence 500.
-_STATUS: Final = {
-    "INVALID_ARGUMENT": 400,
-    "CONFLICT": 409,
-    "IN_FLIGHT": 409,
-    "AMBIGUOUS": 409,
-    "RECORDED_FAILURE": 409,
-    "KEY_EXPIRED": 410,
-    "TOO_LARGE": 413,
-    "KEY_REUSED": 422,
-    "OUTCOME_UNKNOWN": 503,
-    "UNAVAILABLE": 503,
-}
 #: When to come back: a twin is at it, or the store is down.
 _RETRY_SECONDS: Final = {"CONFLICT": 1, "IN_FLIGHT": 1, "OUTCOME_UNKNOWN": 5, "UNAVAILABLE": 5}
 
@@ -118,7 +106,7 @@ def result_of(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 def problem(error: OncewardError) -> Response:
     """Return an error as `application/problem+json`."""
-    status = _STATUS.get(error.code, 500)
+    status = STATUS_OF_CODE.get(error.code, 500)
     parts = {
         "type": f"urn:onceward:{error.code.lower().replace('_', '-')}",
         "title": _title(error),

@@ -241,6 +241,18 @@ def line_up(tx: Transaction, cursor: str, key: str) -> None:
     tx.query("parked_promote", cursor=cursor, key=key)
 
 
+def as_kept(message: Message, *, sequence: int, is_alone: bool) -> dict[str, Any]:
+    """Return what a statement needs to keep a message as it came."""
+    return {
+        "cursor": message.cursor,
+        "position": message.position,
+        "sequence": sequence,
+        "key": message.key,
+        "alone": is_alone,
+        "raw": message.raw,
+    }
+
+
 def bury(  # noqa: PLR0913 - all that a letter keeps
     tx: Transaction,
     message: Message,
@@ -255,12 +267,7 @@ def bury(  # noqa: PLR0913 - all that a letter keeps
     """Write the letter of a message that will not be tried again by itself."""
     ((letter,),) = tx.query(
         "dead_write",
-        cursor=message.cursor,
-        position=message.position,
-        sequence=sequence,
-        key=message.key,
-        alone=is_alone,
-        raw=message.raw,
+        **as_kept(message, sequence=sequence, is_alone=is_alone),
         error_type=failure.type,
         error_message=failure.message,
         error_trace=failure.trace,

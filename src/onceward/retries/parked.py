@@ -12,7 +12,7 @@ import orjson
 
 from onceward.crash import crash_point
 from onceward.errors import InvalidArgument, Superseded
-from onceward.retries.dead import bury, turn
+from onceward.retries.dead import as_kept, bury, turn
 from onceward.retries.models import (
     FAILURES_MAX,
     Dead,
@@ -68,12 +68,7 @@ class ParkedMessages:
         assert seconds is not None
         tx.query(
             "parked_insert",
-            cursor=message.cursor,
-            position=message.position,
-            sequence=sequence,
-            key=message.key,
-            alone=is_alone,
-            raw=message.raw,
+            **as_kept(message, sequence=sequence, is_alone=is_alone),
             attempt=attempt,
             delay=seconds if failure else None,
             error=failure.summary if failure else None,

@@ -7,7 +7,7 @@ pass in their own. Nothing outside this room asks the system directly, and a tes
 from onceward.seams.chance import Ids, Randomness, SeededRandomness, SystemRandomness
 from onceward.seams.clock import Clock, ManualClock, SystemClock, timestamp
 from onceward.seams.files import Files, FileStat, OpenFile
-from onceward.seams.refusals import distrust, refusal, sync_failure, translated
+from onceward.seams.refusals import distrust, read_named, refusal, sync_failure, translated
 from onceward.seams.system_files import FILE_MODE, SystemFiles
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "SystemFiles",
     "SystemRandomness",
     "distrust",
+    "read_named",
     "refusal",
     "sync_failure",
     "timestamp",

@@ -51,6 +51,19 @@ def translated(path: Path, doing: str) -> Iterator[None]:
         raise refusal(exc, path, doing) from exc
 
 
+def read_named(path: Path, *, name: str = "", fix: str) -> bytes:
+    """Return what stands in a file that somebody named, in an argument called `name` if any."""
+    prefix = f"{name}: " if name else ""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as exc:
+        message = f"{prefix}{path} does not exist"
+        raise FileMissing(message, fix=fix, path=str(path)) from exc
+    except OSError as exc:
+        message = f"{prefix}cannot read {path}: {exc.strerror}"
+        raise StorageError(message, fix=fix, path=str(path)) from exc
+
+
 def sync_failure(exc: OSError, path: Path) -> FileRefused:
     """Return the error for an fsync that failed, which is final for that file."""
     return FileRefused(f"fsync of {path} failed: {exc.strerror or exc}", path=str(path))

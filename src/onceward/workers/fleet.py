@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from onceward.seams import Clock, SystemClock
+from onceward.signals import STOPPING, on_stop_signal
 from onceward.workers.reports import Reports
 
 #: A child that lived shorter than this died early, and the next waits longer.
@@ -23,7 +24,6 @@ RESTART_SECONDS_MIN: Final = 0.05
 #: How often a child looks whether its parent still lives.
 ORPHAN_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.02
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Child:
@@ -97,9 +97,9 @@ class Fleet:
         """Be the child, to its end."""
         code = 1
         try:
-            for each in _SIGNALS:
+            for each in STOPPING:
                 signal.signal(each, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
             threading.Thread(target=self._stop_as_orphan, args=(parent,), daemon=True).start()
             code = child.work()
         except BaseException:  # noqa: BLE001 - the last place where anybody can tell
@@ -153,7 +153,7 @@ class Fleet:
     def _on_signals(self) -> Iterator[None]:
         """Pass SIGTERM and SIGINT on: once asks, twice kills."""
 
-        def stop(number: int, _: object) -> None:
+        def stop(number: int) -> None:
             harder = signal.SIGKILL if self._is_stopping else number
             self._is_stopping = True
             for child in self._children:
@@ -161,19 +161,15 @@ class Fleet:
                     with suppress(ProcessLookupError):
                         os.kill(child.pid, harder)
 
-        before = [signal.signal(each, stop) for each in _SIGNALS]
-        try:
+        with on_stop_signal(stop):
             yield
-        finally:
-            for each, handler in zip(_SIGNALS, before, strict=True):
-                signal.signal(each, handler)
 
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
     """Let signals come after the block; those that came before are done with when it begins."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)

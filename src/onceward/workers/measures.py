@@ -26,7 +26,8 @@ class Measure:
     """How far behind one cursor is, as far as anybody knows."""
 
     cursor: str
-    #: Messages behind its position when it was measured; None when nobody can tell.
+    #: Messages behind its position when it was measured; None when nobody can tell, or the cursor
+    #: was moved by hand since.
     messages: int | None
     #: How long the oldest of them has waited by now, 0 when there was none; None when nobody can
     #: tell.
@@ -74,7 +75,9 @@ def _by_name(rows: Iterable[Row]) -> dict[str, Measure]:
 
 
 def _measure(row: Row) -> Measure:
-    name, messages, seconds, oldest_at, held_back_by, rate, measured_at, age, since = row
+    name, messages, seconds, oldest_at, held_back_by, rate, measured_at, age, since, is_moved = row
+    if is_moved:
+        messages = seconds = oldest_at = None
     return Measure(
         cursor=name,
         messages=messages,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -20,7 +20,7 @@ from onceward.workers.board import Board
 from onceward.workers.handling import close_loop
 from onceward.workers.measuring import Measuring
 from onceward.workers.models import Consumer
-from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, Turned
+from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, State, Turned
 from onceward.workers.registry import Registry
 from onceward.workers.reports import Reports
 from onceward.workers.search import PATIENCE_SECONDS, Search
@@ -53,6 +53,8 @@ class Worked:
     #: Cursors that another worker holds, that are paused, in trouble or refused, or whose messages
     #: wait for a retry; and consumers whose partitions cannot be found.
     left: tuple[str, ...]
+    #: How the last turn of each of them ended; those without one could not be worked at all.
+    states: Mapping[str, State] = field(default_factory=dict)
 
 
 class Worker:
@@ -79,7 +81,7 @@ class Worker:
         self._mutex = threading.Lock()
         self._messages = 0
         #: How the last turn of each cursor ended.
-        self._states: dict[str, str] = {}
+        self._states: dict[str, State] = {}
         #: Since when the last turns of a cursor have ended in trouble.
         self._troubled: dict[str, float] = {}
         #: Whether the store did not answer when it was asked last.
@@ -121,9 +123,9 @@ class Worker:
             finally:
                 self._end(threads)
         is_clean = not any(thread.is_alive() for thread in threads)
-        left = {name for name, state in self._states.items() if state != "idle"}
-        left.update(self._search.left)
-        return Worked(messages=self._messages, is_clean=is_clean, left=tuple(sorted(left)))
+        states = {name: state for name, state in self._states.items() if state != "idle"}
+        left = tuple(sorted({*states, *self._search.left}))
+        return Worked(messages=self._messages, is_clean=is_clean, left=left, states=states)
 
     # --- the main thread -------------------------------------------------------------------------
 

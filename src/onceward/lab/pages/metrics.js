@@ -1,43 +1,23 @@
 // Metrics: the automatic metrics of runs, hidden until somebody asks, and their differences. Knows no form.
 
 import { chip, el, reveal } from "./dom.js";
+import { row, table } from "./tables.js";
 import { delta, isNumber, METRICS, metric } from "./words.js";
 
 /** A table of metrics, one column per run; `names` are the column heads. */
 export function metricsTable(runs, names, caption) {
   const rows = METRICS.filter(({ key }) => runs.some((run) => isNumber(run?.autoMetricsSummary?.[key])));
   if (!rows.length) return el("p", { class: "hint" }, "No report of these runs holds a metric.");
-  return el(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el(
-      "table",
-      { class: "numbers" },
-      el("caption", {}, caption),
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          el("th", { scope: "col" }, "Metric"),
-          names.map((name) => el("th", { scope: "col" }, name)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        rows.map((spec) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, spec.name),
-            runs.map((run) => el("td", {}, valueOf(spec, run))),
-          ),
-        ),
+  return table({
+    caption,
+    heads: ["Metric", ...names],
+    rows: rows.map((spec) =>
+      row(
+        spec.name,
+        runs.map((run) => valueOf(spec, run)),
       ),
     ),
-  );
+  });
 }
 
 function valueOf(spec, run) {
@@ -84,38 +64,15 @@ export function deltaTable(baseline, variants) {
   };
   const rows = METRICS.filter(({ key }) => variants.some(({ run }) => difference(key, run) !== null));
   if (!rows.length) return null;
-  const caption = "Metrics: the variant minus the baseline";
-  return el(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el(
-      "table",
-      { class: "numbers", id: "deltas" },
-      el("caption", {}, caption),
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          ["Metric", "Baseline", ...variants.map(({ name }) => name)].map((name) =>
-            el("th", { scope: "col" }, name),
-          ),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        rows.map((spec) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, spec.name),
-            el("td", {}, metric(spec, base[spec.key])),
-            variants.map(({ run }) => el("td", {}, deltaChip(spec, difference(spec.key, run)))),
-          ),
-        ),
-      ),
+  return table({
+    id: "deltas",
+    caption: "Metrics: the variant minus the baseline",
+    heads: ["Metric", "Baseline", ...variants.map(({ name }) => name)],
+    rows: rows.map((spec) =>
+      row(spec.name, [
+        metric(spec, base[spec.key]),
+        ...variants.map(({ run }) => deltaChip(spec, difference(spec.key, run))),
+      ]),
     ),
-  );
+  });
 }

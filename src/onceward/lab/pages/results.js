@@ -5,6 +5,7 @@ import { patiently, watchServer } from "./away.js";
 import { button, el, entitle, fill, freshId, notice, svg } from "./dom.js";
 import { deltaChip } from "./metrics.js";
 import { isPassing, why } from "./patience.js";
+import { row, table } from "./tables.js";
 import { isNumber, METRICS, percent, plural, said } from "./words.js";
 
 export async function show(content) {
@@ -70,45 +71,20 @@ function groups({ standings }) {
   });
 }
 
-function table(caption, name, heads, rows) {
-  return el(
-    "div",
-    {
-      class: "scroll",
-      tabindex: "0",
-      role: "region",
-      "aria-label": `${caption}: ${name ?? "without a name"}`,
-    },
-    el(
-      "table",
-      { class: "numbers" },
-      el("caption", {}, caption),
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          heads.map((head) => el("th", { scope: "col" }, head)),
-        ),
-      ),
-      el("tbody", {}, rows),
-    ),
-  );
+function framed(caption, name, heads, rows) {
+  return table({ caption, label: `${caption}: ${name ?? "without a name"}`, heads, rows });
 }
 
 function rates(sides, name) {
   const heads = ["Side", "n", "Wins", "Losses", "Ties", "Both bad", "Win rate, 95 % interval"];
   const rows = sides.map((each) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, each.label),
-      [each.n, each.wins, each.losses, each.ties, each.bothBad].map((value) => el("td", {}, String(value))),
+    row(
+      each.label,
+      [each.n, each.wins, each.losses, each.ties, each.bothBad].map(String),
       el("td", { class: "rate" }, rate(each)),
     ),
   );
-  return table("Wins, losses and ties", name, heads, rows);
+  return framed("Wins, losses and ties", name, heads, rows);
 }
 
 function rate({ winRate, low, high, enough, wins, losses }) {
@@ -143,22 +119,18 @@ function differences(sides, name) {
       "No metric differences: no two sides that were compared have a metric in common.",
     );
   const rows = variants.map((each) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, each.label),
+    row(
+      each.label,
       specs.map((spec) => {
         const found = find(each, spec.key);
-        return el(
-          "td",
-          {},
+        return [
           deltaChip(spec, found?.mean),
           found && el("span", { class: "hint count" }, `n ${found.n}`),
-        );
+        ];
       }),
     ),
   );
-  return table(
+  return framed(
     "Metrics: the variant minus the baseline, mean over comparisons",
     name,
     ["Variant", ...specs.map((spec) => spec.name)],

@@ -136,7 +136,10 @@ class Reader:
 
     def problems(self) -> list[str]:
         """Return what must never be, and is; reads everything."""
-        return [f"{count} {what}" for what, count in self._query("memory_problems") if count]
+        counts = self._query("memory_problems")
+        if self._store.engine == "sqlite":
+            counts += self._query("memory_words_problems")
+        return [f"{count} {what}" for what, count in counts if count]
 
     def _query(self, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         return self._store.read(name, **bound(params))

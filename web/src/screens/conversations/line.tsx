@@ -58,5 +58,5 @@ function tell({ processed, read, arrived, in_flight: flight, pending }: Group): 
     `read up to ${read}`,
     `last arrival ${arrived}`,
   ];
-  return `${parts.filter(Boolean).join(", ")}; ${pending === 0 ? "nothing of this group waits" : `${pending} of this group ${pending === 1 ? "waits" : "wait"}`}.`;
+  return `${parts.filter(Boolean).join(", ")}; ${pending === 0 ? "nothing of this group waits: the numbers are those of all groups together" : `${pending} of this group ${pending === 1 ? "waits" : "wait"}`}.`;
 }
