@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from docs.make.regions import Maker, code, table
 from onceward import errors
 from onceward.cli.main import EXIT_FAILED, EXIT_USAGE
-from onceward.gate import STATUS_OF_CODE
+from onceward.statuses import STATUS_OF_CODE
 
 
 def regions() -> Mapping[str, Maker]:

@@ -22,9 +22,9 @@ from onceward.console.house import House
 from onceward.console.shell import SCREENS
 from onceward.dispatch.chats import Chats
 from onceward.failures import GATE_ANSWERS
-from onceward.gate import STATUS_OF_CODE
 from onceward.handle import Onceward
 from onceward.lab.lab import Lab
+from onceward.statuses import STATUS_OF_CODE
 from onceward.workers import http as workers_http
 
 _HEADS: Final = ("request", "what it does", "parameters", "body", "statuses")
@@ -77,11 +77,11 @@ def of_console() -> list[Operation]:
 
 def _lab() -> Lab:
     paths = SimpleNamespace(feedback=Path("feedback.jsonl"))
-    return cast("Lab", SimpleNamespace(paths=paths, on_change=lambda _: None))
+    return cast("Lab", SimpleNamespace(paths=paths, on_change=lambda _: None, stop=_nobody))
 
 
 def _chats() -> Chats:
-    return cast("Chats", SimpleNamespace(on_change=lambda _: None))
+    return cast("Chats", SimpleNamespace(on_change=lambda _: None, stop=_nobody))
 
 
 def _nobody() -> Onceward:
