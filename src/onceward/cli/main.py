@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
 
@@ -22,24 +20,34 @@ from onceward.version import __version__
 COMMANDS: Final = {
     "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
     "demo": ("onceward.cli.demo:demo", "See processes killed, and nothing lost or done twice."),
+    "doctor": ("onceward.cli.doctor:doctor", "Check whether this machine can keep promises."),
     "init": ("onceward.cli.orchestrate:init", "Make a workspace in which agents run tasks."),
     "run": ("onceward.cli.orchestrate:run", "Run tasks: implement, review, update the spec."),
     "resume": ("onceward.cli.orchestrate:resume", "Go on with a run after a stop or a crash."),
     "runs": ("onceward.cli.runs:app", "List, show, verify and explain runs."),
+    "agent": ("onceward.cli.agent:app", "Be an agent: wrap any program, or play a scenario."),
     "lab": ("onceward.cli.lab:app", "Serve the Experiment Lab, ask for one judgement."),
     "feedback": ("onceward.cli.feedback:app", "Add, list, export, poll, wait for judgements."),
-    "agent": ("onceward.cli.agent:app", "Be an agent: wrap any program, or play a scenario."),
-    "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
-    "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
     "memory": ("onceward.cli.memory:app", "Serve, capture, recall and search the agents' memory."),
     "dispatch": ("onceward.cli.dispatch:app", "Hand chat messages to agents, once."),
     "chat": ("onceward.cli.chat:chat", "Talk with a group's agent from this terminal."),
     "work": ("onceward.cli.work:app", "Run an app's consumers, report what is half done."),
-    "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
     "cursors": ("onceward.cli.cursors:app", "Look at cursors, pause them, move them, undo that."),
     "dead": ("onceward.cli.dead:app", "Look at dead letters, redrive or drop them."),
+    "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
+    "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
+    "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
     "db": ("onceward.cli.db:app", "Bring a store's schema up to date, check its health."),
-    "doctor": ("onceward.cli.doctor:doctor", "Check whether this machine can keep promises."),
+}
+#: The commands of the first help page, by the system they belong to.
+SECTIONS: Final = {
+    "Start here": ("up", "demo", "doctor"),
+    "Orchestrator": ("init", "run", "resume", "runs", "agent"),
+    "Experiment Lab": ("lab", "feedback"),
+    "Memory": ("memory",),
+    "Dispatch": ("dispatch", "chat"),
+    "Workers": ("work", "cursors", "dead"),
+    "The core they share": ("outcomes", "keys", "journal", "db"),
 }
 #: Set to see where an error inside Onceward came from.
 DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
@@ -70,27 +78,24 @@ class LazyGroup(TyperGroup):
         command.name = cmd_name
         return command
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's signature
-        """Write the first help page from the summaries."""
-        with self._listing():
-            super().format_help(ctx, formatter)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - Typer's signature
+        """Write the first help page's list from the summaries, by system."""
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in names])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - Typer's signature
         """Complete the first word from the summaries: whoever presses Tab waits for it."""
-        with self._listing():
-            return super().shell_complete(ctx, incomplete)
-
-    @contextmanager
-    def _listing(self) -> Iterator[None]:
-        """Make do with the summaries."""
         self._is_listing = True
         try:
-            yield
+            return super().shell_complete(ctx, incomplete)
         finally:
             self._is_listing = False
 
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode="markdown")
+#: The first page is plain: what draws frames around it takes longer to load than all the rest.
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:

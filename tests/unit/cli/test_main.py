@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 import typer
 
 from onceward.cli import keys
-from onceward.cli.main import app
+from onceward.cli.main import COMMANDS as LISTED
+from onceward.cli.main import SECTIONS, app
 from onceward.version import __version__
 from tests.unit.cli.conftest import Run
 
@@ -36,13 +38,25 @@ def test_version(run: Run) -> None:
     assert (ran.code, ran.out) == (0, f"onceward {__version__}\n")
 
 
-@pytest.mark.parametrize("words", [(), ("keys",), ("journal",), ("keys", "stable")])
+@pytest.mark.parametrize("words", [("keys",), ("journal",), ("keys", "stable")])
 def test_a_group_alone_shows_its_help(run: Run, words: tuple[str, ...]) -> None:
     """Whoever does not know what to type is told."""
     ran = run(*words)
     assert ran.code == 0
     assert "Usage:" in ran.out
     assert "Commands" in ran.out
+
+
+def test_the_first_page_lists_every_command_once(run: Run) -> None:
+    """By system, in the order in which the shell completes them; alone or asked for, the same."""
+    ran = run()
+    assert (ran.code, ran.out) == (0, run("--help").out)
+    shown = re.findall("^(.+):\n((?:  .+\n)+)", ran.out, flags=re.MULTILINE)
+    pages = {title: re.findall(r"^  (\w+)", page, flags=re.MULTILINE) for title, page in shown}
+    assert pages.pop("Options") == []
+    assert {title: list(names) for title, names in SECTIONS.items()} == pages
+    assert list(itertools.chain.from_iterable(pages.values())) == list(LISTED)
+    assert all(summary in ran.out for _, summary in LISTED.values())
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
