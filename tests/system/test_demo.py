@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "onceward", "demo"]
 PARTS = ["leads", "run", "feedback", "memory", "chat"]
 #: Lets a story live until it is told to stop, or killed.
 LIVING = """
-import signal, sys
+import signal, sys, time
 from contextlib import suppress
 from pathlib import Path
 from onceward.demo import living
@@ -37,7 +37,8 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 with suppress(KeyboardInterrupt), living(Path(sys.argv[1]), sys.argv[2]):
     print("ready", flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.1)
 """
 
 

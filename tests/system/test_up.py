@@ -191,7 +191,7 @@ def test_it_stops_when_asked_though_a_client_reads_nothing() -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_cleanly_while_it_is_still_starting(tmp_path: Path, how: signal.Signals) -> None:
     """Somebody who changes their mind at once sees no traceback either."""
-    slow = "import signal\nprint('starting', flush=True)\nsignal.pause()\n"
+    slow = "import time\nprint('starting', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
     (tmp_path / "uvicorn.py").write_text(slow)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     with up("--port", "0", "--json", env={**os.environ, "PYTHONPATH": path}) as server:
