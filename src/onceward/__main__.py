@@ -3,4 +3,9 @@
 from onceward.cli import main
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        # An interrupt that came while a module made its classes from text is remembered although
+        # it was caught: Python would end by SIGINT, whatever the code. The next text resets that.
+        exec("")  # noqa: S102 - nothing is run
