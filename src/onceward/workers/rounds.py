@@ -20,6 +20,10 @@ AGAIN_SECONDS: Final = 5.0
 _log: Final = logging.getLogger("onceward.workers")
 
 
+class Over(Exception):
+    """Raised by a round after which there is no other, and of which there is nothing to tell."""
+
+
 @contextmanager
 def rounds(
     name: str,
@@ -72,6 +76,9 @@ class _Rounds(threading.Thread):
     def _round(self) -> float:
         try:
             return self._go()
+        except Over:
+            self._is_over = True
+            return 0.0
         except Exception as exc:  # noqa: BLE001 - told; the next round may do better
             if self._is_over:
                 return 0.0  # There is no next one, and the store may be closed already.

@@ -15,9 +15,11 @@ from onceward.workers.alert_models import Rule
 from onceward.workers.alert_sending import alerting
 from onceward.workers.metrics import Metrics
 from onceward.workers.pruning import pruning
+from onceward.workers.rounds import Over
 
-#: How long one waits for another who tries to reach the store.
+#: How long one waits for another who tries to reach the store, and how long in the background.
 WAIT_SECONDS_MAX: Final = 1.0
+BACKGROUND_SECONDS_MAX: Final = 30.0
 #: How long an end waits for connections to close.
 CLOSE_SECONDS_MAX: Final = 0.5
 
@@ -42,8 +44,8 @@ def watching(opened: Opened, rules: Sequence[Rule] | None) -> Iterator[Callable[
     """
     with ExitStack() as stack:
         if rules is not None:
-            stack.enter_context(pruning(opened))
-            stack.enter_context(alerting(opened, rules))
+            stack.enter_context(pruning(opened.in_background))
+            stack.enter_context(alerting(opened.in_background, rules))
         stack.callback(opened.give_up)
         yield Metrics(opened).page
 
@@ -57,13 +59,26 @@ class Opened:
         self._may_change = may_change
         self._mutex = threading.Lock()
         self._ow: Onceward | None = None
+        self._is_given_up = False
 
     def __call__(self) -> Onceward:
         """Return the open store; StoreUnavailable while it cannot be reached."""
+        return self._reached(WAIT_SECONDS_MAX)
+
+    def in_background(self) -> Onceward:
+        """Return the open store to a thread that has time, or tell it that all is over."""
+        try:
+            return self._reached(BACKGROUND_SECONDS_MAX)
+        except Exception:
+            if self._is_given_up:
+                raise Over from None
+            raise
+
+    def _reached(self, seconds: float) -> Onceward:
         if self._ow is not None:
             return self._ow
         # One tries; the others do not queue up behind it, each for as long as a try takes.
-        if not self._mutex.acquire(timeout=WAIT_SECONDS_MAX):
+        if not self._mutex.acquire(timeout=seconds):
             raise StoreUnavailable
         try:
             if self._ow is None:
@@ -76,6 +91,7 @@ class Opened:
     def give_up(self) -> None:
         """Let nobody wait any longer for a store that was never reached; does not wait itself."""
         if self._ow is None:
+            self._is_given_up = True
             threading.Thread(target=self.store.close, daemon=True).start()
 
 
