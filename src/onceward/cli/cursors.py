@@ -146,9 +146,12 @@ def seek(
     if start == (position is not None):
         message = "position: name one, or say --start, and not both"
         raise InvalidArgument(message, fix="pass POSITION or --start", field="position")
+    from onceward.workers.source import check_target
+
     found = load_app(target) if target else None
     with _opened_with(found, store) as ow:
         count = _count(found, name)
+        check_target(found.source_of(name) if found else None, position)
         move = ow.cursors.seek(
             name, position, reason, actor or _who(), dry_run=not yes, count=count
         )

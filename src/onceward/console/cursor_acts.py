@@ -17,6 +17,7 @@ from onceward.cursors.moves import Counted
 from onceward.errors import InvalidArgument, OncewardError, SourceUnavailable
 from onceward.handle import Onceward
 from onceward.stores import Transaction
+from onceward.workers.source import check_target
 
 #: Messages that a plan shows, and how much of each.
 SAMPLE_MESSAGES_MAX: Final = 5
@@ -54,6 +55,7 @@ def paused(
 def planned(house: House, moving: Moving) -> dict[str, Any]:
     """Return what a move would do, with some of the messages it repeats."""
     check_seen(moving.name, moving.seen, version_of(house.ow(), moving.name))
+    _check_target(house, moving)
     move = _move(house, moving, _count(house, moving.name), dry_run=True)
     return {"move": asdict(move), "sample": _sample(house, move), "as_of": moment()}
 
@@ -63,6 +65,7 @@ def moved(house: House, moving: Moving) -> Callable[[Transaction], dict[str, Any
     if moving.kind == "seek" and not moving.reason.strip():
         message = "reason: a seek needs one; it is kept in the history"
         raise InvalidArgument(message, fix="say why", field="reason")
+    _check_target(house, moving)
     count = _count(house, moving.name)
     if count is not None:
         # Nobody waits behind a lock for a source to count. What is wrong is told below.
@@ -90,6 +93,11 @@ def _move(house: House, moving: Moving, count: CountBetween | None, *, dry_run: 
     if moving.kind == "undo":
         return cursors.undo(name, actor, moving.reason, dry_run=dry_run, count=count)
     return cursors.seek(name, moving.position, moving.reason, actor, dry_run=dry_run, count=count)
+
+
+def _check_target(house: House, moving: Moving) -> None:
+    if moving.kind == "seek":
+        check_target(house.source_of(moving.name), moving.position)
 
 
 def _count(house: House, name: str) -> CountBetween | None:

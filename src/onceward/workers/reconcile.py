@@ -12,13 +12,13 @@ from typing import Final, Literal
 
 from onceward.cursors import CursorState
 from onceward.cursors.versions import check_path
-from onceward.errors import VersionMismatch
+from onceward.errors import InvalidCursor, VersionMismatch
 from onceward.handle import Onceward
 from onceward.seams import timestamp
 from onceward.workers.app import App
 from onceward.workers.measures import Measure, Measures
 from onceward.workers.models import Consumer
-from onceward.workers.source import Measurable
+from onceward.workers.source import Measurable, check_target
 
 FindingKind = Literal[
     "ambiguous outcome",
@@ -30,6 +30,7 @@ FindingKind = Literal[
     "abandoned cursor",
     "stuck cursor",
     "cursor behind",
+    "refused position",
     "version mismatch",
 ]
 #: Of each kind, the oldest.
@@ -189,7 +190,7 @@ def _standing(
         elif measure is not None and measure.lag_seconds and not _is_asked(name, app):
             yield _behind(name, measure.messages, measure.oldest_at or measure.measured_at, work)
     for consumer in app.consumers if app else ():
-        yield from _asked(consumer, cursors.get(consumer.name), known, work)
+        yield from _asked(ow, consumer, cursors.get(consumer.name), known, work)
 
 
 def _is_stuck(measure: Measure | None) -> bool:
@@ -221,18 +222,39 @@ def _can_tell(consumer: Consumer) -> bool:
 
 
 def _asked(
-    consumer: Consumer, state: CursorState | None, known: set[str], work: str
+    ow: Onceward, consumer: Consumer, state: CursorState | None, known: set[str], work: str
 ) -> Iterator[Finding]:
     """Ask the source of a consumer what is left, unless somebody is at it."""
-    if not _can_tell(consumer) or consumer.name in known:
+    if consumer.is_partitioned or consumer.name in known:
         return
     if state is not None and (state.is_held or state.is_paused or state.lease_owner):
         return
+    position = state.position if state else None
+    try:
+        check_target(consumer.source_of(consumer.name), position)
+    except InvalidCursor as exc:
+        yield _refused(ow, consumer.name, exc)
+        return
+    if not _can_tell(consumer):
+        return
     assert isinstance(consumer.source, Measurable)
-    lag = consumer.source.lag(state.position if state else None)
+    lag = consumer.source.lag(position)
     if lag.messages or lag.oldest_at:
         since = timestamp(lag.oldest_at) if lag.oldest_at else None
         yield _behind(consumer.name, lag.messages, since, work)
+
+
+def _refused(ow: Onceward, name: str, error: InvalidCursor) -> Finding:
+    moves = [entry for entry in ow.cursors.history(name) if entry.kind == "seek"]
+    undo = f"onceward cursors undo {_word(name)} --yes"
+    again = f"onceward cursors seek {_word(name)} --start --reason 'its source was made anew' --yes"
+    return Finding(
+        kind="refused position",
+        subject=name,
+        what=f"its source refuses to be read there: {error.message}",
+        since=moves[0].happened_at if moves else None,
+        settle=(undo, again) if moves else (again,),
+    )
 
 
 def _behind(name: str, messages: int | None, since: str | None, work: str) -> Finding:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from onceward.errors import InvalidCursor
+
 #: Called from any thread when there may be something to read; it returns at once.
 Wake = Callable[[], None]
 
@@ -90,3 +92,21 @@ class Partitions(Protocol):
 
     def active(self, marker: str | None) -> Active:
         """Return the partitions with messages since a marker; all there are without one."""
+
+
+def check_target(source: Source | None, position: str | None) -> None:
+    """Refuse a position behind which a source refuses to be read: its workers would stand there.
+
+    A source that fails otherwise says nothing about the position.
+
+    Raises:
+        InvalidCursor: the source was never there.
+    """
+    if source is None or position is None:
+        return
+    try:
+        source.read(position, 1)
+    except InvalidCursor:
+        raise
+    except Exception:  # noqa: BLE001 - a source of the user's, whatever it raises
+        return

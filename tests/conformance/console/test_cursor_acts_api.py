@@ -11,7 +11,7 @@ from onceward.console.audit import page
 from onceward.handle import Onceward
 from onceward.workers import App
 from tests.conformance.console.cursor_asking import asking, asking_of, made, shown
-from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.lists import ListSource, StrictSource
 from tests.unit.console.asking import Asking, error_of
 
 __all__ = ["asking"]
@@ -127,6 +127,23 @@ def test_a_seek_is_thought_through_first(ow: Onceward, counting: Asking) -> None
     assert start["sample"] == [f'{{"n":{n}}}' for n in range(1, 6)]
     assert shown(counting)["version"] == before["version"]
     assert page(ow.store, before=2**62, limit=10) == []
+
+
+def test_a_seek_to_where_the_source_never_was_is_refused(ow: Onceward) -> None:
+    """Workers would stand there; who is there already can go back."""
+    app = App(ow)
+    app.consumer("c", source=StrictSource(*range(10)))(lambda _: None)
+    made(ow, "c", position="7")
+    asking = asking_of(ow, app)
+    before = shown(asking)["version"]
+    for body in ({"dry_run": True}, {"seen": before, "reason": "r"}):
+        response = asking.act("/api/cursors/seek", name="c", position="11", **body)
+        assert error_of(response)[:2] == (400, "INVALID_CURSOR")
+    assert shown(asking)["version"] == before
+    assert asking.done("/api/cursors/seek", None, name="c", position="10", dry_run=True)["move"]
+    ow.cursors.seek("c", "11", "by somebody without the app", "ana")
+    asking.done("/api/cursors/undo", name="c", reason="", seen=shown(asking)["version"])
+    assert ow.cursors.show("c").position == "7"
 
 
 def test_a_seek_is_done_and_undone(ow: Onceward, counting: Asking) -> None:

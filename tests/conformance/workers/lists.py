@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from onceward.errors import InvalidCursor
 from onceward.workers import Active, Item
 
 
@@ -25,6 +26,16 @@ class ListSource:
 
     def count(self, after: str | None, up_to: str | None) -> int:
         return max(0, int(up_to or 0) - int(after or 0))
+
+
+class StrictSource(ListSource):
+    """One that refuses positions it never had."""
+
+    def read(self, after: str | None, limit: int) -> Sequence[Item]:
+        if int(after or 0) > len(self.values):
+            message = f"position {after} is beyond {len(self.values)}"
+            raise InvalidCursor(message)
+        return super().read(after, limit)
 
 
 class ListPartitions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +15,9 @@ from onceward.handle import Onceward
 from onceward.outcomes import effect
 from onceward.retries import Failure, Message
 from onceward.testing.moving_time import MovingTime
-from onceward.workers import App, Lag
+from onceward.workers import App, Item, Lag
 from onceward.workers.reconcile import Finding, report
-from tests.conformance.workers.lists import ListPartitions, ListSource
+from tests.conformance.workers.lists import ListPartitions, ListSource, StrictSource
 from tests.unit.cli.conftest import Run, run
 
 FAILURE = Failure(type="ValueError", message="no such lead")
@@ -223,6 +223,13 @@ class Waiting(ListSource):
         return Lag(messages=left, oldest_at=datetime(2026, 2, 1, tzinfo=UTC) if left else None)
 
 
+class Failing(ListSource):
+    """A source that does not answer."""
+
+    def read(self, after: str | None, limit: int) -> Sequence[Item]:
+        raise ConnectionError(after, limit)
+
+
 def test_an_app_asks_its_sources(ow: Onceward) -> None:
     """The truth of now, for cursors that were never begun, too."""
     app = App(ow)
@@ -244,6 +251,38 @@ def test_an_app_asks_its_sources(ow: Onceward) -> None:
     lease.checkpoint("3")
     lease.release()
     assert [each.subject for each in found(ow, app)] == ["fresh"]
+
+
+@pytest.mark.parametrize("moved_by_hand", [True, False])
+def test_a_position_that_its_source_refuses_is_told(
+    ow: Onceward, settle: Callable[[str], None], moved_by_hand: bool
+) -> None:
+    """Whoever moved a cursor too far, or made its table anew, is told; each command settles it."""
+    app = App(ow)
+    app.consumer("leads", source=StrictSource(1, 2, 3))(lambda _: None)
+    app.consumer("silent", source=Failing())(lambda _: None)
+
+    def stand(name: str, position: str) -> None:
+        lease = ow.cursors.acquire(name, "w")
+        assert lease is not None
+        lease.checkpoint(position)
+        lease.release()
+
+    stand("silent", "1")
+    stand("leads", "3" if moved_by_hand else "400")
+    if moved_by_hand:
+        assert found(ow, app) == []
+        ow.cursors.seek("leads", "400", "oops", "ana")
+    finding = only(ow, app)
+    assert (finding.kind, finding.subject) == ("refused position", "leads")
+    assert finding.what.endswith("position 400 is beyond 3")
+    assert (finding.since is not None, len(finding.settle)) == (moved_by_hand, 1 + moved_by_hand)
+    for command, position in zip(reversed(finding.settle), (None, "3"), strict=False):
+        settle(command)
+        assert ow.cursors.show("leads").position == position
+        assert found(ow, app) == []
+        ow.cursors.seek("leads", "3", "again", "ana")
+        ow.cursors.seek("leads", "400", "again", "ana")
 
 
 def test_an_app_knows_which_versions_do_not_fit(ow: Onceward) -> None:
