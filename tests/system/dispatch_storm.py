@@ -32,6 +32,8 @@ from tests.system.nursery import Nursery
 AGENT = Path(__file__).with_name("dispatch_storm_agent.py")
 KILL_SECONDS = (0.5, 3.0)
 HEAL_SECONDS_MAX = 240.0
+#: People write no faster than they are answered, so that a busy machine has as many deliveries.
+WAITING_MAX = 3
 #: The groups' channels in turn, and how often each is asked for.
 CHANNELS = ("chat", "keyed", "keyed", "blind")
 TIMES = ("2026-02-06T12:00:00Z", "2026-02-06T12:00:00Z", "1999-01-01T00:00:00.5+09:00", None)
@@ -104,14 +106,17 @@ class Storm:
 
     def produce(self, ow: Onceward, messages: int, seconds: float) -> None:
         """Let people write, now and then twice, until everything is known to be kept."""
-        arrivals = Arrivals(ow.store)
+        arrivals, operators = Arrivals(ow.store), Operators(ow.store)
         source = random.Random(self.source.random())
         began = time.monotonic()
         for number in range(messages):
             due = began + seconds * number / messages
             time.sleep(max(0.0, due - time.monotonic()))
+            group = source.choice(self.names)
+            while (found := operators.status_of(group)).is_called and found.pending >= WAITING_MAX:
+                time.sleep(0.05)
             message = NewMessage(
-                group=source.choice(self.names),
+                group=group,
                 id=f"m{number}",
                 sender="ann",
                 text=source.choice(["@bot help", "@bot help", "by the way"]),
@@ -121,11 +126,11 @@ class Storm:
                 arrivals.receive(message)
             self.acknowledged.add((message.group, message.id))
 
-    def fire(self, seconds: float) -> None:
-        """Kill the dispatcher at random, and start another."""
+    def fire(self, seconds: float, producing: threading.Thread) -> None:
+        """Kill the dispatcher at random, and start another, while people write."""
         began = time.monotonic()
         self.last = self.nursery.start()
-        while time.monotonic() - began < seconds:
+        while time.monotonic() - began < seconds or producing.is_alive():
             time.sleep(self.source.uniform(*KILL_SECONDS))
             os.kill(self.last, signal.SIGKILL)
             self.kills += 1
@@ -149,7 +154,7 @@ class Storm:
             producing = threading.Thread(target=self.produce, args=[ow, messages, seconds * 0.9])
             producing.start()
             try:
-                self.fire(seconds)
+                self.fire(seconds, producing)
                 producing.join()
                 self.heal(ow)
             finally:

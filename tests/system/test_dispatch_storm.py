@@ -24,7 +24,6 @@ def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
     assert found["kills"] >= kills
     assert sum(found["messages"].values()) == messages
     # Else nothing of what it is about has happened.
-    # A busy machine hands out more at a time, and so less often.
     done, back, kept = (50, 25, 3) if soak else (20, 5, 1)
     least = {"done": done, "rolled back": back, "kept": kept}
     for state, count in least.items():

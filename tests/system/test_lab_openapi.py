@@ -111,6 +111,11 @@ def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool
     seconds, token = SECONDS_OF_SOAK if soak else SECONDS, lab.session.token
     environment = hooks_for(lab, tmp_path)
     with serving(build_app(lab=lab), token) as url:
-        fuzz(url, token, tmp_path, seconds=seconds, environment=environment)
-    # It got through: what it sent was not all refused.
-    assert lab.submitted > (50 if soak else 1)
+        fuzz(
+            url,
+            token,
+            tmp_path,
+            seconds=seconds,
+            got_through=lambda: lab.submitted > (50 if soak else 1),
+            environment=environment,
+        )
