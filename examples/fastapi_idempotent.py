@@ -1,6 +1,6 @@
 """A web handler and a worker that share keys: an order is charged once, whoever is asked to do it.
 
-python examples/fastapi_idempotent.py
+It needs httpx besides: `python -m pip install httpx`, then `python examples/fastapi_idempotent.py`.
 """
 
 import asyncio

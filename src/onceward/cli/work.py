@@ -39,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     help="Run an app's consumers, and report what is only half done. "
-    "Example: `onceward work shop:app --processes 3`",
+    "Example: `onceward work shop:app --processes 3`; `onceward work run --help` has its options.",
 )
 
 #: What became of a cursor that is not at its end.
@@ -89,8 +89,8 @@ def run(
     """Work through the cursors of an app: `run` may be left out.
 
     SIGTERM or Ctrl-C lets running handlers finish and gives the leases back. With --once the exit
-    code is 0 when every cursor is at its end, 1 when something waits for a retry or is held
-    elsewhere.
+    code is 0 when every cursor is at its end, 1 when one is not: it waits for a retry, is paused or
+    held elsewhere, or its source is in trouble.
 
     Example: `onceward work shop:app --processes 3`
     """

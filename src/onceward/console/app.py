@@ -33,9 +33,10 @@ _CHAT_LINK: Final = '<li><a href="/chat">Conversations</a>: chat with agents</li
 #: What the plain page says where the console should be.
 _UNBUILT: Final = """<p class="notice problem" role="status">
         <span><strong>The console is not here.</strong> Its pages are built with the package,
-          and this one was installed without them. In a checkout, <code>make web</code> builds them;
-          then start the server again. Everything else works: the Lab, the conversations, the API
-          and the command line.</span>
+          and this one was installed without them. <code>pip install .</code> in a checkout brings
+          them; where the code is used in place, <code>make web</code> is enough. Then start the
+          server again. Everything else works: the Lab, the conversations, the API and the command
+          line.</span>
       </p>"""
 
 

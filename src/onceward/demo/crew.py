@@ -105,7 +105,9 @@ class Crew:
         if (yield from self._stage.until(lambda: self._refusals(found) > before, REFUSAL_SECONDS)):
             self.has_refused = True
             told = f"{found.name} wakes, wants to go on under its old epoch, and is refused"
-            self._stage.tell(PART, told)
+        else:
+            told = f"{found.name} wakes; it had nothing to finish under its old epoch"
+        self._stage.tell(PART, told)
 
     def _frozen(self) -> Generator[None, None, Player | None]:
         """Freeze a worker in the middle of a sale; try again when it was a bad moment."""

@@ -81,7 +81,9 @@ def _pages() -> Iterator[Check]:
         status="ok" if is_there else "note",
         detail="built" if is_there else "the console's pages were not built",
         why="`onceward up` shows one plain page without them; all else works",
-        fix="" if is_there else "install a wheel that has them, or `make web` in a checkout",
+        fix=""
+        if is_there
+        else "`pip install .` in a checkout, or `make web` if it is used in place",
     )
 
 
