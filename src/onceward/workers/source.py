@@ -97,12 +97,13 @@ class Partitions(Protocol):
 def check_target(source: Source | None, position: str | None) -> None:
     """Refuse a position behind which a source refuses to be read: its workers would stand there.
 
-    A source that fails otherwise says nothing about the position.
+    Only one that can count is asked: whoever moves a cursor does not wait for a service that is
+    away. A source that fails otherwise says nothing about the position.
 
     Raises:
         InvalidCursor: the source was never there.
     """
-    if source is None or position is None:
+    if position is None or not isinstance(source, Countable):
         return
     try:
         source.read(position, 1)
