@@ -68,8 +68,10 @@ class Story(Scenario):
         peace()  # Before anybody is forked.
         super().__init__(place)
         self.workspace = world.build(self.directory)
-        #: Agents that were told to die, and work that may be done again because of a kill.
-        self.ordered = self.excused = 0
+        #: Where agents were told to die.
+        self.orders: dict[str, str] = {}
+        #: Work that may be done again because of a kill.
+        self.excused = 0
 
     def work(self, life: int, ack: Ack) -> None:  # noqa: ARG002 - the shape
         assert world.resume(self.workspace)
@@ -87,16 +89,25 @@ class Story(Scenario):
     def die(self, step: Step, life: int) -> list[str]:
         """Kill the orchestrator, or tell the next agent of a kind to die in the next life."""
         self.excused += step.point in IN_THE_MIDDLE
-        if not step.point.startswith("agents.cache."):
-            return super().die(step, life)
-        world.order_death(self.workspace, AGENTS[self.ordered], step.spec)
-        self.ordered += 1
-        return []
+        if step.point.startswith("agents.cache."):
+            agent = AGENTS[len(self.orders)]
+            self.orders[agent] = step.spec
+            world.order_death(self.workspace, agent, step.spec)
+            return []
+        acks = super().die(step, life)
+        # Whoever took its order may have died with the orchestrator, and not as it was told.
+        for agent in self.orders.keys() - set(self.restarted()):
+            world.order_death(self.workspace, agent, self.orders[agent])
+        return acks
+
+    def restarted(self) -> list[str]:
+        """Return the agents whose death the orchestrator saw."""
+        return [each["agent"] for each in world.records(self.workspace, "agent.restarting")]
 
     def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
         """Compare with the undisturbed run, and with what the agents wrote down."""
-        restarted = len(world.records(self.workspace, "agent.restarting"))
-        assert restarted == self.ordered, f"{restarted} of {self.ordered} agents were killed"
+        restarted = self.restarted()
+        assert sorted(restarted) == sorted(self.orders), f"{restarted} died, not {self.orders}"
         self.compare()
 
     @classmethod
