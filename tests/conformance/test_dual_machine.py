@@ -253,7 +253,7 @@ class Dual(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_a_dual_cursor_follows_the_model(ow: Onceward, prove: bool, soak: bool) -> None:
     """Whatever is called in whatever order, stale batches too, nothing read is ever lost."""
-    examples = examples_for(ow, prove=prove, soak=soak, short=300)
+    examples = examples_for(ow, prove=prove, soak=soak, short=100)
     counts: Counter[str] = Counter()
     machine = type("Machine", (Dual,), {"ow": ow, "counts": counts})
     run_machine(machine, examples=examples, steps=20)
