@@ -113,7 +113,9 @@ class Storm:
             due = began + seconds * number / messages
             time.sleep(max(0.0, due - time.monotonic()))
             group = source.choice(self.names)
+            until = time.monotonic() + HEAL_SECONDS_MAX
             while (found := operators.status_of(group)).is_called and found.pending >= WAITING_MAX:
+                assert time.monotonic() < until, found
                 time.sleep(0.05)
             message = NewMessage(
                 group=group,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from onceward import crash
-from onceward.agents.orphans import process_stat
+from onceward.agents.orphans import AgentRecord, end_orphans, process_stat
 from tests.system import orchestrator_world as world
 from tests.system.lives import Ack, Life, Place, Scenario, Step
 
@@ -95,9 +95,12 @@ class Story(Scenario):
             world.order_death(self.workspace, agent, step.spec)
             return []
         acks = super().die(step, life)
-        # Whoever took its order may have died with the orchestrator, and not as it was told.
-        for agent in self.orders.keys() - set(self.restarted()):
-            world.order_death(self.workspace, agent, self.orders[agent])
+        # Whoever took its order may die with the orchestrator, and not as it was told.
+        if missing := self.orders.keys() - set(self.restarted()):
+            started = world.records(self.workspace, "agent.started")
+            end_orphans([AgentRecord.from_fields(each) for each in started])
+            for agent in missing:
+                world.order_death(self.workspace, agent, self.orders[agent])
         return acks
 
     def restarted(self) -> list[str]:

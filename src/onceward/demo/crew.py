@@ -106,7 +106,7 @@ class Crew:
             self.has_refused = True
             told = f"{found.name} wakes, wants to go on under its old epoch, and is refused"
         else:
-            told = f"{found.name} wakes; it had nothing to finish under its old epoch"
+            told = f"{found.name} wakes; no refusal was seen"
         self._stage.tell(PART, told)
 
     def _frozen(self) -> Generator[None, None, Player | None]:

@@ -230,10 +230,12 @@ def _asked(
     if state is not None and (state.is_held or state.is_paused or state.lease_owner):
         return
     position = state.position if state else None
+    if state is not None and position is not None and state.version != consumer.version:
+        return  # Its position may be of another form; whoever works next migrates it.
     try:
         check_target(consumer.source_of(consumer.name), position)
     except InvalidCursor as exc:
-        yield _refused(ow, consumer.name, exc)
+        yield _refused(ow, consumer.name, position, exc)
         return
     if not _can_tell(consumer):
         return
@@ -244,16 +246,18 @@ def _asked(
         yield _behind(consumer.name, lag.messages, since, work)
 
 
-def _refused(ow: Onceward, name: str, error: InvalidCursor) -> Finding:
-    moves = [entry for entry in ow.cursors.history(name) if entry.kind == "seek"]
-    undo = f"onceward cursors undo {_word(name)} --yes"
-    again = f"onceward cursors seek {_word(name)} --start --reason 'its source was made anew' --yes"
+def _refused(ow: Onceward, name: str, position: str | None, error: InvalidCursor) -> Finding:
+    moves = (entry for entry in ow.cursors.history(name) if entry.kind in ("seek", "undo"))
+    last = next(moves, None)
+    # Undoing an older move would lead somewhere else.
+    is_moved = last is not None and (last.kind, last.to_position) == ("seek", position)
+    words = f"undo {_word(name)} --yes" if is_moved else f"show {_word(name)}"
     return Finding(
         kind="refused position",
         subject=name,
-        what=f"its source refuses to be read there: {error.message}",
-        since=moves[0].happened_at if moves else None,
-        settle=(undo, again) if moves else (again,),
+        what=f"its source refuses to be read there: {error.message}; {error.fix}",
+        since=last.happened_at if last and is_moved else None,
+        settle=(f"onceward cursors {words}",),
     )
 
 

@@ -81,6 +81,8 @@ class Opened:
         if not self._mutex.acquire(timeout=seconds):
             raise StoreUnavailable
         try:
+            if self._is_given_up:
+                raise StoreUnavailable
             if self._ow is None:
                 (migrate if self._may_change else _check)(self.store)
                 self._ow = Onceward(self.store)
