@@ -17,7 +17,7 @@ def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
 ) -> None:
     """Agents fail one time in five, the dispatcher is killed every moment: each message once."""
     seconds, groups, messages, kills = (
-        (120, 50, 5000, 40) if soak else (30, 25, 1000, 10) if prove else (10, 12, 120, 4)
+        (120, 50, 5000, 40) if soak else (30, 25, 1000, 10) if prove else (10, 12, 180, 4)
     )
     numbers = (SEED, seconds, groups, messages)
     found = run_module("tests.system.dispatch_storm", ow_url, tmp_path / "storm", *numbers)
