@@ -108,10 +108,10 @@ def time_argument(
     """Return the time that an argument tells, in UTC where it names no zone."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as exc:
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as exc:  # Some zones lead out of the calendar.
         message = f"{name}: {text!r} {problem}"
         raise InvalidArgument(message, fix=fix, field=name) from exc
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def object_argument(name: str, text: str) -> dict[str, object]:

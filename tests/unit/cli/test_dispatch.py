@@ -246,6 +246,7 @@ def test_the_agents_files_are_found_from_anywhere(run: Run, here: Place) -> None
         (("send", "team", "half \udcff"), "text"),
         (("tail", "team", "--since", "9"), "since"),
         (("replay", "team", "--since", "soon", "--dry-run"), "neither a number nor a time"),
+        (("replay", "team", "--since", "0001-01-01T00:00:00+14:00", "--dry-run"), "nor a time"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_field(

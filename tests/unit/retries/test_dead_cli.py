@@ -52,7 +52,9 @@ def test_list_as_json_with_filters(
     assert ids("--state", "dropped", "--key", "a", "--cursor", "leads") == [first]
     assert ids("--since", "2000-01-01") == [second]
     assert ids("--since", "2100-01-01T00:00:00Z") == []
-    assert run("dead", "list", "--since", "yesterday").code == 2
+    for wrong in ("yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"):
+        ran = run("dead", "list", "--since", wrong)
+        assert (ran.code, "since: " in ran.err) == (2, True)
 
 
 def test_show(run: Run, ow: Onceward, ow_url: str) -> None:
