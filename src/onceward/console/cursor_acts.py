@@ -14,7 +14,7 @@ from onceward.console.house import House
 from onceward.cursors import Move
 from onceward.cursors.models import CountBetween
 from onceward.cursors.moves import Counted
-from onceward.errors import InvalidArgument, OncewardError, SourceUnavailable
+from onceward.errors import InvalidArgument, InvalidCursor, OncewardError, SourceUnavailable
 from onceward.handle import Onceward
 from onceward.stores import Transaction
 from onceward.workers.source import check_target
@@ -55,7 +55,7 @@ def paused(
 def planned(house: House, moving: Moving) -> dict[str, Any]:
     """Return what a move would do, with some of the messages it repeats."""
     check_seen(moving.name, moving.seen, version_of(house.ow(), moving.name))
-    _check_target(house, moving)
+    _check(_refusal(house, moving))
     move = _move(house, moving, _count(house, moving.name), dry_run=True)
     return {"move": asdict(move), "sample": _sample(house, move), "as_of": moment()}
 
@@ -65,8 +65,7 @@ def moved(house: House, moving: Moving) -> Callable[[Transaction], dict[str, Any
     if moving.kind == "seek" and not moving.reason.strip():
         message = "reason: a seek needs one; it is kept in the history"
         raise InvalidArgument(message, fix="say why", field="reason")
-    _check_target(house, moving)
-    count = _count(house, moving.name)
+    refused, count = _refusal(house, moving), _count(house, moving.name)
     if count is not None:
         # Nobody waits behind a lock for a source to count. What is wrong is told below.
         with suppress(OncewardError):
@@ -76,6 +75,7 @@ def moved(house: House, moving: Moving) -> Callable[[Transaction], dict[str, Any
         ow = house.ow()
         _lock(ow, "cursor_lock", moving.name)
         check_seen(moving.name, moving.seen, version_of(ow, moving.name))
+        _check(refused)  # Only here: a repeat gets its answer, whatever the source says by now.
         move = _move(house, moving, count, dry_run=False)
         return {"move": asdict(move), "sample": [], "as_of": moment()}
 
@@ -95,9 +95,19 @@ def _move(house: House, moving: Moving, count: CountBetween | None, *, dry_run: 
     return cursors.seek(name, moving.position, moving.reason, actor, dry_run=dry_run, count=count)
 
 
-def _check_target(house: House, moving: Moving) -> None:
-    if moving.kind == "seek":
-        check_target(house.source_of(moving.name), moving.position)
+def _refusal(house: House, moving: Moving) -> InvalidCursor | None:
+    """Return why the source would refuse the position; what is undone was accepted once."""
+    try:
+        if moving.kind == "seek":
+            check_target(house.source_of(moving.name), moving.position)
+    except InvalidCursor as exc:
+        return exc
+    return None
+
+
+def _check(refused: InvalidCursor | None) -> None:
+    if refused is not None:
+        raise refused
 
 
 def _count(house: House, name: str) -> CountBetween | None:

@@ -132,7 +132,8 @@ def test_a_seek_is_thought_through_first(ow: Onceward, counting: Asking) -> None
 def test_a_seek_to_where_the_source_never_was_is_refused(ow: Onceward) -> None:
     """Workers would stand there; who is there already can go back."""
     app = App(ow)
-    app.consumer("c", source=StrictSource(*range(10)))(lambda _: None)
+    source = StrictSource(*range(10))
+    app.consumer("c", source=source)(lambda _: None)
     made(ow, "c", position="7")
     asking = asking_of(ow, app)
     before = shown(asking)["version"]
@@ -141,6 +142,12 @@ def test_a_seek_to_where_the_source_never_was_is_refused(ow: Onceward) -> None:
         assert error_of(response)[:2] == (400, "INVALID_CURSOR")
     assert shown(asking)["version"] == before
     assert asking.done("/api/cursors/seek", None, name="c", position="10", dry_run=True)["move"]
+    body = {"name": "c", "position": "9", "reason": "r", "seen": before}
+    first = asking.act("/api/cursors/seek", "k1", **body)
+    del source.values[5:]
+    again = asking.act("/api/cursors/seek", "k1", **body).json()
+    assert (again["move"], again["receipt"]["is_replay"]) == (first.json()["move"], True)
+    ow.cursors.undo("c", "ana")
     ow.cursors.seek("c", "11", "by somebody without the app", "ana")
     asking.done("/api/cursors/undo", name="c", reason="", seen=shown(asking)["version"])
     assert ow.cursors.show("c").position == "7"
