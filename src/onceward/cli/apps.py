@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from onceward.errors import InvalidArgument
+from onceward.errors import InvalidArgument, OncewardError
 
 if TYPE_CHECKING:
     from onceward.workers import App
@@ -26,10 +27,14 @@ def load_app(target: str) -> App:
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds text
     try:
         module = import_module(module_name)
-    except ModuleNotFoundError as exc:
-        if exc.name is None or not f"{module_name}.".startswith(f"{exc.name}."):
-            raise
-        message = f"there is no module {module_name!r} here or among what is installed"
+    except OncewardError:
+        raise
+    except Exception as exc:
+        if _is_missing(module_name, exc):
+            message = f"there is no module {module_name!r} here or among what is installed"
+            raise InvalidArgument(message, fix=fix, field="target") from exc
+        message = f"{module_name!r} cannot be imported: {type(exc).__name__}: {exc}"
+        fix = f"see where: {shlex.join([sys.executable, '-c', f'import {module_name}'])}"
         raise InvalidArgument(message, fix=fix, field="target") from exc
     found = getattr(module, name, None)
     if not isinstance(found, App):
@@ -39,3 +44,9 @@ def load_app(target: str) -> App:
         message = f"{target} has no consumers"
         raise InvalidArgument(message, fix="declare one with @app.consumer(…)", field="target")
     return found
+
+
+def _is_missing(module_name: str, error: Exception) -> bool:
+    """Say whether the module itself is not there, and not something that it imports."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return name is not None and f"{module_name}.".startswith(f"{name}.")
