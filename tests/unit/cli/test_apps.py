@@ -40,6 +40,6 @@ def test_an_app_that_cannot_be_loaded_is_told_as_such(
     """The module, the error and where to see more; nobody is asked to report it to us."""
     if text is not None:
         (here / "their_app.py").write_text(text)
-    ran = run("work", "their_app:app", "--once")
+    ran = run("cursors", "seek", "c", "1", "--reason", "r", "--app", "their_app:app")
     assert (ran.code, says in ran.err) == (code, True), ran.err
     assert "report" not in ran.err
