@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any, Self
 import httpx
 
 from onceward.handle import Onceward
+from onceward.testing.zombie import freeze, wake
 from tests.browser.console.seeding import ROOT, Home
 
 COMMAND = [sys.executable, "-m", "onceward"]
 APP = "tests.browser.console.shop:app"
 SOON_SECONDS = 30.0
+PROBE_SECONDS = 1.0
 
 
 class Console:
@@ -89,6 +92,22 @@ class Console:
         )
         self.workers.append(process)
         return process
+
+    def freeze(self, worker: subprocess.Popen[bytes]) -> None:
+        """Freeze a worker, but not inside a commit: everybody would wait for it on SQLite."""
+        while True:
+            freeze(worker)
+            probe = threading.Thread(target=self._write, daemon=True)
+            probe.start()
+            probe.join(PROBE_SECONDS)
+            if not probe.is_alive():
+                return
+            wake(worker)
+            probe.join()
+
+    def _write(self) -> None:
+        with self.open() as ow, ow.transaction() as tx:
+            tx.execute("delete from leads where 1 = 0")
 
     def __enter__(self) -> Self:
         self.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from onceward.testing.zombie import wake
 from tests.browser.console import shop
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console, until
@@ -56,11 +55,11 @@ def two_workers(console: Console) -> tuple[Process, Process, int]:
     until(lambda: len(console.get("/api/console/workers")["workers"]) == 2, "two never came")
     while True:
         holder, idle = (one, other) if held(console)[0] == one.pid else (other, one)
-        os.kill(idle.pid, signal.SIGSTOP)
+        console.freeze(idle)
         pid, epoch = held(console)
         if pid == holder.pid:
             return holder, idle, epoch
-        os.kill(idle.pid, signal.SIGCONT)
+        wake(idle)
 
 
 def lane(page: Page, worker: Process) -> Locator:
@@ -87,7 +86,7 @@ def test_a_killed_worker_turns_red_and_another_takes_over(
     dying.kill()
     expect(bar(page, dying, epoch, "expired")).to_have_class("bar bad")
     expect(process(page, dying)).to_contain_text("expired")
-    os.kill(heir.pid, signal.SIGCONT)
+    wake(heir)
     expect(bar(page, heir, epoch + 1, "held")).to_be_visible()
     expect(bar(page, dying, epoch, "taken over by another")).to_be_visible()
     assert held(busy) == (heir.pid, epoch + 1)
@@ -97,10 +96,10 @@ def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit:
     """Its late words are marked in its lane, and told on the page of the cursor."""
     zombie, heir, epoch = two_workers(busy)
     visit(busy, "/workers", "Workers")
-    os.kill(zombie.pid, signal.SIGSTOP)
-    os.kill(heir.pid, signal.SIGCONT)
+    busy.freeze(zombie)
+    wake(heir)
     expect(bar(page, heir, epoch + 1, "held")).to_be_visible()
-    os.kill(zombie.pid, signal.SIGCONT)
+    wake(zombie)
     expect(lane(page, zombie).get_by_role("img", name="was refused").first).to_be_visible()
     process(page, heir).get_by_role("link", name=CURSOR).click()
     refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
