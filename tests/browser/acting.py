@@ -9,7 +9,8 @@ from tests.system.lab_servers import LabServer
 #: More controls than any page has.
 TABS_MAX = 120
 
-WAIT_MS = 15_000
+#: A machine may stand still for many seconds, for its disk; who does not wait loses nothing by it.
+WAIT_MS = 60_000
 #: The pages' policy forbids what Playwright's own waiting for a condition does.
 UNTIL = """async ([condition, limit]) => {
   const end = performance.now() + limit;

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.browser.acting import WAIT_MS
 from tests.browser.profile import Profile
 from tests.browser.watching import Watch
 from tests.system.lab_servers import LabServer
@@ -22,7 +23,6 @@ NOT_RUN = "not run: no Chromium here; install it with `apt-get install chromium`
 REBOUND = "--host-resolver-rules=MAP evil.test 127.0.0.1"
 #: One process for all pages of ours, which lives on from one test to the next.
 TOGETHER = "--process-per-site"
-WAIT_MS = 15_000
 
 
 # Playwright's event loop counts as running for as long as it lives, and other tests of the same

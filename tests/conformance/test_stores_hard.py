@@ -21,7 +21,7 @@ from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.models import Fresh
 from onceward.stores import Transaction, open_store, status
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 40.0
 postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from onceward.agents import messages
 from onceward.errors import InvalidArgument
 
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 40.0
 TYPE_OF_ACTION = {
     "implement": "builder",
     "implement_changes": "builder",
@@ -56,7 +56,7 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def until(holds: Callable[[], object], seconds: float = 10) -> None:
+def until(holds: Callable[[], object], seconds: float = 40) -> None:
     """Wait until this holds."""
     deadline = time.monotonic() + seconds
     while not holds():

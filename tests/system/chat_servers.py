@@ -20,7 +20,7 @@ from onceward.handle import open as open_handle
 COMMAND = [sys.executable, "-m", "onceward"]
 AGENT = (sys.executable, str(Path(__file__).with_name("chat_agent.py")))
 #: What should come soon comes within this, also on a busy machine.
-SOON_SECONDS = 30
+SOON_SECONDS = 60
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -19,7 +19,7 @@ from tests.system.served import Served, started
 from tests.unit.lab.labs import make_run
 
 COMMAND = [sys.executable, "-m", "onceward"]
-STOP_SECONDS_MAX = 20
+STOP_SECONDS_MAX = 40
 
 
 class Running(Served):
@@ -35,7 +35,7 @@ class Running(Served):
         headers = {"x-cm-lab-token": self.get("/api/config")["token"]}
         headers["x-cm-lab-request-id"] = request_id or str(uuid.uuid4())
         url = f"{self.url}{path}"
-        return httpx.post(url, json=body, headers=headers, trust_env=False, timeout=10)
+        return httpx.post(url, json=body, headers=headers, trust_env=False, timeout=30)
 
     def submit(self, winner: str | None = None, **fields: Any) -> httpx.Response:
         """Decide the comparison that this session is about."""

@@ -108,7 +108,7 @@ def test_a_program_dies_with_its_time(
 ) -> None:
     """And all that it started; the answer comes before the deadline."""
     with wrapped(tmp_path, SLEEPER, *options) as agent:
-        agent.lines.get(timeout=10)  # Its own start does not count.
+        agent.lines.get(timeout=30)  # Its own start does not count.
         answer = agent.ask(command(seconds=seconds))
         assert (answer["payload"]["code"], answer["payload"]["retryable"]) == ("TIMED_OUT", True)
         until(lambda: not any(map(is_running, pids(tmp_path))))

@@ -22,11 +22,13 @@ from tests.unit.agents.samples import a_command
 HOSTILE = Path(__file__).with_name("hostile_agent.py")
 LIMITS = Limits(
     heartbeat_seconds=0.2,
-    heartbeats_missed_max=15,
-    start_seconds=5.0,
+    heartbeats_missed_max=50,
+    start_seconds=10.0,
     restarts_max=2,
-    timeout_seconds={"implement": 20.0},
+    timeout_seconds={"implement": 60.0},
 )
+#: Much less than the deadline, and enough for a machine that stands still for a while.
+AT_ONCE_SECONDS = 20.0
 SECRET = "hunter2-hunter2"
 
 
@@ -191,7 +193,7 @@ def test_h27_a_flood_of_logs_hides_no_answer(run: Run) -> None:
     began = time.monotonic()
     answer = run.call("flood")
     assert answer["payload"]["life"] == 1
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < AT_ONCE_SECONDS
     assert run.noise()["too many lines"] > lines.LINES_WAITING_MAX
     assert len(run.of("agent.log")) == receiving.LOGS_PER_COMMAND_MAX
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
@@ -202,7 +204,7 @@ def test_h27_a_flood_does_not_outlast_the_deadline(run: Run) -> None:
     began = time.monotonic()
     error = run.fails("flood_forever", timeout_seconds={"implement": 1.5})
     assert error.code == "TIMEOUT"
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < AT_ONCE_SECONDS
     assert not is_alive(run.child())
 
 
@@ -268,7 +270,7 @@ def test_h31_answers_that_break_the_rules_are_refused(mode: str, code: str, run:
     """They are refused at once, not waited for until the deadline."""
     began = time.monotonic()
     assert run.fails(mode).code == code
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_an_agent_that_reads_nothing_holds_nobody_up(run: Run) -> None:
@@ -277,7 +279,7 @@ def test_an_agent_that_reads_nothing_holds_nobody_up(run: Run) -> None:
     began = time.monotonic()
     error = run.fails("not_reading", command=big, timeout_seconds={"implement": 1.0})
     assert error.code == "TIMEOUT"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_a_big_command_arrives_whole(run: Run) -> None:
@@ -290,7 +292,7 @@ def test_h27_a_grandchild_that_left_holds_nobody_up(run: Run) -> None:
     try:
         began = time.monotonic()
         assert run.call("grandchild_leaves_first")["payload"]["life"] == 2
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < AT_ONCE_SECONDS
         assert is_alive(run.child())
     finally:
         os.kill(run.child(), signal.SIGKILL)
@@ -302,7 +304,7 @@ def test_an_agent_that_ignores_the_end_is_ended(run: Run) -> None:
     supervisor.call(a_command(), on_event=run.events.append)
     began = time.monotonic()
     supervisor.stop()
-    assert 1.5 < time.monotonic() - began < 5
+    assert 1.5 < time.monotonic() - began < AT_ONCE_SECONDS
     (exited,) = run.of("agent.exited")
     assert (exited["signal"], exited["reason"]) == (signal.SIGKILL, "stopped")
 

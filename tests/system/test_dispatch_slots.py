@@ -145,7 +145,7 @@ def test_a_group_that_people_never_stop_writing_to_is_answered(chat: World) -> N
     began = time.monotonic()
     try:
         until(chat.replies)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
     finally:
         stopping.set()
         writing.join()

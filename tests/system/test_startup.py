@@ -116,7 +116,7 @@ def test_a_server_answers_before_long(home: dict[str, str], tmp_path: Path) -> N
             ticks = sum(map(int, fields.split()[11:13]))
         finally:
             process.terminate()
-            process.communicate(timeout=10)
+            process.communicate(timeout=30)
     found = imported(errors.read_text())
     assert top(found).isdisjoint({"mcp", "psycopg", "psycopg_pool"})
     assert len(found) <= UP_MODULES_MAX

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COMMAND = [sys.executable, "-m", "onceward", "up"]
 #: Half a second is usual; the machine may have much else to do.
-STOP_SECONDS_MAX = 10
+STOP_SECONDS_MAX = 30
 #: What is promised, and what may take the longest of it.
 assert SHUTDOWN_SECONDS < 2
 

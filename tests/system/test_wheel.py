@@ -120,7 +120,7 @@ def served(python: Path, home: Path) -> Iterator[httpx.Client]:
             yield client
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=30)
 
 
 def installed(wheel: Path, directory: Path, *, is_whole: bool) -> Path:

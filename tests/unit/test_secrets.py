@@ -279,6 +279,6 @@ def test_h32_no_text_hides_a_secret(around: str, secret: str) -> None:
 def test_no_text_takes_long(piece: str) -> None:
     """A text as long as a line, made to be hard to search, is done in no time."""
     text = piece * (256 * 1024 // len(piece))
-    began = time.monotonic()
+    began = time.process_time()
     Redactor([TOKEN]).text(text)
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2

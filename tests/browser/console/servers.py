@@ -21,7 +21,7 @@ from tests.browser.console.seeding import ROOT, Home
 
 COMMAND = [sys.executable, "-m", "onceward"]
 APP = "tests.browser.console.shop:app"
-SOON_SECONDS = 30.0
+SOON_SECONDS = 60.0
 PROBE_SECONDS = 1.0
 
 
@@ -95,19 +95,16 @@ class Console:
 
     def freeze(self, worker: subprocess.Popen[bytes]) -> None:
         """Freeze a worker, but not inside a commit: everybody would wait for it on SQLite."""
-        while True:
-            freeze(worker)
-            probe = threading.Thread(target=self._write, daemon=True)
-            probe.start()
-            probe.join(PROBE_SECONDS)
-            if not probe.is_alive():
-                return
-            wake(worker)
-            probe.join()
-
-    def _write(self) -> None:
-        with self.open() as ow, ow.transaction() as tx:
-            tx.execute("delete from leads where 1 = 0")
+        with self.open() as ow:
+            while True:
+                freeze(worker)
+                probe = threading.Thread(target=write, args=[ow], daemon=True)
+                probe.start()
+                probe.join(PROBE_SECONDS)
+                if not probe.is_alive():
+                    return
+                wake(worker)
+                probe.join()
 
     def __enter__(self) -> Self:
         self.start()
@@ -121,6 +118,12 @@ class Console:
             worker.wait()
         self._client.close()
         self.kill()
+
+
+def write(ow: Onceward) -> None:
+    """Change nothing, in a transaction that has to wait for its turn as any other."""
+    with ow.transaction() as tx:
+        tx.execute("delete from leads where 1 = 0")
 
 
 def until(happened: Callable[[], Any], what: str = "it did not happen") -> Any:

@@ -66,9 +66,9 @@ def test_what_a_program_leaves_running_is_ended() -> None:
     begun = time.monotonic()
     ended = run("sh", "-c", "sleep 100 & echo $!")
     until(lambda: not is_running(int(ended.stdout)))
-    ended = run("sh", "-c", "setsid sleep 5 & sleep 0.2; echo done")
+    ended = run("sh", "-c", "setsid sleep 30 & sleep 0.2; echo done")
     assert ended.stdout == "done\n"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25
 
 
 def test_signals_are_as_programs_expect_them() -> None:

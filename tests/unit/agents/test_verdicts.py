@@ -66,11 +66,11 @@ def test_no_verdict_is_an_error_that_a_retry_may_mend(output: str) -> None:
 
 def test_odd_output_takes_no_long_time() -> None:
     """Braces without end are given up on."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     for output in ('{"a":' * 20_000, '{"a": [' * 20_000, "{}" * 200_000):
         with pytest.raises(NoVerdict):
             read("json", output)
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_comments_fit_into_a_message_and_a_key() -> None:

@@ -87,7 +87,7 @@ def test_an_end_waits_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
 
     def hang() -> None:
         began.set()
-        go_on.wait(10)
+        go_on.wait(60)
         message = "the store was closed"
         raise RuntimeError(message)
 
@@ -97,7 +97,7 @@ def test_an_end_waits_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
     clock = SystemClock()
     before = clock.monotonic()
     resting.stop()
-    assert clock.monotonic() - before < 5
+    assert clock.monotonic() - before < 30
     go_on.set()
     assert resting._thread is not None
     resting._thread.join(10)

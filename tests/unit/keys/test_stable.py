@@ -57,6 +57,6 @@ def test_envelope_fingerprint_ignores_nothing_but_time() -> None:
 )
 def test_normalising_takes_linear_time(unit: str) -> None:
     """No repetition makes the patterns run away."""
-    began = time.monotonic()
+    began = time.process_time()
     keys.normalize_message(unit * 20_000)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
