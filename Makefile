@@ -38,7 +38,7 @@ lint: $(VENV)/.installed-dev
 lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
-# All campaigns, about 20 minutes; then the report, and the pages made from it.
+# All campaigns, 20 to 25 minutes; then the report, and the pages made from it.
 prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m tests.proof $(ARGS)
 

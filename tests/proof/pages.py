@@ -32,7 +32,7 @@ AGAIN: Final = """\
 make prove
 ```
 
-It takes about 20 minutes on two cores, needs nothing but Python and make, and writes this page
+It takes 20 to 25 minutes on two cores, needs nothing but Python and make, and writes this page
 anew. A campaign in which nothing happened fails, and so does one that never came to a state it is
 there for. Whatever fails prints one line that begins with `REPRO:` and does it again. `make soak`
 goes on for hours. `make test` runs a slice of all of it."""

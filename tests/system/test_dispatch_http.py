@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from tests.system.chat_servers import ChatServer, until_there
 
 #: How soon what another process wrote is told; the rest is for a busy machine.
 NOTICED_SECONDS = 15.0
-#: It takes up to two; the rest, too.
-STOP_SECONDS = 10.0
+STOP_SECONDS = 2.5
+TRIES_MAX = 3
 
 
 @pytest.fixture(scope="module")
@@ -161,25 +161,40 @@ def test_what_was_said_before_a_kill_is_not_said_again(mortal: ChatServer) -> No
 
 
 def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer) -> None:
-    """With an agent at work and a reader that waits, the server is gone soon."""
+    """With an agent at work and a reader that waits, the server is gone within two seconds."""
     place = mortal.places["team"]
     mortal.say("team", "hold")
-    until_there(place / "holding")
-    cursor = mortal.page("team")["nextCursor"]
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(mortal.page, "team", since=cursor, wait=60)
-        time.sleep(0.3)
-        began = time.monotonic()
-        code, out, err = mortal.stop()
-        took = time.monotonic() - began
-        assert waiting.result()["items"] == []
-    assert (code, out) == (0, "")
-    assert err.endswith("stopped\n")
-    assert "Traceback" not in err
-    assert took < STOP_SECONDS
+
+    def stop() -> float:
+        until_there(place / "holding")
+        cursor = mortal.page("team")["nextCursor"]
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(mortal.page, "team", since=cursor, wait=60)
+            time.sleep(0.3)
+            began = time.monotonic()
+            code, out, err = mortal.stop()
+            took = time.monotonic() - began
+            assert waiting.result()["items"] == []
+        assert (code, out) == (0, "")
+        assert err.endswith("stopped\n")
+        assert "Traceback" not in err
+        (place / "holding").unlink()
+        return took
+
+    assert_quick(mortal, stop)
     (place / "go").write_text("")
     mortal.start()
     assert mortal.until_heard("team", "> You said: hold") == ["hold", "> You said: hold"]
+
+
+def assert_quick(server: ChatServer, stop: Callable[[], float]) -> None:
+    """Stop it in time; where the machine stood still for a moment, once more."""
+    took: list[float] = []
+    while not took or (took[-1] >= STOP_SECONDS and len(took) < TRIES_MAX):
+        if took:
+            server.start()
+        took.append(stop())
+    assert took[-1] < STOP_SECONDS, took
 
 
 def test_a_second_server_serves_alike_and_takes_over(mortal: ChatServer, tmp_path: Path) -> None:
@@ -221,9 +236,13 @@ def test_up_has_conversations_too(tmp_path: Path) -> None:
             assert server.get(page).status_code == 200, page
         server.say("team", "hello")
         assert server.until_heard("team", "> You said: hello") == ["hello", "> You said: hello"]
-        began = time.monotonic()
-        assert server.stop() == (0, "", "stopped\n")
-        assert time.monotonic() - began < STOP_SECONDS
+
+        def stop() -> float:
+            began = time.monotonic()
+            assert server.stop() == (0, "", "stopped\n")
+            return time.monotonic() - began
+
+        assert_quick(server, stop)
 
 
 def test_up_leaves_the_agents_to_who_has_them(mortal: ChatServer, tmp_path: Path) -> None:

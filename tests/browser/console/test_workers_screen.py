@@ -97,7 +97,7 @@ def test_a_killed_worker_turns_red_and_another_takes_over(
     expect(process(page, dying)).to_contain_text("working")
     dying.kill()
     dying.wait()
-    epoch = epoch_of(busy)  # Now that it cannot change: a slow machine may have granted another.
+    epoch = epoch_of(busy)  # Now that it cannot change any more.
     expect(bar(page, dying, epoch, "expired")).to_have_class("bar bad")
     expect(process(page, dying)).to_contain_text("expired")
     wake(heir)
