@@ -356,7 +356,8 @@ class Teller:
         if self._live is not None:
             self.say(text)
         else:
-            print(text, file=sys.stderr, flush=True)
+            # In one piece: the transcript goes on meanwhile, and may go to the same place.
+            print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
     def abandon(self) -> None:
         """Give the terminal its cursor back, as far as that is possible inside a signal handler."""
