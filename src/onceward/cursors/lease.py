@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from onceward.crash import crash_point
@@ -116,9 +116,10 @@ class Lease:
             self.position = position
 
         def check(rows: list[Row]) -> Callable[[], None]:
-            with self._noticing("checkpoint"):
-                if not rows:
-                    raise self._lost_to(self._store.read("cursor_show", name=self.name))
+            if not rows:
+                lost = self._lost_to(self._store.read("cursor_show", name=self.name))
+                self._note(lost, "checkpoint")
+                raise lost
             return moved  # Only once it is durable: a handle that is ahead would skip a message.
 
         tx.query_last("cursor_checkpoint", check, **self.fence, **params)
@@ -148,10 +149,10 @@ class Lease:
 
         def check() -> None:
             try:
-                with self._noticing("guard"):
-                    if not tx.query("cursor_guard", **self.fence):
-                        raise self._lost_to(tx.query("cursor_show", name=self.name))
-            except LeaseLost:
+                if not tx.query("cursor_guard", **self.fence):
+                    raise self._lost_to(tx.query("cursor_show", name=self.name))
+            except LeaseLost as lost:
+                self._note(lost, "guard")
                 tx.doom()  # A handler that swallows this must not commit what it did.
                 raise
 
@@ -230,33 +231,32 @@ class Lease:
     def _write(self, query: str, tried: Tried | None, **params: object) -> list[Row]:
         """Run a statement in a commit of its own; one that finds no row is an error."""
 
+        # Not `write_query`: PostgreSQL ends a client that is frozen between two statements of a
+        # transaction, but not one that is frozen while it sends them all at once.
         def operation(tx: Transaction) -> tuple[list[Row], list[Row]]:
             rows = tx.query(query, **self.fence, **params)
             return rows, [] if rows else tx.query("cursor_show", name=self.name)
 
-        with self._noticing(tried):
+        try:
             rows, shown = self._store.write_apart(operation)
             if not rows:
                 raise self._lost_to(shown)
+        except LeaseLost as lost:
+            self._note(lost, tried)
+            raise
         return rows
 
-    @contextmanager
-    def _noticing(self, tried: Tried | None) -> Iterator[None]:
-        """Remember that the store refused it, and let it be noted; None is not worth a note."""
-        try:
-            yield
-        except LeaseLost as lost:
-            self._note_loss(lost.current_epoch)
-            # A heartbeat may meet its own release.
-            if tried is not None and not (tried == "renew" and self.is_released):
-                self._refusals.add(self.name, self.worker, self.epoch, tried)
-            raise
+    def _note(self, lost: LeaseLost, tried: Tried | None) -> None:
+        """Remember that the store refused something, and record what; None is not worth a note."""
+        self._note_loss(lost.current_epoch)
+        # A heartbeat may meet its own release.
+        if tried is not None and not (tried == "renew" and self.is_released):
+            self._refusals.add(self.name, self.worker, self.epoch, tried)
 
     def _refused(self, lost: LeaseLost) -> None:
         """Take it from the database that a transaction of ours is too late."""
         if (lost.cursor, lost.held_epoch) == (self.name, self.epoch):
-            with suppress(LeaseLost), self._noticing(self._trying):
-                raise lost
+            self._note(lost, self._trying)
 
     def _lost_to(self, shown: list[Row]) -> LeaseLost:
         """Return the error for a statement that found no row; `shown` is the cursor as it is."""

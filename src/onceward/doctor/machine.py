@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import resource
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import apsw
-
 from onceward.doctor.models import Check
 from onceward.doctor.places import examine_permissions, examine_place
 from onceward.seams import SystemClock, timestamp
 from onceward.stores.opening import HOME_VARIABLE, home
+from onceward.stores.sqlite.connection import SQLITE_VERSION_MIN
 
-SQLITE_VERSION_MIN: Final = (3, 51, 3)
+#: Releases in which two writers cannot lose a commit when one restarts the log: from the first one
+#: on, and in two older branches.
+SQLITE_SAFE_FROM: Final = (3, 51, 3)
+SQLITE_SAFE_BRANCHES: Final = ((3, 44, 6), (3, 50, 7))
 #: Every agent takes a few, every page that is open and every connection one.
 OPEN_FILES_MIN: Final = 1_024
 DEFAULT_PORT: Final = 3939
@@ -45,15 +48,31 @@ def _python() -> Iterator[Check]:
 
 
 def _sqlite() -> Iterator[Check]:
-    version = apsw.sqlite_lib_version()
-    is_new = tuple(map(int, version.split("."))) >= SQLITE_VERSION_MIN
+    version = sqlite3.sqlite_version_info
+    is_new = version >= SQLITE_VERSION_MIN
+    oldest = ".".join(map(str, SQLITE_VERSION_MIN))
     yield Check(
         name="sqlite",
         status="ok" if is_new else "fail",
-        detail=f"{version}, from apsw {apsw.apsw_version()}",
-        why="an older one can corrupt a WAL file that two processes write",
-        fix="" if is_new else "pip install --upgrade apsw",
+        detail=f"{sqlite3.sqlite_version}, of Python's sqlite3",
+        why=f"{oldest} is the oldest whose SQL is enough",
+        fix="" if is_new else "use a Python that is built with a newer SQLite",
     )
+    if is_new and not _is_safe_with_foreign_writers(version):
+        safe = ".".join(map(str, SQLITE_SAFE_FROM))
+        yield Check(
+            name="sqlite writers",
+            status="note",
+            detail=f"before {safe}, programs other than Onceward should not write to its files",
+            why="in older ones a checkpoint of another program may, rarely, lose a commit",
+            fix=f"let only Onceward write, or use a Python whose SQLite is {safe} or newer",
+        )
+
+
+def _is_safe_with_foreign_writers(version: tuple[int, ...]) -> bool:
+    """Return whether this release has the fix for logs that are restarted during a checkpoint."""
+    is_fixed = any(version[:2] == each[:2] and version >= each for each in SQLITE_SAFE_BRANCHES)
+    return version >= SQLITE_SAFE_FROM or is_fixed
 
 
 def _home() -> Iterator[Check]:

@@ -7,26 +7,31 @@ close one folds them into it. Who only looks must do neither.
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import apsw
-
 from onceward.errors import NotWritable, StoreError, WrongPath
 from onceward.seams import Clock
 from onceward.stores.base import Row
-from onceward.stores.queries import Engine, query
-from onceward.stores.sqlite.connection import BUSY_MILLISECONDS, refusal, translated
-from onceward.stores.sqlite.transaction import timed
+from onceward.stores.queries import Engine
+from onceward.stores.sqlite.connection import (
+    BUSY_SECONDS,
+    DRIVER_ERRORS,
+    refusal,
+    translated,
+)
+from onceward.stores.sqlite.database import is_open_here
+from onceward.stores.sqlite.transaction import statement
 
 #: Beside others: their locks are heeded, the memory that they share is read and not written.
 _SHARED: Final = "mode=ro&readonly_shm=1"
 #: Alone: without locks, and without the files beside it.
 _ALONE: Final = "mode=ro&immutable=1"
 _MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
 #: Where the header says how the file is written, and what it says of one with a `-wal`.
 _VERSION_BYTE, _WAL_VERSION = 18, 2
 
@@ -53,9 +58,10 @@ class SqliteFile:
 
     def _is_all(self) -> bool:
         """Say whether it is in WAL mode and nothing beside it counts: then nobody has it open."""
-        # Not with `open`: its end would take the locks that this process may have on the file.
-        with closing(_connect(self._path, _SHARED)) as connection, translated(str(self._path)):
-            _, header = connection.read("main", 0, 0, 100)
+        if is_open_here(self._path):
+            return False  # Then it is ours, and closing a descriptor of it would drop our locks.
+        with self._path.open("rb") as file:
+            header = file.read(_HEADER_BYTES).ljust(_HEADER_BYTES, b"\0")
         if any(header) and not header.startswith(_MAGIC):
             message = f"{self._path} is not a database of SQLite"
             raise StoreError(message, fix="name another file, or restore it from a backup")
@@ -80,12 +86,11 @@ class SqliteFile:
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own queries that writes nothing."""
-        sql = query("sqlite", name)
         try:
-            return self._connection.execute(sql, timed(self._clock, sql, params)).fetchall()
-        except apsw.ReadOnlyError as exc:
-            raise UnsettledError from exc
-        except apsw.Error as exc:
+            return self._connection.execute(*statement(self._clock, name, params)).fetchall()
+        except DRIVER_ERRORS as exc:
+            if getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+                raise UnsettledError from exc
             raise refusal(exc, name) from exc
 
     def problems(self) -> list[str]:
@@ -108,9 +113,8 @@ def _check_kind(path: Path) -> None:
         raise NotWritable(message)
 
 
-def _connect(path: Path, how: str) -> apsw.Connection:
+def _connect(path: Path, how: str) -> sqlite3.Connection:
     with translated(str(path)):
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        connection = apsw.Connection(f"file:{quote(str(path))}?{how}", flags=flags)
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
-    return connection
+        return sqlite3.connect(
+            f"file:{quote(str(path))}?{how}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )

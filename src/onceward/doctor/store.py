@@ -19,6 +19,7 @@ from onceward.stores import Store, open_store
 from onceward.stores.base import Row
 from onceward.stores.opening import HOME_VARIABLE, STORE_VARIABLE, home
 from onceward.stores.queries import Engine, migrations
+from onceward.stores.sqlite.second_library import processes_with_two
 
 #: A store's clock may be so far from this machine's before it is worth a word.
 SKEW_SECONDS_MAX: Final = 5.0
@@ -69,6 +70,7 @@ def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
     try:
         path.stat()
         yield from _looked_at(path, is_deep=is_deep)
+        yield from _second_libraries(path)
     except FileNotFoundError:
         detail = f"{url} is not there yet: whatever uses it first makes it"
         yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
@@ -83,6 +85,17 @@ def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
             detail=f"{url} was left in the middle of a commit: it cannot be read without a write",
             why="whoever opens it next brings that to an end; nothing is lost by it",
             fix=f"onceward db status --store {url}, then ask again",
+        )
+
+
+def _second_libraries(path: Path) -> Iterator[Check]:
+    for process, libraries in processes_with_two(path).items():
+        yield Check(
+            name="sqlite library",
+            status="warn",
+            detail=f"process {process} has {path} open and has loaded {', '.join(libraries)}",
+            why="two SQLite libraries in one process drop each other's locks and corrupt the file",
+            fix="use Python's sqlite3 in that process, or keep the other library off this file",
         )
 
 

@@ -44,6 +44,7 @@ from onceward.errors.outcomes import (
     KeyReused,
     NotReconcilable,
     RecordedFailure,
+    ResultNotStored,
 )
 from onceward.errors.requests import (
     Internal,
@@ -58,11 +59,16 @@ from onceward.errors.requests import (
 )
 from onceward.errors.sources import SourceError, SourceRefused, SourceUnavailable
 from onceward.errors.stores import (
+    ForkedInTransaction,
+    JoinedConcurrently,
     SchemaMismatch,
+    SecondSqlite,
+    SerializationFailed,
     SqlFailed,
     StoreBusy,
     StoreError,
     StoreUnavailable,
+    UndecodableText,
     WriterHeld,
 )
 
@@ -80,11 +86,13 @@ __all__ = [
     "FenceLost",
     "FileMissing",
     "FileRefused",
+    "ForkedInTransaction",
     "GroupMissing",
     "Internal",
     "InvalidArgument",
     "InvalidCursor",
     "InvalidJson",
+    "JoinedConcurrently",
     "KeyAmbiguous",
     "KeyExpired",
     "KeyInFlight",
@@ -104,10 +112,13 @@ __all__ = [
     "RangeNotSatisfiable",
     "RecordedFailure",
     "RequestRefused",
+    "ResultNotStored",
     "Retryable",
     "RunHeld",
     "RunMissing",
     "SchemaMismatch",
+    "SecondSqlite",
+    "SerializationFailed",
     "SourceError",
     "SourceRefused",
     "SourceUnavailable",
@@ -119,6 +130,7 @@ __all__ = [
     "Superseded",
     "TooLarge",
     "Unauthorized",
+    "UndecodableText",
     "UnsupportedMediaType",
     "VersionMismatch",
     "WriterHeld",

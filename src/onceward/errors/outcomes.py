@@ -6,7 +6,7 @@ from onceward.errors.base import OncewardError
 
 
 class KeyReused(OncewardError):
-    """The key was used before, for other work; nothing was done."""
+    """The key was used before, for other work or by another caller; nothing was done."""
 
     code = "KEY_REUSED"
     default_fix = "use a new key for new work"
@@ -62,4 +62,24 @@ class RecordedFailure(OncewardError):
         self.failure_message = message
         #: What it carried, if that was JSON.
         self.data = data
-        super().__init__(f"{type}: {message}", type=type, data=data)
+        #: Whether it is the cause of a replayed error of a class in `raises=`.
+        self.is_cause = False
+        # With a new key, work that ended so would be done again.
+        fix = ResultNotStored.default_fix if type.endswith(".ResultNotStored") else ""
+        super().__init__(f"{type}: {message}", fix=fix, type=type, data=data)
+
+
+class ResultNotStored(OncewardError):
+    """The work was done, but its result could not be stored; it does not run again."""
+
+    code = "RESULT_NOT_STORED"
+    default_fix = (
+        "look up the effect where it took place; for later work annotate the return type, "
+        "or return plain JSON"
+    )
+
+    def __init__(self, message: str = "", *, value: object = None, **context: object) -> None:
+        """Keep what the function returned, for its own caller; later callers get None."""
+        #: What the function returned; None for every later caller.
+        self.value = value
+        super().__init__(message, **context)  # type: ignore[arg-type]  # the facts, by name

@@ -33,14 +33,17 @@ _STRICT: Final = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
+_STRICT_SORTED: Final = _STRICT | orjson.OPT_SORT_KEYS
 _PLAIN: Final = frozenset({str, int, float})
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
 _NOT_FINITE: Final = re.compile(rb"[\xf0-\xff][\x7f\xff]", re.DOTALL)
 _HIGH: Final = re.compile(rb"[\xee\xef]")
 _WHOLE_FLOAT: Final = re.compile(rb"\.0(?![0-9])")
 #: How orjson begins an exponent; a version that leaves out the sign takes the exact path for any e.
 _EXPONENTS: Final = (b"e+", b"e-") if orjson.dumps([1e16, 1e-7]) == b"[1e+16,1e-7]" else (b"e",)
 _ASTRAL: Final = re.compile(rb"[\xf0-\xf4]")
-_Path = tuple["_Path", "str | int"] | None
+#: Where a value stands: the path to its container, and the step from there.
+Path = tuple["Path", "str | int"] | None
 
 
 def canonical_json(value: object, *, root: str = "") -> bytes:
@@ -56,13 +59,42 @@ def compact_json(value: object, *, root: str = "") -> bytes:
     return _encode(value, root, sort=False)
 
 
-def _encode(value: object, root: str, *, sort: bool) -> bytes:
+def builtin_json(value: object, *, root: str = "") -> bytes | None:
+    """Return the canonical bytes of a value made of built-in JSON types alone, None of any other.
+
+    Subclasses count as others: they may hold more than JSON shows.
+    """
+    fast = _fast(value, sort=True)
+    return fast if fast is None or _is_exact(fast) else _exact(value, root, sort=True)
+
+
+def scalars_json(names: tuple[str, ...], values: tuple[object, ...]) -> bytes | None:
+    """Return the canonical bytes of an object that holds no float and no container, else None.
+
+    The names must be ASCII. Texts and integers are written alike by orjson and RFC 8785.
+    """
+    if not _SCALARS.issuperset(map(type, values)):
+        return None
     try:
-        fast = orjson.dumps(value, option=_STRICT | (orjson.OPT_SORT_KEYS if sort else 0))
-        if _has_plain_types(value, fast) and _is_exact(fast):
-            return fast
+        return orjson.dumps(dict(zip(names, values, strict=True)), option=_STRICT_SORTED)
+    except TypeError:  # A large integer, or half of a surrogate pair.
+        return None
+
+
+def _encode(value: object, root: str, *, sort: bool) -> bytes:
+    fast = _fast(value, sort=sort)
+    return fast if fast is not None and _is_exact(fast) else _exact(value, root, sort=sort)
+
+
+def _fast(value: object, *, sort: bool) -> bytes | None:
+    try:
+        fast = orjson.dumps(value, option=_STRICT_SORTED if sort else _STRICT)
+        return fast if _has_plain_types(value, fast) else None
     except (TypeError, ValueError):
-        pass
+        return None
+
+
+def _exact(value: object, root: str, *, sort: bool) -> bytes:
     out: list[str] = []
     try:
         _write(value, (None, root) if root else None, out, depth=0, sort=sort)
@@ -104,10 +136,12 @@ def _looks_other(written: bytes) -> bool:
     # A single byte is found ten times as fast as two, and most often it is not there.
     if b"." in written and b".0" in written and _WHOLE_FLOAT.search(written):
         return True
-    return any(mark[-1:] in written and mark in written for mark in _EXPONENTS)
+    if b"e" not in written:
+        return False
+    return any(mark in written for mark in _EXPONENTS)
 
 
-def _write(value: Any, path: _Path, out: list[str], *, depth: int, sort: bool) -> None:  # noqa: ANN401 - anything
+def _write(value: Any, path: Path, out: list[str], *, depth: int, sort: bool) -> None:  # noqa: ANN401 - anything
     """Append the exact form of `value`; every refusal names `path`."""
     if isinstance(value, (list, tuple)):
         _check_depth(depth, path)
@@ -130,16 +164,16 @@ def _write(value: Any, path: _Path, out: list[str], *, depth: int, sort: bool) -
         out.append(_leaf(value, path))
 
 
-def _check_depth(depth: int, path: _Path) -> None:
+def _check_depth(depth: int, path: Path) -> None:
     if depth > DEPTH_MAX:
-        raise NotCanonical(_written(path), f"is nested deeper than {DEPTH_MAX} levels")
+        raise NotCanonical(written_path(path), f"is nested deeper than {DEPTH_MAX} levels")
 
 
-def _names(value: dict[Any, Any], path: _Path, *, sort: bool) -> list[str]:
+def _names(value: dict[Any, Any], path: Path, *, sort: bool) -> list[str]:
     for name in value:
         if type(name) is not str and (not isinstance(name, str) or isinstance(name, enum.Enum)):
             problem = f"has the key {name!r}, which is not a string"
-            raise NotCanonical(_written(path), problem, fix="use strings as keys")
+            raise NotCanonical(written_path(path), problem, fix="use strings as keys")
     if not sort:
         return list(value)
     if "".join(value).isascii():
@@ -148,33 +182,35 @@ def _names(value: dict[Any, Any], path: _Path, *, sort: bool) -> list[str]:
     return sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
 
 
-def _leaf(value: object, path: _Path) -> str:
+def _leaf(value: object, path: Path) -> str:
     """Write a value that holds no others, or say why it cannot be written."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if type(value) not in _PLAIN and isinstance(value, enum.Enum):
-        raise NotCanonical(_written(path), "is an Enum", fix="send its value")
+        raise NotCanonical(written_path(path), "is an Enum", fix="send its value")
     if isinstance(value, str):
         return _string(value, path)
     if isinstance(value, int):
         if abs(value) > INTEGER_MAX:
-            raise NotCanonical(_written(path), "is an integer beyond ±2^53", fix="send it as text")
+            raise NotCanonical(
+                written_path(path), "is an integer beyond ±2^53", fix="send it as text"
+            )
         return int.__repr__(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             problem = f"is {value}, which JSON does not have"
-            raise NotCanonical(_written(path), problem, fix="send null")
+            raise NotCanonical(written_path(path), problem, fix="send null")
         return es6_number(value)
     problem = f"is a {type(value).__name__}, which JSON does not have"
-    raise NotCanonical(_written(path), problem, fix="send text or a number")
+    raise NotCanonical(written_path(path), problem, fix="send text or a number")
 
 
-def _string(value: str, path: _Path) -> str:
+def _string(value: str, path: Path) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as exc:
         problem = "holds half of a surrogate pair"
-        raise NotCanonical(_written(path), problem, fix="send well-formed Unicode") from exc
+        raise NotCanonical(written_path(path), problem, fix="send well-formed Unicode") from exc
     # The standard library's escapes are RFC 8785's: the short ones, and \u00xx in lower case.
     return encode_basestring(value)
 
@@ -202,7 +238,7 @@ def es6_number(value: float) -> str:
     return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
 
 
-def _written(path: _Path) -> str:
+def written_path(path: Path) -> str:
     """Write a path like the code that would reach it: `inputs.items[3].price`."""
     steps: list[str | int] = []
     while path is not None:

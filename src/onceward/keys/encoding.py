@@ -5,7 +5,8 @@ For what was read and is passed on as it stands; keys and records of our own are
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 import orjson
 
@@ -14,6 +15,8 @@ from onceward.errors import InvalidArgument
 #: So many levels from the top are tried as a whole before they are taken apart: what is too deep
 #: is one entry of a page or of an export, and the others are written at full speed.
 _TRIED_LEVELS: Final = 4
+#: An integer of more digits may be too large for a float.
+_FLOAT_DIGITS_MAX: Final = 308
 
 
 def is_encodable(text: str) -> bool:
@@ -31,6 +34,23 @@ def well_formed(field: str, text: str) -> str:
         message = f"{field}: holds half of a surrogate pair"
         raise InvalidArgument(message, fix="pass well-formed Unicode", field=field)
     return text
+
+
+def read_json(text: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON; an integer too large for a float becomes text. Raises ValueError for no JSON."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text, parse_int=_integer, parse_constant=_no_constant)
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _FLOAT_DIGITS_MAX else digits
+
+
+def _no_constant(name: str) -> object:
+    message = f"{name} is not a JSON value"
+    raise ValueError(message)
 
 
 def encoded(value: object) -> bytes:

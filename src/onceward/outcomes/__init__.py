@@ -16,6 +16,7 @@ from onceward.outcomes.models import InFlight as InFlight
 from onceward.outcomes.models import Listed as Listed
 from onceward.outcomes.models import Mismatch as Mismatch
 from onceward.outcomes.models import NotDone as NotDone
+from onceward.outcomes.models import NotStored as NotStored
 from onceward.outcomes.models import OutcomeState as OutcomeState
 from onceward.outcomes.models import Pruned as Pruned
 from onceward.outcomes.models import Record as Record
@@ -39,6 +40,7 @@ __all__ = [
     "Listed",
     "Mismatch",
     "NotDone",
+    "NotStored",
     "OutcomeState",
     "Outcomes",
     "Pruned",

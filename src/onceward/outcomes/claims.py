@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from onceward.crash import crash_point
 from onceward.errors import FenceLost, InvalidArgument, InvalidJson
-from onceward.keys.encoding import is_encodable
+from onceward.keys.encoding import is_encodable, read_json
 from onceward.outcomes.failures import failure_of, read_failure, write_failure
 from onceward.outcomes.models import (
     Ambiguous,
@@ -24,6 +22,7 @@ from onceward.outcomes.models import (
     Fresh,
     InFlight,
     Mismatch,
+    NotStored,
     OnCrash,
     Replay,
 )
@@ -52,8 +51,23 @@ class Wanted(NamedTuple):
 class Overtaken(BaseException):
     """Somebody settled the key while a function worked towards its first write; never leaves us.
 
-    No `except Exception` of the function's own may swallow it.
+    No `except Exception` of the function's own may swallow it, nor a call that is joined to its
+    transaction: `fence` says whose claim it was.
     """
+
+    def __init__(self, fence: Fence) -> None:
+        """Name the claim."""
+        super().__init__(fence)
+        self.fence = fence
+
+
+def overtaken_in(exc: BaseException | None) -> Overtaken | None:
+    """Return this error, or the first one in a group, as a task group of the function's raises."""
+    if isinstance(exc, BaseExceptionGroup):
+        exc = exc.subgroup(Overtaken)
+        while isinstance(exc, BaseExceptionGroup):
+            exc = exc.exceptions[0]
+    return exc if isinstance(exc, Overtaken) else None
 
 
 class Claims:
@@ -81,6 +95,7 @@ class Claims:
         every start; the same one re-entering while its lease holds is granted again.
         """
         check_names(scope, key)
+        check_seconds("lease_seconds", lease_seconds)
         wanted = Wanted(scope, key, fingerprint, owner)
         for _ in range(ROUNDS_MAX):
             known = self.look(wanted)
@@ -93,22 +108,16 @@ class Claims:
 
     def look(self, wanted: Wanted) -> Claim | None:
         """Say what is known of a key without writing, or None when the insert must decide."""
-        rows = self.store.read("outcome_look", scope=wanted.scope, key=wanted.key)
+        rows = self.store.find("outcome_look", scope=wanted.scope, key=wanted.key)
         return _answer(rows[0], wanted) if rows else None
 
     def grant(self, wanted: Wanted, lease_seconds: float, on_crash: OnCrash) -> Fresh | None:
         """Let the insert decide; None when somebody was quicker."""
-        _check_positive("lease_seconds", lease_seconds)
         crash_point("outcome.claim.before_commit")
-        granted = self.store.write_query(
-            "outcome_claim",
-            scope=wanted.scope,
-            key=wanted.key,
-            fingerprint=wanted.fingerprint,
-            owner=wanted.owner,
-            on_crash=on_crash,
-            lease_seconds=lease_seconds,
-        )
+        params = wanted._asdict()
+        params["on_crash"] = on_crash
+        params["lease_seconds"] = lease_seconds
+        granted = self.store.write_query("outcome_claim", **params)
         if not granted:
             return None
         crash_point("outcome.claim.after_commit")
@@ -121,12 +130,21 @@ class Claims:
             raise fence_lost(fence)
         crash_point("outcome.renew.after_commit")
 
-    def finish(self, fence: Fence, result: bytes, *, ttl_seconds: float | None = None) -> None:
+    def finish(
+        self, fence: Fence, result: bytes | None, *, ttl_seconds: float | None = None
+    ) -> None:
         """Record the result, JSON, which every later caller gets; kept for ever without a ttl.
+
+        None: it was done, and there is no result that could be stored.
 
         A holder that fell silent may still say how it ended, until somebody decided for it.
         """
-        text = check_json(result)
+        check_json(result)
+        self.record(fence, result, ttl_seconds)
+
+    def record(self, fence: Fence, result: bytes | None, ttl_seconds: float | None) -> None:
+        """Record a result that is known to be JSON."""
+        text = None if result is None else result.decode()
         crash_point("outcome.finish.before_commit")
         self._settle(fence, "done", result=text, ttl_seconds=ttl_seconds)
         crash_point("outcome.finish.after_commit")
@@ -148,12 +166,17 @@ class Claims:
             self._settle(fence, "failed", failure=text, ttl_seconds=ttl_seconds)
         crash_point("outcome.fail.after_commit")
 
+    def release(self, fence: Fence, error: BaseException | Failure) -> None:
+        """Free a key for any caller and any work: what was claimed did not happen."""
+        text = write_failure(failure_of(error))
+        self._settle(fence, "free", failure=text, ttl_seconds=0.0, statement="outcome_release")
+
     def doubt(self, fence: Fence, error: BaseException | Failure) -> None:
         """Record that not even the holder knows whether it happened."""
         self._settle(fence, "ambiguous", failure=write_failure(failure_of(error)))
         crash_point("outcome.doubt.after_commit")
 
-    def _settle(
+    def _settle(  # noqa: PLR0913 - all of it named
         self,
         fence: Fence,
         state: str,
@@ -161,15 +184,20 @@ class Claims:
         result: str | None = None,
         failure: str | None = None,
         ttl_seconds: float | None = None,
+        statement: str = "outcome_settle",
     ) -> None:
-        _check_positive("ttl_seconds", ttl_seconds, or_zero=state == "free")
-        params = {"result": result, "failure": failure, "ttl_seconds": ttl_seconds, **named(fence)}
+        check_seconds("ttl_seconds", ttl_seconds, or_zero=state == "free")
+        params = named(fence)
+        params["state"] = state
+        params["result"] = result
+        params["failure"] = failure
+        params["ttl_seconds"] = ttl_seconds
         # Where a function has begun to write in its caller's transaction there is no other writer:
         # its end is committed with it, and if that is rolled back, nobody knows.
         if self.is_writer():
-            settled = self.store.write(lambda tx: tx.query("outcome_settle", state=state, **params))
+            settled = self.store.write(lambda tx: tx.query(statement, **params))
         else:
-            settled = self.store.write_query("outcome_settle", state=state, **params)
+            settled = self.store.write_query(statement, **params)
         if not settled:
             self._check_settled(fence, state, result, failure)
 
@@ -215,12 +243,12 @@ class Claims:
         self,
         tx: Transaction,
         fence: Fence,
-        result: bytes,
+        result: bytes | None,
         *,
         ttl_seconds: float | None = None,
     ) -> None:
         """Record the result as part of `tx`; FenceLost when somebody settled the key meanwhile."""
-        _check_positive("ttl_seconds", ttl_seconds)
+        check_seconds("ttl_seconds", ttl_seconds)
         self._settle_in(tx, fence, "done", result=check_json(result), ttl_seconds=ttl_seconds)
         crash_point("outcome.finish_in.before_commit")
 
@@ -269,7 +297,7 @@ def _look_in(tx: Transaction, wanted: Wanted) -> tuple[Claim | None, int]:
 def _check_again(tx: Transaction, wanted: Wanted, fresh: Fresh) -> None:
     """Stop work that somebody else has done by now; the write lock is held."""
     if not fresh.watch.is_over and _look_in(tx, wanted) != (None, fresh.fence.number):
-        raise Overtaken
+        raise Overtaken(fresh.fence)
 
 
 def _answer(row: Row, wanted: Wanted) -> Claim | None:  # noqa: PLR0911 - one a state
@@ -282,7 +310,7 @@ def _answer(row: Row, wanted: Wanted) -> Claim | None:  # noqa: PLR0911 - one a 
     if used_for is not None and used_for != wanted.fingerprint:
         return Mismatch(used_for)
     if state == "done":
-        return Replay(result.encode())
+        return NotStored() if result is None else Replay(result.encode())
     if state == "failed":
         return Failed(read_failure(result))
     if state == "running" and holder != wanted.owner:
@@ -293,7 +321,15 @@ def _answer(row: Row, wanted: Wanted) -> Claim | None:  # noqa: PLR0911 - one a 
 
 
 def _fence(wanted: Wanted, number: int, granted_at: str = "") -> Fence:
-    return Fence(**wanted._asdict(), number=number, granted_at=granted_at)
+    scope, key, fingerprint, owner = wanted
+    return Fence(
+        scope=scope,
+        key=key,
+        fingerprint=fingerprint,
+        number=number,
+        owner=owner,
+        granted_at=granted_at,
+    )
 
 
 def named(fence: Fence) -> dict[str, Any]:
@@ -324,17 +360,20 @@ def check_names(scope: str, key: str) -> None:
             raise InvalidArgument(message, fix="use well-formed text without NUL", field=field)
 
 
-def check_json(result: bytes) -> str:
-    """Return the text of a result, which must be JSON."""
+def check_json(result: bytes | None) -> str | None:
+    """Return the text of a result, which must be JSON, or None without one."""
+    if result is None:
+        return None
     try:
-        orjson.loads(result)
-    except orjson.JSONDecodeError as exc:
+        read_json(result)
+    except ValueError as exc:
         message = f"result: not JSON: {exc}"
         raise InvalidJson(message, fix="finish with JSON in UTF-8") from exc
     return result.decode()
 
 
-def _check_positive(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
+def check_seconds(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
+    """Refuse what is no positive number of seconds."""
     if seconds is not None and not (0 < seconds < SECONDS_MAX or (or_zero and seconds == 0)):
         message = f"{field}: must be a positive number of seconds, not {seconds!r}"
         raise InvalidArgument(message, fix="pass a number such as 60.0", field=field)

@@ -7,29 +7,34 @@ is replayed, and what was only intended is in doubt.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import orjson
-
 from onceward.crash import crash_point
 from onceward.errors import (
     InvalidArgument,
     KeyAmbiguous,
-    NotCanonical,
     NotReconcilable,
     OutcomeUnknown,
+    ResultNotStored,
     Retryable,
 )
-from onceward.keys import compact_json
 from onceward.outcomes.claims import check_names, fence_lost, named
-from onceward.outcomes.failures import failure_of, read_failure, recorded, write_failure
+from onceward.outcomes.failures import (
+    failure_of,
+    is_replayed,
+    read_failure,
+    recorded,
+    write_failure,
+)
 from onceward.outcomes.models import Done, Fence, NotDone, Verdict
+from onceward.outcomes.results import Results, stored
 from onceward.outcomes.running import CURRENT, Work
 from onceward.outcomes.steps import Ask, Call, Ended, Step, Steps, drive, drive_async
-from onceward.stores import Row
+from onceward.stores import Row, Store
 
 
 def effect(
@@ -58,25 +63,29 @@ def effect(
         raise InvalidArgument(message, fix="give each step a name of its own", field="name")
     work.steps.add(name)
     decide = partial(reconcile, *args, **kwargs) if reconcile is not None else None
-    steps = _Taken(work, work.fence, name).steps(partial(function, *args, **kwargs), decide)
+    steps = _Taken(work, work.fence, name, Results(function)).steps(
+        partial(function, *args, **kwargs), decide
+    )
     if inspect.iscoroutinefunction(function):
-        return _awaited(steps)
+        return _awaited(steps, work.outcomes.store)
     return drive(steps, work.clock).outcome()
 
 
-async def _awaited(steps: Steps) -> Any:  # noqa: ANN401 - what the function returns
-    return (await drive_async(steps, None)).outcome()
+async def _awaited(steps: Steps, store: Store) -> Any:  # noqa: ANN401 - what the function returns
+    return (await drive_async(steps, store)).outcome()
 
 
 class _Taken:
     """One step that is being taken."""
 
-    def __init__(self, work: Work, fence: Fence, name: str) -> None:
+    def __init__(self, work: Work, fence: Fence, name: str, results: Results) -> None:
+        self._results = results
         self._outcomes = work.outcomes
         self._store = work.outcomes.store
         self._retry_on = work.retry_on
         self._fence = fence
         self._place = {"scope": fence.scope, "key": fence.key, "name": name}
+        self._name = f"{fence.scope} {fence.key}: the step {name}"
 
     def steps(self, run: Callable[[], Any], decide: Callable[[], Verdict] | None) -> Steps:
         """Replay it, or run it, or say that nobody knows."""
@@ -84,7 +93,7 @@ class _Taken:
             rows = yield Ask(partial(self._store.read, "effect_look", **self._place))
             state, text, fence = rows[0] if rows else ("free", "", 0)
             if state == "done":
-                return Ended(value=orjson.loads(text))
+                return self._replayed(text)
             if state == "failed":
                 return Ended(error=recorded(read_failure(text)))
             if state == "free":
@@ -92,6 +101,12 @@ class _Taken:
             ended = yield from self._reconcile(decide, fence)
             if ended is not None:
                 return ended
+
+    def _replayed(self, text: str | None) -> Ended:
+        if text is not None:
+            return Ended(value=self._results.read(text.encode()))
+        message = f"{self._name}: was done, and its result could not be stored"
+        return Ended(error=ResultNotStored(message, **self._place))
 
     def _take(self, run: Callable[[], Any]) -> Steps:
         if not (yield Ask(partial(self._write, "effect_intend", **named(self._fence)))):
@@ -111,15 +126,12 @@ class _Taken:
         """Return how it ended as the caller is told, and as it is recorded."""
         error = ended.error
         if error is None:
-            try:
-                result = compact_json(ended.value, root="result")
-                return Ended(value=orjson.loads(result)), "done", result.decode(), None
-            except NotCanonical as exc:
-                error = exc
+            result, told = stored(self._results, ended.value, self._name)
+            return told, "done", None if result is None else result.decode(), None
         state = "failed"
         if isinstance(error, (OutcomeUnknown, KeyAmbiguous)):
             state = "ambiguous"
-        elif isinstance(error, (Retryable, *self._retry_on)):
+        elif isinstance(error, (Retryable, *self._retry_on)) and not is_replayed(error):
             state = "free"
         return Ended(error=error), state, None, write_failure(failure_of(error))
 
@@ -134,7 +146,9 @@ class _Taken:
         if not isinstance(verdict, (Done, NotDone)):
             message = f"{place['scope']} {place['key']}: the step {place['name']} was begun, then "
             return Ended(error=KeyAmbiguous(f"{message}silence", **place, effect=place["name"]))
-        said = {"done": verdict.result} if isinstance(verdict, Done) else {"not_done": True}
+        said: dict[str, Any] = {"not_done": True}
+        if isinstance(verdict, Done):
+            said = {"done": json.loads(self._results.write(verdict.result))}
         decided = partial(
             self._outcomes.reconcile,
             place["scope"],

@@ -55,7 +55,8 @@ class Heartbeat:
     def begin_anew(self) -> None:
         """Forget everything, as a forked child must: the parent's claims are not its own."""
         self._kept: set[Kept] = set()
-        self._changed = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
         self._thread: threading.Thread | None = None
         self._wakes_at = 0.0
 
@@ -63,17 +64,22 @@ class Heartbeat:
         """Keep a claim alive from now on."""
         kept = Kept(self, claims, fence, lease_seconds)
         due = kept.due = self._clock.monotonic() + lease_seconds / BEATS_PER_LEASE
-        with self._changed:
+        with self._mutex:
             self._kept.add(kept)
-            if self._thread is None or not self._thread.is_alive():
-                self._start()
+            if self._thread is None:
+                try:
+                    self._start()
+                except BaseException:  # There may be no more threads now, and later again.
+                    self._thread = None
+                    self._kept.discard(kept)
+                    raise
             elif due < self._wakes_at:
                 self._changed.notify()
         return kept
 
     def drop(self, kept: Kept) -> None:
         """Keep it no longer."""
-        with self._changed:
+        with self._mutex:
             self._kept.discard(kept)
 
     def beat(self) -> None:
@@ -105,12 +111,16 @@ class Heartbeat:
         self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            self.beat()
-            with self._changed:
-                now = self._clock.monotonic()
-                self._wakes_at = min((each.due for each in self._kept), default=now + IDLE_SECONDS)
-                self._changed.wait(max(0.0, self._wakes_at - now))
+        try:
+            while True:
+                self.beat()
+                with self._changed:
+                    now = self._clock.monotonic()
+                    dues = (each.due for each in self._kept)
+                    self._wakes_at = min(dues, default=now + IDLE_SECONDS)
+                    self._changed.wait(max(0.0, self._wakes_at - now))
+        finally:
+            self._thread = None  # The next claim starts another one.
 
 
 HEARTBEAT: Final = Heartbeat()

@@ -30,6 +30,8 @@ from onceward.outcomes.threads import Cancellation
 _log: Final = logging.getLogger("onceward.outcomes")
 #: From here on an answer says that something broke, not what was decided.
 BROKEN: Final = 500
+#: Not authenticated, not allowed, not authenticated at a proxy: about the caller, not the work.
+DENIED: Final = frozenset({401, 403, 407})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +166,11 @@ class Exchange:
 
     async def _record(self, answer: Response) -> None:
         claim, ttl = self._claim, self._rules.ttl_seconds
-        if claim.is_transactional and answer.status >= BROKEN:
+        assert self._start is not None
+        status = self._start["status"]
+        if status in DENIED:
+            await self._release(RuntimeError(f"answered {status}"))
+        elif claim.is_transactional and answer.status >= BROKEN:
             await self._undo(RuntimeError(f"answered {answer.status}"))
         elif claim.is_open:
             try:
@@ -206,6 +212,12 @@ class Exchange:
         else:
             doubt = partial(self._outcomes.doubt, claim.fence, exc)
             await self._cancellation.after(tried, doubt)
+
+    async def _release(self, exc: BaseException) -> None:
+        """Roll back, and free the key for any caller: logging in makes another caller of one."""
+        await self._cancellation.after(self._claim.roll_back, kind="ending")
+        release = partial(self._outcomes.release, self._claim.fence, exc)
+        await self._cancellation.after(tried, release)
 
     async def _undo(self, exc: BaseException) -> None:
         """Roll back, and free the key: nothing has happened."""

@@ -26,8 +26,6 @@ _KEY: Final = re.compile(rf"[ -~]{{1,{KEY_CHARS_MAX}}}")
 #: A string as structured headers write it.
 _QUOTED: Final = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
 _BOUNDARY: Final = re.compile(rb'boundary="?([^";,]+)', re.IGNORECASE)
-#: Of the Authorization header; enough to tell callers apart, too little to be worth stealing.
-DIGEST_CHARS: Final = 16
 
 
 def headers_of(scope: AsgiScope, name: str) -> list[bytes]:
@@ -75,7 +73,7 @@ async def read_body(scope: AsgiScope, receive: Receive, bytes_max: int) -> bytes
 
 
 def default_scope(scope: AsgiScope) -> str:
-    """Return method, route and caller, so that nobody replays what belongs to somebody else.
+    """Return method and route.
 
     The route is its template where the router has run already, else the path.
     """
@@ -83,9 +81,6 @@ def default_scope(scope: AsgiScope) -> str:
     name = f"{scope['method']} {quote(path, safe='/{}:@!$&()*+,;=~')}"
     if len(name) > NAME_CHARS_MAX // 2:
         name = f"{scope['method']} sha256:{sha256(name.encode()).hexdigest()}"
-    credentials = headers_of(scope, "authorization")
-    if credentials:
-        name += f" as {sha256(b','.join(credentials)).hexdigest()[:DIGEST_CHARS]}"
     return name
 
 

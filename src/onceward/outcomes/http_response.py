@@ -135,7 +135,8 @@ def known(claim: Claim, wanted: Wanted) -> Response:
     if not isinstance(claim, Failed):
         return problem(error)
     error.message = f"{wanted.scope} {wanted.key}: failed before, for good"
-    error.fix = f"use a new key to try anew; see `onceward outcomes show {named}`"
+    if error.fix == error.default_fix:
+        error.fix = f"use a new key to try anew; see `onceward outcomes show {named}`"
     answer = problem(error)
     return replace(answer, headers=[*answer.headers, _REPLAYED])
 

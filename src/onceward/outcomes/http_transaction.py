@@ -1,7 +1,7 @@
 """Transaction: the effects of one request and its recorded answer, in one commit.
 
-The handler opens it; the middleware ends it, once the answer is known. On SQLite, which has one
-writer, requests take turns at it.
+The handler opens it; the middleware ends it, once the answer is known. A store has places for so
+many at a time; on SQLite, which has one writer, requests take turns at it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onceward.outcomes.http_turns import Turn
 from onceward.outcomes.models import Fence, Fresh, InFlight, OnCrash
 from onceward.outcomes.outcomes import Outcomes
 from onceward.outcomes.threads import to_the_end
-from onceward.stores import Store, Transaction
+from onceward.stores import Savepoint, Store, Transaction
 
 #: How often to ask for one's own key again while twins are in the way.
 ROUNDS_MAX: Final = 50
@@ -55,9 +55,9 @@ class RequestClaim:
         """Open the transaction in which the answer is recorded, with `with` or `async with`.
 
         It is committed after the block, once the answer is known, and rolled back when the answer
-        is a 5xx; an exception that leaves a block undoes what that block did. After a crash nothing
-        of it has happened and the request may run again: do everything that counts in it, and open
-        it first.
+        is a 5xx, 401, 403 or 407; an exception that leaves a block undoes what that block did.
+        After a crash nothing of it has happened and the request may run again: do everything that
+        counts in it, and open it first.
         """
         return Block(self)
 
@@ -111,8 +111,7 @@ class RequestClaim:
     def _turn(self) -> Turn | None:
         self._check_open()
         self.is_transactional = True
-        is_alone = self._open is None and self.store.engine == "sqlite"
-        return Turn(self.store) if is_alone else None
+        return Turn(self.store) if self._open is None else None
 
     def _begun(self, turn: Turn | None) -> Begun:
         """Return the transaction, and what undoes a block that begins now."""
@@ -122,7 +121,7 @@ class RequestClaim:
                 return self._opened(turn).tx, self.roll_back
             if turn is not None:
                 turn.leave()
-            return found.tx, _nothing if self._blocks else found.tx.savepoint()
+            return found.tx, _nothing if self._blocks else found.savepoint()
 
     def _opened(self, turn: Turn | None) -> _Open:
         try:
@@ -272,8 +271,16 @@ class _Open:
 
     def __init__(self, store: Store, turn: Turn | None, is_inside: Callable[[], bool]) -> None:
         self._turn = turn
-        self._manager = store.detached(is_inside)
+        self._manager = store.detached(is_inside, has_place=turn is not None)
         self.tx = self._manager.__enter__()
+        self._savepoint: Savepoint | None = None
+
+    def savepoint(self) -> Savepoint:
+        """Return what undoes the next block; the block before it has ended, and needs none."""
+        if self._savepoint is not None:
+            self._savepoint.release()
+        self._savepoint = self.tx.savepoint()
+        return self._savepoint
 
     def commit(self, settle: Callable[[Transaction], None]) -> None:
         try:

@@ -1,116 +1,70 @@
-"""Turns: requests whose transactions write to one SQLite file, one after the other.
+"""Turns: how many requests have transactions open at a time; on SQLite, where they write, one.
 
 A transaction stays open until its request is answered, which needs the event loop. Whoever blocked
-the loop to wait for the file would wait for ever, so requests queue here, where a handler in a
-thread can wait as well as one on the loop.
+the loop to wait for it would wait for ever, so requests queue here, where a handler in a thread can
+wait as well as one on the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from concurrent.futures import Future
-from contextlib import suppress
 from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from onceward.errors import StoreBusy
 from onceward.outcomes.steps import turns_of
+from onceward.stores import Store
+from onceward.stores.semaphore import FairSemaphore
 
 #: How long a request waits for its turn.
 TURN_SECONDS_MAX: Final = 10.0
-_BUSY: Final = "another request has its transaction open"
-
-
-class Line:
-    """Those who wait, in the order in which they came."""
-
-    def __init__(self) -> None:
-        """Begin with nobody."""
-        self._mutex = Lock()
-        self._waiting: deque[Future[None]] = deque()
-        self._is_taken = False
-
-    def join(self) -> Future[None]:
-        """Return a place in the line; done when it is its turn."""
-        place: Future[None] = Future()
-        with self._mutex:
-            if self._is_taken:
-                self._waiting.append(place)
-                return place
-            self._is_taken = True
-        place.set_running_or_notify_cancel()
-        place.set_result(None)
-        return place
-
-    def give_up(self, place: Future[None]) -> None:
-        """Leave before it was our turn, or when it has just become so."""
-        if not place.cancel():
-            self.leave()
-
-    def leave(self) -> None:
-        """Let the next one in."""
-        with self._mutex:
-            while self._waiting:
-                place = self._waiting.popleft()
-                if place.set_running_or_notify_cancel():
-                    break
-            else:
-                self._is_taken = False
-                return
-        place.set_result(None)
 
 
 class Turn:
     """The turn of one request."""
 
-    def __init__(self, store: object) -> None:
+    def __init__(self, store: Store) -> None:
         """Wait before this store; nothing is taken yet."""
         self._store = store
-        self._line = _line_of(store)
-        self._held: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._places = store.places or _one_place_of(store.shared_writer)
+        self._held: FairSemaphore | None = None
 
     def wait(self) -> None:
         """Wait in a thread; on the event loop, where nobody may wait, only take what is free."""
-        place = self._line.join()
-        try:
-            place.result(timeout=0 if _is_on_loop() else TURN_SECONDS_MAX)
-        except TimeoutError:
-            self._line.give_up(place)
+        if not self._places.acquire(0 if _is_on_loop() else TURN_SECONDS_MAX):
             fix = "try again; in an `async def` handler, open it with `async with`"
-            raise StoreBusy(_BUSY, fix=fix) from None
+            raise StoreBusy(self._busy(), fix=fix)
 
     async def wait_async(self) -> None:
-        """Wait on the event loop, for functions with @once there too."""
-        lock = turns_of(self._store).here()
+        """Wait on the event loop; on SQLite, for functions with @once there too."""
         try:
             async with asyncio.timeout(TURN_SECONDS_MAX):
-                await lock.acquire()
-                try:
-                    await self._wait_in_line()
-                except BaseException:
-                    lock.release()
-                    raise
+                await self._wait_async()
         except TimeoutError:
-            raise StoreBusy(_BUSY) from None
-        self._held = (asyncio.get_running_loop(), lock)
+            raise StoreBusy(self._busy()) from None
 
-    async def _wait_in_line(self) -> None:
-        place = self._line.join()
+    async def _wait_async(self) -> None:
+        if self._store.places is None:
+            self._held = turns_of(self._store.shared_writer).here()
+            await self._held.acquire_async()
         try:
-            await asyncio.wrap_future(place)
+            await self._places.acquire_async()
         except BaseException:
-            self._line.give_up(place)
+            if self._held is not None:
+                self._held.release()
             raise
 
     def leave(self) -> None:
         """Let the next one in, from whatever thread."""
-        self._line.leave()
+        self._places.release()
         if self._held is not None:
-            loop, lock = self._held
-            with suppress(RuntimeError):  # The loop is closed, so nobody waits on it.
-                loop.call_soon_threadsafe(lock.release)
+            self._held.release()
+
+    def _busy(self) -> str:
+        if self._store.places is None:
+            return "another request has its transaction open"
+        return "as many transactions are open in this process as may be"
 
 
 def _is_on_loop() -> bool:
@@ -121,10 +75,13 @@ def _is_on_loop() -> bool:
     return True
 
 
-_lines: Final[WeakKeyDictionary[object, Line]] = WeakKeyDictionary()
+_places: Final[WeakKeyDictionary[object, FairSemaphore]] = WeakKeyDictionary()
 _mutex: Final = Lock()
 
 
-def _line_of(store: object) -> Line:
+def _one_place_of(writer: object) -> FairSemaphore:
     with _mutex:
-        return _lines.setdefault(store, Line())
+        found = _places.get(writer)
+        if found is None or found.is_of_the_parent:
+            found = _places[writer] = FairSemaphore(1)
+        return found

@@ -20,6 +20,8 @@ from onceward.errors import (
     StoreError,
 )
 from onceward.outcomes.claims import LEASE_SECONDS, Wanted
+from onceward.outcomes.fingerprints import with_caller
+from onceward.outcomes.http_caller import CallerOf, Callers
 from onceward.outcomes.http_exchange import Exchange, Rules, tried
 from onceward.outcomes.http_request import (
     AsgiApp,
@@ -69,6 +71,9 @@ class IdempotencyMiddleware:
         required: bool | Callable[[AsgiScope], bool] = False,
         scope: str | Callable[[AsgiScope], str] = default_scope,
         fingerprint: Callable[[AsgiScope, bytes], str] | None = default_fingerprint,
+        caller: CallerOf | None = None,
+        caller_headers: Collection[str] = (),
+        caller_cookies: Collection[str] | None = None,
         ttl_seconds: float | None = TTL_SECONDS,
         on_crash: OnCrash = "ambiguous",
         lease_seconds: float = LEASE_SECONDS,
@@ -77,11 +82,17 @@ class IdempotencyMiddleware:
     ) -> None:
         """Stand in front of `app`; `store` is what `onceward.open` gave.
 
-        `required` says which requests must bring a key. `scope` separates keys of different routes
-        and callers; a constant shares them, with workers too. `fingerprint` tells whether two
-        requests with one key are the same; None compares nothing. An answer is replayed for
-        `ttl_seconds`. `on_crash="rerun"` says that repeating any request is harmless, as it is when
-        every handler has its effects in `scope["onceward"].transaction()`.
+        `required` says which requests must bring a key. `scope` separates keys of different routes;
+        a constant shares them, with workers too. `fingerprint` tells whether the payloads of two
+        requests with one key are the same; None compares none.
+
+        `caller` returns the verified principal of a request, and gives each principal keys of its
+        own. Without it, the same key with other credentials is refused: credentials are the usual
+        headers, those in `caller_headers`, and all cookies or those in `caller_cookies`.
+
+        An answer is replayed for `ttl_seconds`. `on_crash="rerun"` says that repeating any request
+        is harmless, as it is when every handler has its effects in
+        `scope["onceward"].transaction()`.
         """
         if on_crash not in ("ambiguous", "rerun"):
             message = f"on_crash: must be ambiguous or rerun, not {on_crash!r}"
@@ -93,6 +104,7 @@ class IdempotencyMiddleware:
         self._required = required if callable(required) else lambda _: bool(required)
         self._scope = scope if callable(scope) else lambda _: str(scope)
         self._fingerprint = fingerprint or (lambda _scope, _body: "")
+        self._callers = Callers(caller, headers=caller_headers, cookies=caller_cookies)
         self._body_bytes_max = body_bytes_max
         self._rules = Rules(
             ttl_seconds=ttl_seconds,
@@ -130,7 +142,7 @@ class IdempotencyMiddleware:
             body = await read_body(scope, receive, self._body_bytes_max)
             if body is None:
                 return  # Nobody is left to answer, and nothing has happened.
-            wanted = Wanted(self._scope(scope), key, self._fingerprint(scope, body), new_owner())
+            wanted = await self._wanted(key, scope, body)
             claim = await self._claim(wanted)
         except OncewardError as exc:
             await self._refuse(exc, send)
@@ -141,6 +153,12 @@ class IdempotencyMiddleware:
             await Response.from_result(claim.result).send(send)
         else:
             await known(claim, wanted).send(send)
+
+    async def _wanted(self, key: str, scope: AsgiScope, body: bytes) -> Wanted:
+        """Return which work a request asks for, and for whom."""
+        name, caller = await self._callers.identify(scope, self._scope(scope))
+        fingerprint = with_caller(self._fingerprint(scope, body), caller)
+        return Wanted(name, key, fingerprint, new_owner())
 
     async def _claim(self, wanted: Wanted) -> Claim:
         """Ask for the key, and hand it back if nobody wants the answer any more."""

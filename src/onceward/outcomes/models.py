@@ -73,6 +73,8 @@ class Failure:
     message: str
     #: What the error carried, if it was JSON.
     data: Any = None
+    #: What its class was called with, where that was asked for and is JSON.
+    args: list[Any] | None = None
 
 
 # --- what a claim is answered -------------------------------------------------------------------
@@ -100,6 +102,11 @@ class Replay:
     """Done before; this is the result, byte for byte."""
 
     result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotStored:
+    """Done before, with a result that could not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ class Expired:
     at: str
 
 
-Claim = Fresh | Replay | Failed | InFlight | Mismatch | Ambiguous | Expired
+Claim = Fresh | Replay | NotStored | Failed | InFlight | Mismatch | Ambiguous | Expired
 
 
 # --- what a reconcile hook answers --------------------------------------------------------------

@@ -11,7 +11,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from onceward.errors import InvalidArgument, NotCanonical
-from onceward.keys import canonical_json
+from onceward.keys.canonical import scalars_json
+from onceward.keys.values import value_json
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -22,6 +23,8 @@ FingerprintOf = Callable[..., object]
 
 #: A parameter of this name is the transaction; no caller passes it.
 TX: Final = "tx"
+#: How the first parameter of a method is named.
+RECEIVERS: Final = frozenset({"self", "cls"})
 
 
 class ArgumentsThemselves:
@@ -40,10 +43,14 @@ class Naming:
         *,
         key: KeyOf | str | None,
         fingerprint: FingerprintOf | ArgumentsThemselves | None,
+        key_since: Mapping[str, object] | None = None,
     ) -> None:
         """Look at the function once, so that no call has to."""
         signature = inspect.signature(function)
         names = list(signature.parameters)
+        #: The object or class of a method, which is no part of a key.
+        self._receiver = names[0] if names and names[0] in RECEIVERS else None
+        _check_function(function, self._receiver, has_key=key is not None)
         self.takes_tx = TX in names
         self._tx_place = names.index(TX) if self.takes_tx else 0
         given = [each for each in signature.parameters.values() if each.name != TX]
@@ -52,8 +59,26 @@ class Naming:
         #: Whether a call with that many positions can be named without binding it.
         self._is_plain = all(each.kind is each.POSITIONAL_OR_KEYWORD for each in given)
         self._function = function
+        #: Parameters that are left out of the arguments while they have these values.
+        self._left_out = {
+            name: value_json(value, root=f"key_since.{name}")
+            for name, value in (key_since or {}).items()
+        }
+        for name in self._left_out:
+            if name not in self._names:
+                message = f"key_since: there is no parameter {name!r}"
+                fix = f"use one of {', '.join(self._names)}"
+                raise InvalidArgument(message, fix=fix, field="key_since")
+        self._leaves_out = bool(self._left_out) or self._receiver is not None
         self._key = key
         self._fingerprint = fingerprint
+        #: Whether calls with scalars alone need no general encoder.
+        self._is_quick = (
+            fingerprint is ARGUMENTS
+            and self._is_plain
+            and not self._leaves_out
+            and all(name.isascii() for name in self._names)
+        )
 
     def name(self, args: Args, kwargs: Kwargs) -> tuple[str, str]:
         """Return key and fingerprint of a call."""
@@ -77,17 +102,43 @@ class Naming:
         told = self._fingerprint
         if told is None and self._key is not None:
             return ""
+        if self._is_quick and not kwargs and len(args) == len(self._names):
+            quick = scalars_json(self._names, args)
+            if quick is not None:
+                return sha256(quick).hexdigest()
         value = told(*args, **kwargs) if callable(told) else self._arguments(args, kwargs)
         try:
-            return sha256(canonical_json(value, root=self._function.__name__)).hexdigest()
+            return sha256(value_json(value, root=self._function.__name__)).hexdigest()
         except NotCanonical as exc:
             problem = exc.message.removeprefix(f"{exc.path}: ")
-            fix = "pass key= and fingerprint=, functions of the arguments that give plain JSON"
+            instead = "pass key= and fingerprint=, functions of the arguments that give plain JSON"
+            fix = f"{exc.fix}, or {instead}" if exc.fix else instead
             raise NotCanonical(exc.path, problem, fix=fix) from exc
 
     def _arguments(self, args: Args, kwargs: Kwargs) -> dict[str, Any]:
         if self._is_plain and not kwargs and len(args) == len(self._names):
-            return dict(zip(self._names, args, strict=True))
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.arguments
+            found = dict(zip(self._names, args, strict=True))
+        else:
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            found = bound.arguments
+        return self._compared(found) if self._leaves_out else found
+
+    def _compared(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that count: no `self`, and nothing that is as it always was."""
+        found = {name: each for name, each in arguments.items() if name != self._receiver}
+        for name, value in self._left_out.items():
+            if value_json(found[name], root=f"{self._function.__name__}.{name}") == value:
+                del found[name]
+        return found
+
+
+def _check_function(function: Callable[..., Any], receiver: str | None, *, has_key: bool) -> None:
+    """Refuse functions whose calls have no outcome, or none that could be told from another."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        message = "once: a generator has no single result that could be recorded"
+        raise InvalidArgument(message, fix="return a list, or decorate what it calls", field="once")
+    if receiver is not None and not has_key:
+        message = f"key: a method needs one, because `{receiver}` is no part of a key"
+        fix = 'pass key=, such as key=lambda self, order_id: f"charge#{order_id}"'
+        raise InvalidArgument(message, fix=fix, field="key")

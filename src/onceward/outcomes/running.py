@@ -5,17 +5,17 @@ A generator of steps, so that it is the same for `def` and `async def`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import orjson
-
 from onceward.crash import crash_point
 from onceward.errors import (
     FenceLost,
+    JoinedConcurrently,
     KeyAmbiguous,
     NotCanonical,
     NotReconcilable,
@@ -26,12 +26,13 @@ from onceward.errors import (
     StoreUnavailable,
     WriterHeld,
 )
-from onceward.keys import compact_json
-from onceward.outcomes.claims import TWIN_SECONDS, Overtaken, Wanted
+from onceward.outcomes.claims import TWIN_SECONDS, Overtaken, Wanted, overtaken_in
+from onceward.outcomes.failures import Raises, failure_of, is_replayed, replayed
 from onceward.outcomes.models import (
     Ambiguous,
     Claim,
     Done,
+    Failed,
     Fence,
     Fresh,
     InFlight,
@@ -41,7 +42,9 @@ from onceward.outcomes.models import (
     Verdict,
 )
 from onceward.outcomes.outcomes import Outcomes
+from onceward.outcomes.own_transaction import OwnTransaction
 from onceward.outcomes.refusals import refusal
+from onceward.outcomes.results import Results, stored
 from onceward.outcomes.steps import Ask, Call, Ended, Sleep, Step, Steps, Turn
 from onceward.seams import Clock
 from onceward.stores import Transaction
@@ -51,6 +54,8 @@ POLL_SECONDS_MIN: Final = 0.005
 POLL_SECONDS_MAX: Final = 0.25
 #: How long the end of some work is tried to be recorded while the store is away.
 RECORD_SECONDS_MAX: Final = 30.0
+#: Calls at a wrong place: nothing happened, and once the program is corrected the key may run.
+_MISTAKES: Final = (JoinedConcurrently, WriterHeld)
 Asking = Generator[Step, Any, Any]
 
 
@@ -69,6 +74,10 @@ class Rules:
     retry_on: tuple[type[BaseException], ...]
     #: Tells what became of ambiguous work, from the same arguments.
     reconcile: Callable[..., Verdict] | None
+    #: Classes that are raised again themselves when a recorded failure is replayed.
+    raises: Raises
+    #: How what the function returns is stored, and read again.
+    results: Results
 
 
 @dataclass(kw_only=True, slots=True)
@@ -89,8 +98,20 @@ class Work:
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("work", default=None)
 
 
+def effect_happened() -> None:
+    """Mark the moment between the end of the function and the record of it."""
+    crash_point("outcome.run.after_effect")
+
+
+def leave(work: Work, outer: Work | None) -> None:
+    """End what `CURRENT.set(work)` began."""
+    # Not by a token: a task that is destroyed ends in the context of another, which is left alone.
+    if CURRENT.get() is work:
+        CURRENT.set(outer)
+
+
 class _Undo(Exception):
-    """Rolls a transaction back, and goes no further."""
+    """Rolls a transaction or a joined call back, and goes no further. Its cause says why."""
 
 
 class Running:
@@ -110,7 +131,8 @@ class Running:
         self._outcomes = outcomes
         self._rules = rules
         self._wanted = wanted
-        self._run = run
+        #: Calls the user's function.
+        self.call = run
         self._decide = decide
         self._clock = clock
 
@@ -126,11 +148,11 @@ class Running:
                     return answer
                 known = answer
             if isinstance(known, Replay):
-                return Ended(value=orjson.loads(known.result))
+                return Ended(value=self._rules.results.read(known.result))
             if isinstance(known, InFlight):
                 left = deadline - self._clock.monotonic()
                 if left <= 0 or self._waits_for_itself():
-                    return Ended(error=refusal(known, self._wanted))
+                    return self._refused(known)
                 yield Sleep(min(pause, left))
                 pause = min(2 * pause, POLL_SECONDS_MAX)
             elif isinstance(known, Ambiguous) and self._decide is not None:
@@ -138,10 +160,16 @@ class Running:
                 if ended is not None:
                     return ended
             elif known is not None:
-                return Ended(error=refusal(known, self._wanted))
+                return self._refused(known)
             known = yield Ask(partial(self._outcomes.look, self._wanted))
 
-    def _work(self, fence: Fence | None) -> Work:
+    def _refused(self, claim: Claim) -> Ended:
+        if isinstance(claim, Failed):
+            return Ended(error=replayed(claim.failure, self._rules.raises))
+        return Ended(error=refusal(claim, self._wanted))
+
+    def work(self, fence: Fence | None) -> Work:
+        """Return this call as seen from inside of it."""
         return Work(
             outcomes=self._outcomes,
             wanted=self._wanted,
@@ -162,9 +190,11 @@ class Running:
             return ended
         verdict = ended.value
         if not isinstance(verdict, (Done, NotDone)):
-            return Ended(error=refusal(found, self._wanted))
-        said = {"done": verdict.result} if isinstance(verdict, Done) else {"not_done": True}
+            return self._refused(found)
         try:
+            said = (
+                {"done": self._plain(verdict)} if isinstance(verdict, Done) else {"not_done": True}
+            )
             yield Ask(
                 partial(
                     self._outcomes.reconcile,
@@ -181,6 +211,10 @@ class Running:
         except NotCanonical as exc:
             return Ended(error=exc)
         return None
+
+    def _plain(self, verdict: Done) -> object:
+        """Return the result that a hook found, as the function's own would be stored."""
+        return json.loads(self._rules.results.write(verdict.result))
 
     # --- a commit for the claim, and another for its end ----------------------------------------
 
@@ -199,35 +233,39 @@ class Running:
             seen = yield Ask(partial(outcomes.look, self._wanted))
             return seen or InFlight("", TWIN_SECONDS)
         fence = fresh.fence
-        token = CURRENT.set(self._work(fence))
+        work, outer = self.work(fence), CURRENT.get()
+        CURRENT.set(work)
         try:
             with outcomes.heart.keep(outcomes, fence, rules.lease_seconds):
-                ended: Ended = yield Call(partial(self._run, None))
-                crash_point("outcome.run.after_effect")
-                return (yield from self._end(fence, ended))
+                ended: Ended = yield Call(partial(self.call, None))
+                effect_happened()
+                return (yield from self.end(fence, ended))
         finally:
-            CURRENT.reset(token)
+            leave(work, outer)
 
-    def _end(self, fence: Fence, ended: Ended) -> Asking:
+    def end(self, fence: Fence, ended: Ended) -> Asking:
         """Record how it ended; what the caller gets is what every later caller will get."""
         outcomes, ttl = self._outcomes, self._rules.ttl_seconds
-        result, error = _encoded(ended, self._rules.scope)
+        error = ended.error
         if error is None:
-            yield from self._recorded(partial(outcomes.finish, fence, result, ttl_seconds=ttl))
-            return Ended(value=orjson.loads(result))
+            result, stored = self.stored(ended.value)
+            yield from self.recorded(partial(outcomes.record, fence, result, ttl))
+            return stored
         if isinstance(error, (OutcomeUnknown, KeyAmbiguous)):
             record = partial(outcomes.doubt, fence, error)
         else:
-            frees = isinstance(error, (Retryable, WriterHeld, *self._rules.retry_on))
-            record = partial(outcomes.fail, fence, error, retryable=frees, ttl_seconds=ttl)
+            is_open = isinstance(error, (Retryable, *_MISTAKES, *self._rules.retry_on))
+            frees = is_open and not is_replayed(error)
+            failure = failure_of(error, raises=self._rules.raises)
+            record = partial(outcomes.fail, fence, failure, retryable=frees, ttl_seconds=ttl)
         try:
-            yield from self._recorded(record)
+            yield from self.recorded(record)
         except (FenceLost, OutcomeUnknown) as exc:
             exc.__cause__ = error
             return Ended(error=exc)
         return Ended(error=error)
 
-    def _recorded(self, record: Callable[[], None]) -> Asking:
+    def recorded(self, record: Callable[[], None]) -> Asking:
         """Record it, and insist: the work is over, and without this nobody will know how."""
         seconds = min(self._rules.lease_seconds, RECORD_SECONDS_MAX)
         deadline = self._clock.monotonic() + seconds
@@ -246,80 +284,111 @@ class Running:
 
     def _in_transaction(self) -> Asking:
         """Claim, run and finish in one commit; an end, or what was found, or None to look."""
-        store = self._outcomes.store
-        is_joined = store.current() is not None
-        if is_joined:
-            return (yield from self._within(is_joined=True))
-        yield Turn(begin=True)
-        answer = yield from self._within(is_joined=False)
+        joined = self._outcomes.store.current()
+        if joined is not None:
+            return (yield from self._within(joined))
+        has_place: bool = yield Turn(begin=True)
+        try:
+            answer = yield from self._alone(has_place=has_place)
+        except (Overtaken, BaseExceptionGroup) as exc:
+            if overtaken_in(exc) is None:
+                raise
+            answer = None
         yield Turn(begin=False)
         return answer
 
-    def _within(self, *, is_joined: bool) -> Asking:
-        outcomes, wanted = self._outcomes, self._wanted
+    def _within(self, tx: Transaction) -> Asking:
+        """Claim, run and finish as a part of the caller's transaction.
+
+        When it fails it is undone alone, whatever the caller does with the error.
+        """
         ended = Ended()
         claim: Claim | None = None
         try:
-            with outcomes.store.transaction() as tx:
-                scope, key, fingerprint, owner = wanted
-                claim = outcomes.claim_in(tx, scope, key, fingerprint=fingerprint, owner=owner)
+            with tx.nested():
+                claim = self.claim_in(tx)
                 if not isinstance(claim, Fresh):
                     return claim
-                ended = yield from self._run_in(tx, claim, is_joined=is_joined)
-                if ended.error is not None and not is_joined:
-                    raise _Undo  # noqa: TRY301 - this is how a transaction is left
-        except Overtaken:
+                ended = yield from self._called(tx, claim)
+                if ended.error is not None:
+                    raise _Undo from ended.error  # noqa: TRY301 - this is how it is left
+                result, ended = self.stored(ended.value)
+                # FenceLost ends the caller's transaction, of which this is a part.
+                self._finish_in(tx, claim, result)
+        except (Overtaken, BaseExceptionGroup) as exc:
+            overtaken = overtaken_in(exc)
+            if overtaken is None or not isinstance(claim, Fresh) or overtaken.fence != claim.fence:
+                raise  # A call around this one was overtaken, at the first write of this one.
             return None
         except _Undo:
-            assert isinstance(claim, Fresh)
-            try:
-                yield from self._record(claim.fence, ended)
-            except FenceLost:
-                return None  # A twin was quicker: its outcome is this caller's too.
+            pass  # The key stays free: the caller may commit, or roll back, or retry.
         return ended
 
-    def _run_in(self, tx: Transaction, fresh: Fresh, *, is_joined: bool) -> Asking:
-        token = CURRENT.set(self._work(None))
+    def _alone(self, *, has_place: bool) -> Asking:
+        """Claim, run and finish in a transaction of this call's own."""
+        own = OwnTransaction(self._outcomes.store, has_place=has_place)
+        claim: Claim = yield own.opening(self.claim_in)
+        if not isinstance(claim, Fresh):
+            return claim
         try:
-            ended: Ended = yield Call(partial(self._run, tx))
+            with self._outcomes.store.joined(own.tx):
+                ended: Ended = yield from self._called(own.tx, claim)
+                if ended.error is None:
+                    result, ended = self.stored(ended.value)
+                    yield own.committing(partial(self.finish_alone, own.tx, claim, result))
+                    return ended
+        except GeneratorExit:  # The task is destroyed: it cannot wait for a thread any more.
+            own.roll_back()
+            raise
+        except BaseException:
+            yield own.undoing()
+            raise
+        yield own.undoing()
+        try:
+            yield from self.record(claim.fence, ended.error)
+        except FenceLost:
+            return None  # A concurrent call with the same key was quicker: return its outcome.
+        return ended
+
+    def claim_in(self, tx: Transaction) -> Claim:
+        """Claim the key inside a transaction."""
+        scope, key, fingerprint, owner = self._wanted
+        return self._outcomes.claim_in(tx, scope, key, fingerprint=fingerprint, owner=owner)
+
+    def _called(self, tx: Transaction, fresh: Fresh) -> Asking:
+        """Call the function."""
+        work, outer = self.work(None), CURRENT.get()
+        CURRENT.set(work)
+        try:
+            return (yield Call(partial(self.call, tx)))
         finally:
-            CURRENT.reset(token)
+            leave(work, outer)
             fresh.watch.is_over = True
-        result, error = _encoded(ended, self._rules.scope)
-        if error is not None:
-            return Ended(error=error)
+
+    def _finish_in(self, tx: Transaction, fresh: Fresh, result: bytes | None) -> None:
         fresh.watch.is_over = False  # Without a write of its own, the first one is ours.
         ttl = self._rules.ttl_seconds
-        try:
-            self._outcomes.finish_in(tx, fresh.fence, result, ttl_seconds=ttl)
-        except FenceLost:
-            if is_joined:  # What it wrote is part of the caller's transaction, who must undo it.
-                raise
-            raise Overtaken from None
-        return Ended(value=orjson.loads(result))
+        self._outcomes.finish_in(tx, fresh.fence, result, ttl_seconds=ttl)
 
-    def _record(self, fence: Fence, ended: Ended) -> Asking:
+    def finish_alone(self, tx: Transaction, fresh: Fresh, result: bytes | None) -> None:
+        """Record the result in the transaction of this call's own."""
+        try:
+            self._finish_in(tx, fresh, result)
+        except FenceLost:
+            raise Overtaken(fresh.fence) from None
+
+    def record(self, fence: Fence, error: Exception) -> Asking:
         """Keep a failure whose effects are undone, unless a retry may help."""
-        error = ended.error
-        assert error is not None
-        is_open = isinstance(error, (Retryable, OutcomeUnknown, KeyAmbiguous, WriterHeld))
-        if (
+        is_open = isinstance(error, (Retryable, OutcomeUnknown, KeyAmbiguous, *_MISTAKES))
+        if not is_replayed(error) and (
             is_open
             or isinstance(error, self._rules.retry_on)
             or (isinstance(error, OncewardError) and error.retryable)
         ):
             return
-        ttl = self._rules.ttl_seconds
-        yield Ask(partial(self._outcomes.fail_after, fence, error, ttl_seconds=ttl))
+        ttl, failure = self._rules.ttl_seconds, failure_of(error, raises=self._rules.raises)
+        yield Ask(partial(self._outcomes.fail_after, fence, failure, ttl_seconds=ttl))
 
-
-def _encoded(ended: Ended, name: str) -> tuple[bytes, Exception | None]:
-    """Return a result as JSON; a result that is not JSON is the function's own error."""
-    if ended.error is not None:
-        return b"", ended.error
-    try:
-        return compact_json(ended.value, root="result"), None
-    except NotCanonical as exc:
-        problem = exc.message.removeprefix(f"{exc.path}: ")
-        fix = f"let {name} return plain JSON values"
-        return b"", NotCanonical(exc.path, f"{problem}; {name} ran, and returned it", fix=fix)
+    def stored(self, value: object) -> tuple[bytes | None, Ended]:
+        """Return what is stored of a result, and how the call ends for its caller."""
+        return stored(self._rules.results, value, " ".join(self._wanted[:2]))

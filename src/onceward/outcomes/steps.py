@@ -10,12 +10,17 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from onceward.errors import Retryable
-from onceward.outcomes.threads import Cancellation
+from onceward.errors import Retryable, StoreBusy
+from onceward.outcomes.threads import Cancellation, Kind
 from onceward.seams import Clock
+from onceward.stores import Store
+from onceward.stores.semaphore import FairSemaphore
+
+#: How long a task waits for a transaction while none of those that are open ends.
+STALLED_SECONDS_MAX: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -37,6 +42,8 @@ class Ask:
     """Something short that may block, such as a commit."""
 
     call: Callable[[], Any]
+    #: The threads that an event loop runs it in. Default: `kind_for` the store.
+    kind: Kind | None = None
 
 
 @dataclass(slots=True)
@@ -55,7 +62,11 @@ class Sleep:
 
 @dataclass(slots=True)
 class Turn:
-    """Begin or end work of which an event loop may have one at a time: a thread writes once."""
+    """Begin or end a transaction; an event loop may have only so many open at a time.
+
+    On SQLite one, because a thread writes once; on PostgreSQL as many as the store has places.
+    Answered with whether the driver has waited for that.
+    """
 
     begin: bool
 
@@ -92,13 +103,13 @@ def _do(step: Step, clock: Clock) -> object:
     return step.call() if isinstance(step, Ask) else None
 
 
-async def drive_async(steps: Steps, turns: Turns | None) -> Ended:
-    """Await the user's function, and let nothing block the event loop.
+async def drive_async(steps: Steps, store: Store) -> Ended:
+    """Await the user's function, and let nothing of ours block the event loop.
 
     A commit that was begun is awaited even when the task is cancelled meanwhile: what it did is
     known then. A function that has not begun does not begin any more.
     """
-    held: asyncio.Lock | None = None
+    release: Callable[[], None] | None = None
     cancellation = Cancellation()
     answer: Any = None
     try:
@@ -106,10 +117,14 @@ async def drive_async(steps: Steps, turns: Turns | None) -> Ended:
         while True:
             try:
                 if isinstance(step, Turn):
-                    held = await _turn(step, turns, held)
-                    answer = None
+                    ended_turn, release = release, None
+                    if ended_turn is not None:
+                        ended_turn()
+                    release = await turn_of(store) if step.begin else None
+                    answer = release is not None
                 elif isinstance(step, Ask):
-                    answer = await cancellation.after(step.call)
+                    kind = step.kind or kind_for(store)
+                    answer = await cancellation.after(step.call, kind=kind)
                 else:
                     answer = await _await(step, cancellation)
             except BaseException as exc:  # noqa: BLE001 - the generator decides
@@ -120,8 +135,8 @@ async def drive_async(steps: Steps, turns: Turns | None) -> Ended:
         ended: Ended = stop.value
         return ended
     finally:
-        if held is not None:
-            held.release()
+        if release is not None:
+            release()
         cancellation.go_on()
 
 
@@ -140,32 +155,45 @@ async def _await(step: Call | Sleep, cancellation: Cancellation) -> object:
 
 
 class Turns:
-    """One lock for each event loop."""
+    """One place for each event loop."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, FairSemaphore] = (
             WeakKeyDictionary()
         )
 
-    def here(self) -> asyncio.Lock:
-        """Return the lock of the running loop."""
-        return self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    def here(self) -> FairSemaphore:
+        """Return the place of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = self._places.get(loop)
+        if found is None or found.is_of_the_parent:
+            found = self._places[loop] = FairSemaphore(1)
+        return found
 
 
-async def _turn(step: Turn, turns: Turns | None, held: asyncio.Lock | None) -> asyncio.Lock | None:
-    if held is not None and not step.begin:
-        held.release()
-        return None
-    if step.begin and turns is not None:
-        held = turns.here()
-        await held.acquire()
-    return held
+async def turn_of(store: Store) -> Callable[[], None]:
+    """Wait until this event loop may open a transaction; return what lets the next one do so."""
+    places = store.places or turns_of(store.shared_writer).here()
+    if not await places.acquire_async(STALLED_SECONDS_MAX):
+        message = f"no transaction of this process ended in {STALLED_SECONDS_MAX:g} s"
+        fix = "keep them short; await nothing inside one that needs another one to end"
+        raise StoreBusy(message, fix=fix)
+    return places.release
+
+
+def kind_for(store: Store) -> Kind:
+    """Return the threads for a step that may wait for others.
+
+    Those may wait for the transaction that this context has open: it needs threads apart from them.
+    """
+    tx = store.current()
+    return "going_on" if tx is not None and tx.is_writing else "waiting"
 
 
 _turns: WeakKeyDictionary[object, Turns] = WeakKeyDictionary()
 
 
-def turns_of(store: object) -> Turns:
-    """Return the locks for those who write to this store from event loops."""
-    return _turns.setdefault(store, Turns())
+def turns_of(writer: object) -> Turns:
+    """Return the places for those who write from event loops, by `Store.shared_writer`."""
+    return _turns.setdefault(writer, Turns())

@@ -17,7 +17,8 @@ from typing import Final, Literal, TypeVar
 T = TypeVar("T")
 #: What a thread is for. Those who wait for the end of a transaction may fill all threads of their
 #: kind, and the loop's own ones are the application's: whoever has it open must not have to wait
-#: for either, to go on with it or to end it.
+#: for either, to go on with it or to end it. "going_on" has one thread for each transaction that
+#: may be open on PostgreSQL.
 Kind = Literal["waiting", "going_on", "ending"]
 THREADS: Final[dict[Kind, int]] = {"waiting": 32, "going_on": 32, "ending": 8}
 

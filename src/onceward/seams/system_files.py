@@ -28,6 +28,15 @@ class SystemFiles:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (0 if follow_links else os.O_NOFOLLOW)
         return _SystemFile(path, flags)
 
+    def create(self, path: Path) -> None:
+        """Create an empty file with mode 0600; one that exists is not opened."""
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        except FileExistsError:
+            pass
+        except OSError as exc:
+            raise refusal(exc, path, "create") from exc
+
     def open_read(self, path: Path) -> OpenFile:
         """Open for reading; opening never waits, not even for a pipe's other end."""
         return _SystemFile(path, os.O_RDONLY | os.O_NONBLOCK)

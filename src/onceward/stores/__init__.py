@@ -5,19 +5,25 @@ from onceward.stores.base import Row as Row
 from onceward.stores.base import Rows as Rows
 from onceward.stores.base import Store as Store
 from onceward.stores.base import Transaction as Transaction
+from onceward.stores.joined import Provider as Provider
+from onceward.stores.joined import provided as provided
 from onceward.stores.migrations import SchemaStatus as SchemaStatus
 from onceward.stores.migrations import migrate as migrate
 from onceward.stores.migrations import status as status
 from onceward.stores.opening import open_store as open_store
+from onceward.stores.savepoints import Savepoint as Savepoint
 
 __all__ = [
     "Params",
+    "Provider",
     "Row",
     "Rows",
+    "Savepoint",
     "SchemaStatus",
     "Store",
     "Transaction",
     "migrate",
     "open_store",
+    "provided",
     "status",
 ]

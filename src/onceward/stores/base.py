@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from onceward.errors import LeaseLost
 from onceward.stores.queries import Engine
+from onceward.stores.savepoints import Savepoint
+from onceward.stores.semaphore import FairSemaphore
 
 T = TypeVar("T")
 #: Values that both engines store: None, bool, int, float, str, bytes.
@@ -42,6 +44,15 @@ class Transaction(Protocol):
         """Run one statement for each row of parameters, in as few round trips as the engine can."""
 
     @property
+    def connection(self) -> Any:  # noqa: ANN401 - sqlite3's or psycopg's
+        """Lend the driver's connection to the user's database layer, until the transaction ends.
+
+        A `sqlite3.Connection` or a `psycopg.Connection`. Begins the transaction; on SQLite it takes
+        the write lock. `commit` keeps what was written as part of this transaction, `rollback`
+        undoes what was written since, `close` does nothing.
+        """
+
+    @property
     def is_writing(self) -> bool:
         """Say whether the database holds locks for it."""
 
@@ -60,8 +71,18 @@ class Transaction(Protocol):
         `check` sees its rows, and may raise: then nothing of the transaction stays.
         """
 
-    def savepoint(self) -> Callable[[], None]:
-        """Return what undoes everything from here on, and nothing before; the latest first."""
+    def savepoint(self) -> Savepoint:
+        """Return what undoes everything from here on, and nothing before.
+
+        Called again, it undoes what was written since. Where nothing was written before it, it
+        takes no lock, and undoing rolls back.
+        """
+
+    def nested(self) -> AbstractContextManager[None]:
+        """Undo what the block did when an error leaves it, whatever becomes of the error.
+
+        Blocks nest: JoinedConcurrently while one is open that does not surround this one.
+        """
 
     def doom(self) -> None:
         """Let nothing of it be committed, whoever swallows the error that said so."""
@@ -89,22 +110,36 @@ class Store(Protocol):
     engine: Engine
     #: Where it is, without secrets.
     url: str
+    #: Places for users' transactions, where their number is limited.
+    places: FairSemaphore | None
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
+    @property
+    def shared_writer(self) -> object:
+        """Return what all handles share whose transactions write one after the other."""
+
+    def transaction(self, *, immediate: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction for the user; commits at the end, rolls back on any exception.
 
         Inside one already open in this context it joins that one. On SQLite it takes the write lock
-        at the first write, so slow work before that blocks nobody.
+        at the first write, so slow work before that blocks nobody; `immediate` takes it at once. On
+        PostgreSQL `immediate` makes it SERIALIZABLE.
+        """
+
+    def join(self, connection: object) -> AbstractContextManager[Transaction]:
+        """Run inside a transaction that a framework has begun on this connection of its driver.
+
+        What was kept for the end runs at the block's end. The framework commits.
         """
 
     def detached(
-        self, is_inside: Callable[[], bool] | None = None, /
+        self, is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
     ) -> AbstractContextManager[Transaction]:
         """Open a transaction that no context is part of; it may be ended in any thread.
 
         Where there is one writer, `is_inside` says of whoever wants to write meanwhile, in their
         thread and context, whether this transaction waits for them; without it, those in the thread
-        that opened it are inside.
+        that opened it are inside. A caller that already has one of the `places` passes `has_place`,
+        and releases the place itself.
         """
 
     def joined(self, transaction: Transaction) -> AbstractContextManager[None]:
@@ -119,6 +154,9 @@ class Store(Protocol):
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own queries that writes nothing; sees the open transaction, if any."""
+
+    def find(self, name: str, /, **params: object) -> list[Row]:
+        """Run a query like `read` that takes no time: it finds a row by its key."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Let the reads of this block see one moment, whatever others commit meanwhile.

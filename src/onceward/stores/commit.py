@@ -18,9 +18,13 @@ class Committing(Protocol):
     def commit(self) -> None:
         """Make it durable."""
 
+    def check_nested(self) -> None:
+        """Raise while a call is still running in it."""
+
 
 def commit(transaction: Committing) -> None:
     """Make a user's transaction durable."""
+    transaction.check_nested()
     crash_point("transaction.before_commit")
     commit_telling(transaction)
     crash_point("transaction.after_commit")

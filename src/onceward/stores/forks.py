@@ -26,17 +26,13 @@ def reset_after_fork(thing: Forked) -> None:
     _all.add(thing)
 
 
-def life() -> int:
-    """Return a number that is another one in every forked child; cheap to ask for."""
-    return _life
-
-
-_life = 0
+#: Differs in every forked child. Read it as `forks.number`: an imported name would keep its value.
+number = 0
 
 
 def _reset_all() -> None:
-    global _life  # noqa: PLW0603 - once in each process, before it has another thread
-    _life += 1
+    global number  # noqa: PLW0603 - once in each process, before it has another thread
+    number += 1
     for thing in list(_all):
         thing.after_fork()
 

@@ -6,25 +6,27 @@ When each is called is the engine's own business.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from onceward.stores.base import Check
+from onceward.stores.savepoints import Nestable
 
 
-class Hooks:
+class Hooks(Nestable):
     """What others asked of a transaction."""
 
     def __init__(self) -> None:
         """Begin with nobody."""
+        super().__init__()
         self._first_write: list[Callable[[], None]] = []
         self._every_write: list[Callable[[], None]] = []
         #: Whom to tell when nobody knows whether it was committed.
         self.unknown: list[Callable[[], None]] = []
         self._last: list[tuple[str, Check, dict[str, object]]] = []
-        self._is_doomed = False
 
-    def doom(self) -> None:
-        """Let nothing of it be committed, whoever swallows the error that said so."""
-        self._is_doomed = True
+    def hooks(self) -> tuple[list[Any], ...]:
+        """Return every list, so that an undo can drop what was registered since."""
+        return self._first_write, self._every_write, self.unknown, self._last
 
     def on_first_write(self, call: Callable[[], None]) -> None:
         """Call this when the transaction has begun, before its first write."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, Protocol, TypeVar
 
-from onceward.stores.base import Transaction
+from onceward.stores.base import Row, Transaction
 
 T = TypeVar("T")
 
@@ -49,8 +49,18 @@ class Joining(ABC, Generic[Kind]):
         try:
             yield
         finally:
-            # Not by a token: a block may end in a copy of the context it began in.
-            self._current.set(outer)
+            # Not by a token: a block may end in a copy of the context it began in, or, when its
+            # task is destroyed, in the context of another, which is left alone.
+            if self._current.get() is transaction:
+                self._current.set(outer)
+
+    def find(self, name: str, /, **params: object) -> list[Row]:
+        """Run a query like `read` that takes no time: it finds a row by its key."""
+        return self.read(name, **params)
+
+    @abstractmethod
+    def read(self, name: str, /, **params: object) -> list[Row]:
+        """Run a query that writes nothing."""
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in the user's transaction if one is open, else in a commit."""

@@ -21,7 +21,9 @@ def home() -> Path:
     return Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".onceward")
 
 
-def open_store(url: str | None = None, *, clock: Clock | None = None) -> Store:
+def open_store(
+    url: str | None = None, *, clock: Clock | None = None, strict: bool = False
+) -> Store:
     """Return the store behind `sqlite:///path` or `postgresql://…`; drivers load when needed."""
     wanted = url or os.environ.get(STORE_VARIABLE) or f"sqlite:///{home() / 'onceward.db'}"
     scheme, _, rest = wanted.partition("://")
@@ -29,7 +31,7 @@ def open_store(url: str | None = None, *, clock: Clock | None = None) -> Store:
         from onceward.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - see above
 
         # As everywhere: three slashes and a relative path, four and an absolute one.
-        return SqliteStore(Path(rest[1:]).expanduser(), clock=clock)
+        return SqliteStore(Path(rest[1:]).expanduser(), clock=clock, strict=strict)
     if scheme in ("postgresql", "postgres"):
         return _postgres(wanted)
     # The rest of it may hold a password.

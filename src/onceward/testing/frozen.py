@@ -22,6 +22,8 @@ _HINT: Final = (
     "fix: freeze it at a place where it has not written yet; on SQLite a process that is frozen "
     "inside a transaction stops every other writer until it wakes"
 )
+#: How many processes try to take over, each after a retryable error of the one before.
+TAKE_OVERS_MAX: Final = 5
 
 
 class Frozen:
@@ -44,19 +46,21 @@ class Frozen:
     def take_over(self, scenario: Step | None = None) -> None:
         """Let another process do the same work, or that of another function, to its end.
 
-        For it an hour has passed, so that no lease of the frozen one is left.
+        For it an hour has passed, so that no lease of the frozen one is left. One that ends with a
+        retryable error is followed by another: the frozen one may hold a lock for a moment longer.
         """
         __tracebackhide__ = True
         work = partial(_plain, scenario or self._scenario)
-        with Life(work, self.trial, name="other", later_seconds=self._later_seconds) as life:
-            try:
-                ended = life.wait(self._seconds_max)
-            except Stuck as exc:
-                stuck = str(exc)
-            else:
-                ended.expect("the process that took over")
-                return
-        fail(f"nobody could take over from {self.place}: {stuck}\n{_HINT}")
+        for number in range(1, TAKE_OVERS_MAX + 1):
+            later = number * self._later_seconds
+            with Life(work, self.trial, name="other", later_seconds=later) as life:
+                try:
+                    ended = life.wait(self._seconds_max)
+                except Stuck as exc:
+                    fail(f"nobody could take over from {self.place}: {exc}\n{_HINT}")
+            if not ended.is_retryable:
+                break
+        ended.expect("the process that took over")
 
     def wake(self) -> str:
         """Let it go on to its end; return the error it ended with, nothing when there was none."""

@@ -129,11 +129,10 @@ class Switch:
 
 def _turns_of_others() -> list[Turns]:
     """Return whose turn it is to write, in each file in which it is not that of this thread."""
-    from onceward.stores import forks  # noqa: PLC0415 - not for every test run
-    from onceward.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - the same
+    from onceward.stores.sqlite import database  # noqa: PLC0415 - not for every test run
 
-    stores = [each for each in forks._all if isinstance(each, SqliteStore)]  # noqa: SLF001 - nobody else lists them
-    return [each.turns for each in stores if not each.turns.is_mine]
+    every = list(database._all)  # noqa: SLF001 - nobody else lists them
+    return [each.turns for each in every if not each.turns.is_mine]
 
 
 def _hook_statements(passed: Callable[[str, str], None]) -> None:

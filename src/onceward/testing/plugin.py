@@ -22,16 +22,31 @@ if TYPE_CHECKING:
     from onceward.testing.postgres import PostgresServer
 
 _numbers = itertools.count(1)
+#: Why there is no PostgreSQL, once that was tried in vain.
+_not_started: list[Exception] = []
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a server that did not start: the first test that needed it has said why."""
+    callspec = getattr(item, "callspec", None)
+    is_for_it = callspec is not None and callspec.params.get("ow_url") == "postgres"
+    if _not_started and (is_for_it or "postgres_server" in getattr(item, "fixturenames", ())):
+        pytest.skip("PostgreSQL did not start, as an earlier test says")
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Start a PostgreSQL server of this test process's own, with a database to copy from."""
+    from onceward.errors import StoreUnavailable  # noqa: PLC0415 - not for every test run
     from onceward.stores import migrate, open_store  # noqa: PLC0415 - not for every test run
     from onceward.testing.postgres import PostgresServer  # noqa: PLC0415 - the same
 
-    server = PostgresServer(is_synced=False)
-    server.start()
+    try:
+        server = PostgresServer(is_synced=False)
+        server.start()
+    except StoreUnavailable as exc:
+        _not_started.append(exc)
+        pytest.fail(f"{exc.message}; fix: {exc.fix}", pytrace=False)
     store = open_store(server.new_database("onceward_template"))
     migrate(store)
     store.close()

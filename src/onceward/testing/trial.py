@@ -168,6 +168,9 @@ def _drop_database(url: str) -> None:
 def _command(url: str, sql: str) -> None:
     import psycopg  # noqa: PLC0415 - only where it is used
 
+    from onceward.stores.postgres.pooler import split_url  # noqa: PLC0415 - the same
+
     connection: psycopg.Connection[Any]
-    with psycopg.connect(_beside(url, _ELSEWHERE), autocommit=True) as connection:
+    address, _ = split_url(_beside(url, _ELSEWHERE))
+    with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(sql.encode())

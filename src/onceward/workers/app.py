@@ -21,6 +21,7 @@ from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries import MESSAGES, Schedule
+from onceward.stores import Provider
 from onceward.workers.models import (
     BATCH_MESSAGES_MAX,
     POLL_SECONDS,
@@ -41,9 +42,16 @@ _FIELD: Final = re.compile(r"\{[A-Za-z_]\w*\}")
 class App:
     """What one program consumes."""
 
-    def __init__(self, store: Onceward | str | None = None) -> None:
-        """Keep cursors in this store: an open one, a URL, or what `onceward.open()` takes."""
+    def __init__(
+        self, store: Onceward | str | None = None, *, transaction: Provider | None = None
+    ) -> None:
+        """Keep cursors in this store: an open one, a URL, or what `onceward.open()` takes.
+
+        `transaction` opens a transaction of your framework and gives its driver's connection. Every
+        handler then runs in one, whether it takes `tx` or not, and the cursor moves in its commit.
+        """
         self._store = store
+        self._transaction = transaction
         self._consumers: dict[str, Consumer] = {}
 
     @property
@@ -149,6 +157,7 @@ class App:
                 migrations=migrations or {},
                 poll_seconds=poll_seconds,
                 limits=limits,
+                transaction=self._transaction,
             )
             return handler
 

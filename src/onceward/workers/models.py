@@ -11,6 +11,7 @@ from onceward.cursors.models import PositionMigrations
 from onceward.errors import InvalidArgument
 from onceward.retries import Schedule
 from onceward.retries.models import check_text
+from onceward.stores import Provider
 from onceward.workers.source import Partitions, Source
 
 #: `cursor`: a failing message holds its cursor. `key`: it is parked, and later messages of its key
@@ -88,6 +89,8 @@ class Consumer:
     migrations: PositionMigrations
     poll_seconds: float
     limits: Limits
+    #: Opens the transaction of each call, if a framework commits it.
+    transaction: Provider | None = None
 
     def key_of(self, data: Any) -> str | None:  # noqa: ANN401 - whatever was decoded
         """Return what a message keeps its order with; an error if no store could keep that."""

@@ -18,6 +18,7 @@ from onceward.errors import OncewardError
 from onceward.retries import Growing
 from onceward.seams import Clock, Randomness
 from onceward.stores import Row
+from onceward.stores.postgres.pooler import ConnectionState
 from onceward.workers.wakes import Heard
 
 _log: Final = logging.getLogger(__name__)
@@ -150,20 +151,31 @@ class Listener:
     """Hears topics, and comes back for ever after the server went away."""
 
     def __init__(
-        self, connect: Connect, clock: Clock, randomness: Randomness, own: Notifier
+        self,
+        connect: Connect,
+        clock: Clock,
+        randomness: Randomness,
+        own: Notifier,
+        connections: ConnectionState,
     ) -> None:
         """Hear what is sent at that database, except by `own`, which told us already."""
         self._connect = connect
+        self._connections = connections
         self._clock = clock
         self._randomness = randomness
         self._own = own
 
     def hear(self, heard: Heard, is_wanted: Callable[[], bool]) -> None:
-        """Listen until nobody wants to know."""
+        """Listen until nobody wants to know; behind a pooler hear nothing, and workers poll."""
         attempt = 0
         while is_wanted():
+            if self._connections.is_pooled:
+                self._clock.sleep(WAIT_SECONDS)
+                continue
             try:
                 with closing(self._connect()) as connection:
+                    if self._connections.is_pooled:  # This connection has found the pooler.
+                        continue
                     connection.execute(f"listen {CHANNEL}")
                     attempt = 0
                     heard(None)  # Something may have been said before.

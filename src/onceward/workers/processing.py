@@ -24,7 +24,7 @@ from onceward.errors import (
 from onceward.handle import Onceward
 from onceward.retries import Dead, Failure, Later, Parked, Schedule, Steps
 from onceward.retries import Message as Kept
-from onceward.stores import Transaction
+from onceward.stores import Transaction, provided
 from onceward.workers.begun import Begun, Stage, WorkerDied
 from onceward.workers.handling import HandlerFailed, NotRecorded, Reject, handle
 from onceward.workers.models import Consumer, Message
@@ -232,14 +232,16 @@ class Processing:
 
     def _run(self, messages: list[Message], rest: Callable[[Transaction], None]) -> None:
         """Call the handler and then `rest`: in one commit if the handler takes part in it."""
-        if not self._consumer.takes_tx:
+        provider = self._consumer.transaction
+        if not self._consumer.takes_tx and provider is None:
             # Nothing is held open while it works elsewhere.
             self._handle(messages, None)
             crash_point("worker.handle.after_effect")
             with self._ow.transaction() as tx:
                 rest(tx)
             return
-        with self._ow.transaction() as tx:
+        store = self._ow.store
+        with provided(store, provider) if provider else store.transaction() as tx:
             self._lease.mark(tx)
             self._handle(messages, tx)
             rest(tx)

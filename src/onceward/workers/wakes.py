@@ -153,7 +153,8 @@ def _mouth_and_ear(store: Store, clock: Clock, randomness: Randomness) -> tuple[
 
         assert isinstance(store, PostgresStore)
         mouth = Notifier(store.connector(), clock, randomness)
-        return mouth, Listener(store.connector(), clock, randomness, mouth)
+        ear = Listener(store.connector(), clock, randomness, mouth, store.connections)
+        return mouth, ear
     from onceward.stores.sqlite.store import SqliteStore  # noqa: PLC0415 - the other one
     from onceward.workers.commits import CommitWatch  # noqa: PLC0415 - asks for this module
 

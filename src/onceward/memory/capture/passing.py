@@ -268,7 +268,10 @@ class _Stream:
             except OSError:  # Its reader is gone, or its disk is full.
                 return False
             if written is None:  # Ours does not block, and is full.
-                select.select([], [self._target], [])
+                # Not `select`: a descriptor may be above 1,023.
+                poll = select.poll()
+                poll.register(self._target, select.POLLOUT)
+                poll.poll()
             rest = rest[written or 0 :]
         return True
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from onceward.crash import crash_point
 from onceward.errors import Conflict, EntityMissing, InvalidArgument
 from onceward.memory.graph.checking import Clean
+from onceward.memory.graph.merging import rebuild_if_stale
 from onceward.memory.graph.words import document
 from onceward.memory.graph.writing import query, whole
 from onceward.memory.models import ChangeId, Origin, Removed
@@ -26,7 +27,10 @@ def remove(store: Store, clean: Clean, origin: Origin) -> Removed:
 
     def operation(tx: Transaction) -> Removed:
         with whole(store, tx):
-            return _Removal(store, tx, origin).run(clean)
+            removed = _Removal(store, tx, origin).run(clean)
+            if store.engine == "sqlite":
+                rebuild_if_stale(tx.query)
+            return removed
 
     removed = store.write(operation)
     crash_point("memory.remove.after_commit")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,13 +67,8 @@ def whole(store: Store, tx: Transaction) -> Iterator[None]:
 
     That is for a transaction of the caller's; one of our own is rolled back anyway.
     """
-    undo = tx.savepoint() if store.current() is not None else None
-    try:
+    with tx.nested() if store.current() is not None else nullcontext():
         yield
-    except BaseException:
-        if undo is not None:
-            undo()
-        raise
 
 
 class _Write:

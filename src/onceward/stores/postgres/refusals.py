@@ -15,13 +15,15 @@ from onceward.errors import (
     LeaseLost,
     OncewardError,
     OutcomeUnknown,
+    SerializationFailed,
     SqlFailed,
     StoreBusy,
     StoreUnavailable,
 )
+from onceward.stores.postgres.pooler import STATEMENT_MISSING, is_statement_missing
 
 _KINDS: Final[tuple[tuple[type[psycopg.Error], type[OncewardError]], ...]] = (
-    (pg.SerializationFailure, StoreBusy),
+    (pg.SerializationFailure, SerializationFailed),
     (pg.DeadlockDetected, StoreBusy),
     (pg.LockNotAvailable, StoreBusy),
     (pg.QueryCanceled, StoreBusy),
@@ -48,6 +50,8 @@ def refusal(exc: psycopg.Error, what: str) -> OncewardError:
     """Return our error for one of PostgreSQL's, with the state that our own functions raise."""
     if exc.sqlstate == LEASE_LOST and exc.diag.message_detail:
         return LeaseLost(**json.loads(exc.diag.message_detail))
+    if is_statement_missing(exc):
+        return _statement_missing(what)
     kind = next((ours for theirs, ours in _KINDS if isinstance(exc, theirs)), SqlFailed)
     said = str(exc).strip().partition("\n")[0]
     error = kind(f"{what}: {said}")
@@ -65,3 +69,12 @@ def commit_refusal(exc: psycopg.Error) -> OncewardError:
         message = f"commit: {str(exc).strip().partition(chr(10))[0]}"
         return OutcomeUnknown(message, fix="read before repeating it")
     return refusal(exc, "commit")
+
+
+def _statement_missing(what: str) -> StoreUnavailable:
+    message = (
+        f"{what}: a connection pooler gave our server session to another client; nothing was "
+        "changed, and statements are not prepared any more"
+    )
+    fix = "try again; to avoid this error, add pooler=transaction to the URL of the store"
+    return StoreUnavailable(message, fix=fix, sqlstate=STATEMENT_MISSING)

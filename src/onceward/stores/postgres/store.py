@@ -7,7 +7,7 @@ import math
 import select
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -17,21 +17,30 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onceward.errors import InvalidArgument, SqlFailed, StoreBusy, StoreUnavailable
 from onceward.seams import Clock, SystemClock
+from onceward.stores import forks
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit, commit_telling
-from onceward.stores.forks import life, reset_after_fork
+from onceward.stores.forks import reset_after_fork
+from onceward.stores.joined import JoinedTransaction, join
 from onceward.stores.joining import Joining
+from onceward.stores.postgres.joined import IDENTITY, JoinedPostgresTransaction
 from onceward.stores.postgres.migrating import IN_PIECES, LOCK_BRIEFLY, patiently
+from onceward.stores.postgres.pooler import ConnectionState, Session, repeated, split_url
 from onceward.stores.postgres.refusals import translated
 from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
 from onceward.stores.queries import Engine
+from onceward.stores.semaphore import FairSemaphore
 
 T = TypeVar("T")
+_Pool = ConnectionPool[Session]
 #: How many transactions of users one process has open at a time.
 TRANSACTIONS_MAX: Final = 32
 #: Connections that are left to reads and to our short transactions when all of those are open: a
 #: heartbeat does not wait for handlers.
 CONNECTIONS_SPARE: Final = 4
+#: Connections of a second pool, for short transactions of tasks that are inside a transaction: a
+#: task that holds a connection must not wait for the pool in which that connection is missing.
+CONNECTIONS_NESTED: Final = 4
 #: Begins a transaction that finds rows by indexes and in their order.
 BY_INDEX: Final = (
     "begin; set local enable_seqscan = off; set local enable_bitmapscan = off; "
@@ -66,60 +75,95 @@ class PostgresStore(Joining[PostgresTransaction]):
         connect_seconds: float = CONNECT_SECONDS_MAX,
         clock: Clock | None = None,
     ) -> None:
-        """Name the database; the URL goes to libpq as it is. The clock is for pauses alone."""
+        """Name the database; the URL goes to libpq without `pooler=`.
+
+        The clock is for pauses alone.
+        """
         super().__init__(PostgresTransaction)
+        url, pooler = split_url(url)
         self._url = url
+        #: What is known about the connections: whether a pooler shares their sessions.
+        self.connections = ConnectionState(pooler)
         self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
         parts = _parts(url)
         place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
         self.url = f"postgresql://{place}"
-        self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._pool: _Pool | None = None
+        self._nested_pool: _Pool | None = None
         self._opening = threading.Lock()
-        self._places = threading.Semaphore(TRANSACTIONS_MAX)
+        self.places: FairSemaphore | None = FairSemaphore(TRANSACTIONS_MAX)
         self._abandoned: list[object] = []
+        self._known_identity: Row = ()
         reset_after_fork(self)
+
+    @property
+    def shared_writer(self) -> object:
+        """Return this store: other handles write beside it."""
+        return self
 
     def after_fork(self) -> None:
         """Leave the parent's pool alone: its threads are not here, its sockets are shared."""
-        self._abandoned.append(self._pool)
-        self._pool, self._opening = None, threading.Lock()
-        self._places = threading.Semaphore(TRANSACTIONS_MAX)
+        self._abandoned += [self._pool, self._nested_pool]
+        self._pool, self._nested_pool, self._opening = None, None, threading.Lock()
+        self.places = FairSemaphore(TRANSACTIONS_MAX)
+
+    def connection(self) -> AbstractContextManager[psycopg.Connection[Row]]:
+        """Lend a connection in autocommit, from the second pool inside a transaction."""
+        return self._lent(self._opened() if self.current() is None else self._opened_nested())
 
     @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Row]]:
-        """Lend a connection in autocommit."""
-        pool, born = self._opened(), life()
+    def _lent(self, pool: _Pool) -> Iterator[psycopg.Connection[Row]]:
+        born = forks.number
         try:
             connection = pool.getconn(self._connect_seconds)
         except PoolTimeout as exc:
+            reason = self.connections.reason(self._url)
             message = f"no connection to {self.url} within {self._connect_seconds:g} s"
-            raise StoreUnavailable(message) from exc
+            raise StoreUnavailable(f"{message}: {reason}" if reason else message) from exc
         try:
             yield connection
         finally:
-            if born == life():
+            if born == forks.number:
                 pool.putconn(connection)
             else:  # The parent's, which a forked child must neither use nor end.
                 self._abandoned.append(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresTransaction]:
+    def transaction(self, *, immediate: bool = False) -> Iterator[PostgresTransaction]:
         """Open a transaction for the user, or join the one that is open in this context."""
         joined = self.current()
         if joined is not None:
+            if immediate:
+                joined.serialize()
             yield joined
             return
         with self.detached() as transaction, self.joined(transaction):
+            if immediate:
+                transaction.serialize()
             yield transaction
+
+    def join(self, connection: object) -> AbstractContextManager[JoinedTransaction]:
+        """Run inside a transaction that a framework has begun on this connection."""
+        return join(
+            self, connection, partial(JoinedPostgresTransaction, connection, self._identity)
+        )
+
+    def _identity(self, wanted: Row) -> Row:
+        """Return which database this is; asks it again when that is not the wanted one."""
+        if self._known_identity != wanted:
+            with self.connection() as connection, translated("join"):
+                (self._known_identity,) = connection.execute(IDENTITY, prepare=False).fetchall()
+        return self._known_identity
 
     @contextmanager
     def detached(
-        self, _is_inside: Callable[[], bool] | None = None, /
+        self, _is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
     ) -> Iterator[PostgresTransaction]:
         """Open a transaction that no context is part of; it may be ended in any thread."""
-        with self._place(), self.connection() as connection:
+        place = nullcontext() if has_place else self._place()
+        with place, self._lent(self._opened()) as connection:
             transaction = PostgresTransaction(connection)
             try:
                 yield transaction
@@ -131,6 +175,7 @@ class PostgresStore(Joining[PostgresTransaction]):
         """Run a short operation in a commit that is not the user's, who may have one open."""
         return self._commit(SHORT, operation)
 
+    @repeated
     def write_query(self, name: str, /, **params: object) -> list[Row]:
         """Run one statement in a commit of its own, in one round trip."""
         with self.connection() as connection:
@@ -140,6 +185,7 @@ class PostgresStore(Joining[PostgresTransaction]):
             finally:
                 transaction.roll_back()
 
+    @repeated
     def _commit(self, beginning: str, operation: Callable[[PostgresTransaction], T]) -> T:
         with self.connection() as connection:
             transaction = PostgresTransaction(connection, beginning)
@@ -155,6 +201,10 @@ class PostgresStore(Joining[PostgresTransaction]):
         joined = self.current()
         if joined is not None:
             return joined.query(name, **params)
+        return self._read(name, params)
+
+    @repeated
+    def _read(self, name: str, params: dict[str, object]) -> list[Row]:
         with self.connection() as connection:
             return run(connection, name, params)
 
@@ -184,7 +234,7 @@ class PostgresStore(Joining[PostgresTransaction]):
 
         It is in autocommit, and does not keep this store.
         """
-        return partial(_connect, self._url, self._connect_seconds)
+        return partial(_connect, self._url, self._connect_seconds, self.connections)
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this database has seen."""
@@ -219,15 +269,17 @@ class PostgresStore(Joining[PostgresTransaction]):
 
     def close(self) -> None:
         """Close the pool."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+        pools, self._pool, self._nested_pool = (self._pool, self._nested_pool), None, None
+        for pool in pools:
+            if pool is not None:
+                pool.close()
 
     @contextmanager
     def _place(self) -> Iterator[None]:
         """Take one of the places for users' transactions."""
-        places = self._places
-        if not places.acquire(timeout=self._connect_seconds):
+        places = self.places
+        assert places is not None
+        if not places.acquire(self._connect_seconds):
             seconds = f"{self._connect_seconds:g} s"
             message = f"{TRANSACTIONS_MAX} transactions are open here, and none ended in {seconds}"
             fix = "keep them short, or run fewer threads in one process"
@@ -235,25 +287,34 @@ class PostgresStore(Joining[PostgresTransaction]):
         try:
             yield
         finally:
-            if places is self._places:  # A forked child has taken none.
-                places.release()
+            places.release()
 
-    def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
+    def _opened(self) -> _Pool:
         with self._opening:
             if self._pool is None:
-                self._pool = ConnectionPool(
-                    self._url,
-                    min_size=0,
-                    max_size=TRANSACTIONS_MAX + CONNECTIONS_SPARE,
-                    open=True,
-                    check=_check_silent,
-                    # Behind each failure the pool waits twice as long. Whoever asks after it gave
-                    # up makes it begin anew, so that a long outage is over when it is over.
-                    reconnect_timeout=self._connect_seconds,
-                    kwargs={"autocommit": True, "prepare_threshold": 2, **_noticing(self._url)},
-                    name="onceward",
-                )
+                self._pool = self._new_pool(TRANSACTIONS_MAX + CONNECTIONS_SPARE)
             return self._pool
+
+    def _opened_nested(self) -> _Pool:
+        with self._opening:
+            if self._nested_pool is None:
+                self._nested_pool = self._new_pool(CONNECTIONS_NESTED)
+            return self._nested_pool
+
+    def _new_pool(self, size: int) -> _Pool:
+        return ConnectionPool(
+            self._url,
+            connection_class=Session,
+            min_size=0,
+            max_size=size,
+            open=True,
+            check=_check_silent,
+            # Behind each failure the pool waits twice as long. Whoever asks after it gave
+            # up makes it begin anew, so that a long outage is over when it is over.
+            reconnect_timeout=self._connect_seconds,
+            kwargs={"state": self.connections, **_noticing(self._url)},
+            name="onceward",
+        )
 
 
 def _parts(url: str) -> dict[str, Any]:
@@ -265,11 +326,11 @@ def _parts(url: str) -> dict[str, Any]:
         raise InvalidArgument(message, fix=fix, field="url") from exc
 
 
-def _connect(url: str, seconds: float) -> psycopg.Connection[Row]:
+def _connect(url: str, seconds: float, state: ConnectionState) -> psycopg.Connection[Row]:
     with translated("connect"):
-        return psycopg.connect(
+        return Session.connect(
             url,
-            autocommit=True,
+            state=state,
             connect_timeout=math.ceil(seconds),
             **_noticing(url),
         )
@@ -284,7 +345,10 @@ def _noticing(url: str) -> dict[str, Any]:
 def _check_silent(connection: psycopg.Connection[Row]) -> None:
     """Refuse a connection that the server has closed: an idle one has nothing to say."""
     with translated("connect"):
-        if select.select([connection.fileno()], [], [], 0)[0]:
+        # Not `select`: a descriptor may be above 1,023.
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if poll.poll(0):
             connection.execute("")
 
 

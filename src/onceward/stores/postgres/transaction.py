@@ -9,12 +9,21 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from onceward.errors import LeaseLost, OncewardError, SqlFailed, StoreUnavailable
+from onceward.errors import (
+    LeaseLost,
+    OncewardError,
+    OutcomeUnknown,
+    SqlFailed,
+    StoreUnavailable,
+)
 from onceward.stores.base import Params, Row, Rows
 from onceward.stores.hooks import Hooks
+from onceward.stores.lending import Lending, is_read
 from onceward.stores.placeholders import for_psycopg
+from onceward.stores.postgres.lent import LentConnection
 from onceward.stores.postgres.refusals import commit_refusal, refusal, translated
 from onceward.stores.queries import query
+from onceward.stores.statements import bound, check_statement
 
 #: How long a short transaction of ours waits for a lock; less than heartbeats are apart.
 LOCK_SECONDS_MAX: Final = 2
@@ -22,6 +31,8 @@ LOCK_SECONDS_MAX: Final = 2
 SILENT_SECONDS_MAX: Final = 10
 #: Begins a transaction that waits for others as long as the database's settings let it.
 PATIENT: Final = "begin"
+#: Begins one that is refused with 40001 when it could not have run alone.
+SERIALIZABLE: Final = "begin isolation level serializable"
 #: Begins a short one. All in one round trip, and for this transaction only: behind a pooler the
 #: session may be another client's the next moment. Not in a pipeline: the server would not count
 #: the time that a client is silent behind one.
@@ -35,7 +46,8 @@ _WHOLE: Final = ("begin", f"set local lock_timeout = '{LOCK_SECONDS_MAX}s'")
 _Sent = tuple[str, Any, bool | None]
 #: Classes of refusals that come when a statement is run: it was parsed, and nothing was skipped.
 _HARMLESS: Final = ("22", "23")
-_BEGIN: Final[_Sent] = (PATIENT, None, False)
+#: What the server says when a savepoint is not there, or no transaction is.
+_SAVEPOINT_GONE: Final = ("3B001", "25P01")
 _COMMIT: Final[_Sent] = ("commit", None, False)
 
 
@@ -53,6 +65,35 @@ class PostgresTransaction(Hooks):
         self._born = os.getpid()
         self._process: int | None = self._born
         self._is_spoilt = False
+        self._lent: LentConnection | None = None
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """Lend a connection to the user's database layer, until the transaction ends.
+
+        Begins the transaction. Its `commit` keeps what was written as part of this transaction, its
+        `rollback` undoes what was written since.
+        """
+        self.begin()
+        for call in self._every_write:
+            call()
+        if self._lent is None:
+            lent = LentConnection.over(self._connection)
+            try:
+                with translated("savepoint"):
+                    lent.lending = Lending(self._send, lambda: lent.writes)
+            except BaseException:
+                lent.detach()
+                raise
+            self._lent = lent
+        return self._lent
+
+    def _wrote(self, sql: str) -> None:
+        if self._lent is not None and not is_read(sql):
+            self._lent.lending.wrote()
+
+    def _send(self, sql: str) -> None:
+        self._connection.execute(sql.encode(), prepare=False)
 
     @property
     def is_joinable(self) -> bool:
@@ -85,24 +126,25 @@ class PostgresTransaction(Hooks):
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
         """Run one statement of the user's."""
-        check_sql(sql)
+        check_statement(sql, "postgres")
+        values = bound(params)
         if self._first_write:
             self.begin()
         for call in self._every_write:
             call()
-        bound = dict(params) if isinstance(params, Mapping) else tuple(params)
-        cursor = self._run("sql", for_psycopg(sql), bound)
+        cursor = self._run("sql", for_psycopg(sql), values)
         return Rows(_rows(cursor), max(cursor.rowcount, 0))
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         """Run one statement of the user's for each row, all of them on their way at once."""
-        check_sql(sql)
+        check_statement(sql, "postgres")
+        values = [bound(each) for each in rows]
         self.begin()
         for call in self._every_write:
             call()
-        bound = [dict(each) if isinstance(each, Mapping) else tuple(each) for each in rows]
         with translated("sql"), self._connection.cursor() as cursor:
-            cursor.executemany(for_psycopg(sql), bound)
+            cursor.executemany(for_psycopg(sql), values)
+            self._wrote(sql)
 
     def query(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own statements."""
@@ -131,7 +173,9 @@ class PostgresTransaction(Hooks):
         """Run a script of ours."""
         self.begin()
         with translated(what):
-            self._connection.execute(sql.encode(), prepare=False)
+            self._send(sql)
+            if self._lent is not None:
+                self._lent.lending.follow(sql)
 
     def _run(self, what: str, sql: str, params: Any) -> psycopg.Cursor[Row]:  # noqa: ANN401 - psycopg's
         """Run a statement, together with the beginning if somebody asked for that.
@@ -141,9 +185,11 @@ class PostgresTransaction(Hooks):
         if self._is_open or not self._first or not self.is_joinable:
             self.begin()  # Raises if it has ended.
             with translated(what):
-                return self._connection.execute(sql, params)
+                cursor = self._connection.execute(sql, params)
+                self._wrote(sql)
+                return cursor
         self._is_open = True
-        cursors, refused = self._pipeline([_BEGIN, *self._first, (sql, params, None)])
+        cursors, refused = self._pipeline([self._begin(), *self._first, (sql, params, None)])
         if refused is not None:
             raise self._telling(refusal(refused, what)) from refused
         return cursors[-1]
@@ -172,16 +218,25 @@ class PostgresTransaction(Hooks):
             self._is_spoilt = True
         return cursors, refused[0] if refused else None
 
-    def savepoint(self) -> Callable[[], None]:
-        """Return what undoes everything from here on, and nothing before; the latest first."""
-        self.control("savepoint", "savepoint block")
-        kept = len(self._last)
+    def hooks(self) -> tuple[list[Any], ...]:
+        """Return every list, so that an undo can drop what was registered since."""
+        return *super().hooks(), self._lost, self._first
 
-        def undo() -> None:
-            self.control("savepoint", "rollback to block")
-            del self._last[kept:]
+    def run_savepoint(self, sql: str) -> None:
+        """Run a statement about a savepoint."""
+        self.control("savepoint", sql)
 
-        return undo
+    def serialize(self) -> None:
+        """Make it SERIALIZABLE, which is possible until it has begun."""
+        if self._beginning is SERIALIZABLE:
+            return
+        if self._is_open:
+            message = "immediate: the transaction that is open here has begun as READ COMMITTED"
+            raise SqlFailed(message, fix="pass immediate=True to the outermost transaction")
+        self._beginning = SERIALIZABLE
+
+    def _begin(self) -> _Sent:
+        return self._beginning, None, False
 
     def begin(self) -> None:
         """Begin, unless it has."""
@@ -205,17 +260,12 @@ class PostgresTransaction(Hooks):
             raise _ended()
         if not self._is_open and not self._last:
             return
-        if self._first_write or self._beginning is not PATIENT:
+        if self._first_write or self._beginning not in (PATIENT, SERIALIZABLE):
             self.begin()
-        status = self._connection.info.transaction_status
-        if self._is_doomed or status == TransactionStatus.INERROR:
-            # The server would answer a COMMIT with a silent ROLLBACK.
-            message = "commit: an earlier statement of this transaction failed"
-            raise SqlFailed(message, fix="let the error leave the `with` block")
-        if self._connection.closed:
-            message = "commit: the connection was lost before; nothing was committed"
-            raise StoreUnavailable(message)
-        beginnings = [] if self._is_open else [_BEGIN]
+        if self._lent is not None:
+            self._take_back(self._lent)
+        self._check_committable()
+        beginnings = [] if self._is_open else [self._begin()]
         self._is_open = True
         cursors, refused = self._commit([*beginnings, *self._lasts()])
         if refused is not None:
@@ -226,6 +276,41 @@ class PostgresTransaction(Hooks):
             done = check(cursor.fetchall())
             if done is not None:
                 done()
+
+    def _check_committable(self) -> None:
+        """Raise where a COMMIT would not commit what the user wrote."""
+        status = self._connection.info.transaction_status
+        if self._is_open and status == TransactionStatus.IDLE:
+            message = "commit: a statement has ended this transaction; its writes may be committed"
+            raise OutcomeUnknown(message, fix="read before repeating it")
+        if self._is_doomed or status == TransactionStatus.INERROR:
+            # The server would answer a COMMIT with a silent ROLLBACK.
+            message = "commit: an earlier statement of this transaction failed"
+            raise SqlFailed(message, fix="let the error leave the `with` block")
+        if self._connection.closed:
+            message = "commit: the connection was lost before; nothing was committed"
+            raise StoreUnavailable(message)
+
+    def _take_back(self, lent: LentConnection) -> None:
+        """Release the savepoints of the lent connection; they are gone if it sent a COMMIT."""
+        lent.detach()
+        is_failed = self._connection.info.transaction_status == TransactionStatus.INERROR
+        try:
+            if is_failed:  # Nothing else runs, and it tells whether the savepoint is there.
+                lent.lending.roll_back()
+            else:
+                lent.lending.end()
+        except psycopg.Error as exc:
+            if exc.sqlstate not in _SAVEPOINT_GONE:
+                raise refusal(exc, "commit") from exc
+            message = (
+                "commit: a COMMIT or ROLLBACK was sent as SQL on the lent connection; a COMMIT has "
+                "made durable what came before it, and nothing else was committed"
+            )
+            fix = "call commit() of the connection instead; read before repeating it"
+            raise SqlFailed(message, fix=fix) from exc
+        if is_failed:
+            self._is_doomed = True
 
     def _commit(
         self, behind: list[_Sent]
@@ -253,6 +338,9 @@ class PostgresTransaction(Hooks):
 
     def roll_back(self) -> None:
         """Undo everything, unless it is the parent's: a forked child has no part in its session."""
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            lent.detach()
         if not self._is_open or os.getpid() != self._born:
             return
         self._is_open = False
@@ -281,11 +369,3 @@ def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
     """Return what a statement returned; asking for its `description` would make one."""
     result = cursor.pgresult
     return cursor.fetchall() if result is not None and result.nfields else []
-
-
-def check_sql(sql: str) -> None:
-    """Refuse statements that belong to the transaction itself."""
-    word = sql.split(None, 1)[0].lower() if sql.split() else ""
-    if word in {"begin", "commit", "end", "rollback", "savepoint", "release", "abort", "start"}:
-        message = f"{word} belongs to the transaction itself"
-        raise SqlFailed(message, fix="leave the `with` block to commit, raise to roll back")

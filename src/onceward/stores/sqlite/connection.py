@@ -1,96 +1,296 @@
-"""Connection: one apsw connection, set up so that a commit survives a power loss."""
+"""Connection: one connection of the standard library's `sqlite3`, set up for durable commits.
+
+Every user of a database file in one process must share one SQLite library: POSIX locks belong to
+the process, and a second library that closes its descriptor drops the locks of the first. The
+standard library's SQLite is the one that ORMs use, too.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
-
-import apsw
-import apsw.ext
+from typing import Any, Final, Literal, Self
 
 from onceward.errors import (
     DiskFull,
+    ForkedInTransaction,
     NotWritable,
     OncewardError,
+    SchemaMismatch,
     SqlFailed,
     StorageError,
     StoreBusy,
     StoreError,
+    UndecodableText,
 )
+from onceward.stores import forks
+from onceward.stores.base import Params, Row, Rows
+from onceward.stores.sqlite.lent import LendableConnection, OwnStatements
+from onceward.stores.statements import several_statements
 
-#: For writers that do not queue with us: other programs on the same file.
-BUSY_MILLISECONDS: Final = 10_000
-_CONTROL: Final = re.compile(
-    r"\s*(?:begin|commit|end|rollback|savepoint|release|attach|detach|vacuum)\b", re.IGNORECASE
-)
-_KINDS: Final[tuple[tuple[type[apsw.Error], type[OncewardError]], ...]] = (
-    (apsw.BusyError, StoreBusy),
-    (apsw.LockedError, StoreBusy),
-    (apsw.FullError, DiskFull),
-    (apsw.ReadOnlyError, NotWritable),
-    (apsw.CantOpenError, NotWritable),
-    (apsw.IOError, StorageError),
-    (apsw.CorruptError, StoreError),
-    (apsw.NotADBError, StoreError),
-)
-Kind = Literal["read", "write", "control"]
+#: The oldest SQLite whose SQL we use (strict tables, RETURNING, `->>`, one-row upserts).
+SQLITE_VERSION_MIN: Final = (3, 40, 0)
+#: How long SQLite waits for writers that do not queue with us: other programs on the same file.
+BUSY_SECONDS: Final = 10.0
+#: Prepared statements that one connection keeps.
+STATEMENTS_MAX: Final = 256
+#: What the driver raises. A second statement in one call is a `Warning` before Python 3.12; text
+#: that is not Unicode and integers beyond 64 bits are errors of Python's own.
+DRIVER_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, OverflowError)
+DriverError = sqlite3.Error | sqlite3.Warning | UnicodeEncodeError | OverflowError
+
+_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*(\w*)", re.DOTALL)
+#: Statements that may only read. Any other one is a write, also where it finds nothing to do, as
+#: `create table if not exists` may.
+_READERS: Final = ("select", "values", "with", "pragma")
+#: Virtual machine instructions of statements that write without opening a write transaction.
+_WRITING_OPCODES: Final = ("Vacuum", "JournalMode", "Checkpoint", "AutoCommit", "Savepoint")
+#: Our errors, by SQLite's primary result code.
+_ERRORS: Final[dict[int, type[OncewardError]]] = {
+    sqlite3.SQLITE_BUSY: StoreBusy,
+    sqlite3.SQLITE_LOCKED: StoreBusy,
+    sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_READONLY: NotWritable,
+    sqlite3.SQLITE_CANTOPEN: NotWritable,
+    sqlite3.SQLITE_IOERR: StorageError,
+    sqlite3.SQLITE_CORRUPT: StoreError,
+    sqlite3.SQLITE_NOTADB: StoreError,
+}
+#: Stores of before migration 18 have an index that older libraries cannot even drop.
+_NEWER_ONCE: Final = "run `onceward db migrate` once with a Python whose SQLite is 3.43 or newer"
+_OF_PARENT: Final = "this connection belongs to the parent of this forked process"
+Kind = Literal["read", "write"]
 
 
-def connect(path: Path) -> apsw.Connection:
-    """Open the file in WAL mode, every commit synced."""
+#: Held by a thread that forks, which meanwhile uses every connection: no statement may run.
+FORKING: Final = threading.Lock()
+
+
+def wait_for_fork() -> None:
+    """Begin no transaction while a thread forks: it waits for those that are open."""
+    if FORKING.locked():
+        with FORKING:
+            pass
+
+
+class ConnectionInUse(sqlite3.ProgrammingError):
+    """Another thread is running a statement on this connection."""
+
+
+class ConnectionOfParent(sqlite3.ProgrammingError):
+    """A forked child would write with locks that only its parent has. Nothing was run."""
+
+
+class Connection:
+    """One connection, which runs one statement at a time and returns all of its rows.
+
+    A cursor that is not exhausted keeps its snapshot, blocks checkpoints and makes COMMIT fail, so
+    no cursor leaves this class.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file in WAL mode, every commit synced."""
+        self._path = path
+        #: Held while a statement runs. `sqlite3` itself would let a second thread wait.
+        self.busy = threading.Lock()
+        self.raw: LendableConnection | OwnStatements = _opened(path)
+        self._born = forks.number
+
+    @classmethod
+    def of(cls, raw: sqlite3.Connection) -> Self:
+        """Return one that runs our statements on a connection of the user's."""
+        connection = cls.__new__(cls)
+        connection.busy = threading.Lock()
+        connection.raw = OwnStatements(raw)
+        connection._born = forks.number  # noqa: SLF001 - our own
+        return connection
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Return whether it was opened here, and not by the parent of a forked child."""
+        return self._born == forks.number
+
+    def own_statements(self) -> OwnStatements:
+        """Tell our statements from those of the user from now on, who may get the connection."""
+        if isinstance(self.raw, LendableConnection):
+            self.raw = OwnStatements(self.raw)
+        return self.raw
+
+    def execute(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run one statement and return its rows.
+
+        A write without RETURNING, which costs a third of a statement's time, returns an empty row
+        for each row that it changed.
+        """
+        if self._born != forks.number:
+            raise ConnectionOfParent(_OF_PARENT)
+        if not self.busy.acquire(blocking=False):
+            self._wait_for_fork()
+        try:
+            cursor = self.raw.execute(sql, params)
+            rows = cursor.fetchall()
+            return rows if rows or cursor.rowcount <= 0 else [()] * cursor.rowcount
+        finally:
+            self.busy.release()
+
+    def run(self, sql: str, params: Params = ()) -> Rows:
+        """Run one statement; return its rows, and how many it returned or else changed itself."""
+        if self._born != forks.number:
+            raise ConnectionOfParent(_OF_PARENT)
+        if not self.busy.acquire(blocking=False):
+            self._wait_for_fork()
+        try:
+            cursor = self.raw.execute(sql, params)
+            rows = cursor.fetchall()
+            # Counts no rows that triggers changed. Unknown (-1) where a WITH clause comes first.
+            touched = cursor.rowcount
+            if touched < 0 and not rows and first_word(sql) == "with":
+                ((touched,),) = self.raw.execute("select changes()").fetchall()
+        finally:
+            self.busy.release()
+        return Rows(rows, len(rows) or max(touched, 0))
+
+    def script(self, sql: str) -> None:
+        """Run several statements; `executescript` would commit the open transaction."""
+        for statement in statements(sql):
+            self.execute(statement)
+
+    def _wait_for_fork(self) -> None:
+        """Wait if this thread met a fork; any other use by two threads at once is a mistake."""
+        with FORKING:
+            is_free = self.busy.acquire(blocking=False)
+        if not is_free:
+            message = "another thread is running a statement in this transaction"
+            raise ConnectionInUse(message)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Return whether SQLite has a transaction open; safe to ask from any thread."""
+        try:
+            return self.raw.in_transaction
+        except sqlite3.ProgrammingError:  # It is closed, as when a fork could not open it again.
+            return False
+
+    def interrupt(self) -> None:
+        """End the statement that another thread runs on this connection."""
+        self.raw.interrupt()
+
+    def close(self) -> None:
+        """Close it; what was not committed is rolled back."""
+        self.raw.close()
+
+    def reopen(self) -> None:
+        """Open it again after it was closed."""
+        self.raw = _opened(self._path)
+        self._born = forks.number
+
+
+def connect(path: Path) -> Connection:
+    """Open a database file; SQLite's errors come out as ours."""
     with translated(str(path)):
-        connection = apsw.Connection(str(path), statementcachesize=200)
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
-        connection.execute("pragma journal_mode = wal").fetchall()
-        connection.execute("pragma synchronous = full").fetchall()
-        connection.execute("pragma foreign_keys = on").fetchall()
-    return connection
+        return Connection(path)
 
 
-def kind_of(connection: apsw.Connection, sql: str) -> Kind:
-    """Say whether a statement reads, writes, or would meddle with the transaction itself."""
-    found = _kinds(sql)
-    if found is not None:
-        return found
-    info = apsw.ext.query_info(connection, sql)
-    if info.query_remaining and info.query_remaining.strip():
-        message = "one call runs one statement"
-        raise SqlFailed(message, fix="call execute once for each statement")
-    kind: Kind = "read" if info.is_readonly else "write"
-    _known[sql] = kind
+def _opened(path: Path) -> LendableConnection:
+    raw = sqlite3.connect(
+        path,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,  # BEGIN is sent by us.
+        check_same_thread=False,  # A transaction may be ended in another thread than it began in.
+        cached_statements=STATEMENTS_MAX,
+        factory=LendableConnection,
+    )
+    try:
+        raw.execute("pragma journal_mode = wal").fetchall()
+        raw.execute("pragma synchronous = full").fetchall()
+        raw.execute("pragma foreign_keys = on").fetchall()
+        raw.execute("pragma wal_autocheckpoint = 0").fetchall()  # See `checkpoints`.
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+# --- kinds of statements --------------------------------------------------------------------------
+
+
+def kind_of(connection: Connection, sql: str, params: Params = ()) -> Kind:
+    """Return whether a statement reads or writes."""
+    kind = _known.get(sql)
+    if kind is None:
+        word = first_word(sql)
+        kind = "read" if word == "explain" else "write"
+        if word in _READERS:
+            program = connection.execute(f"explain {sql}", _unbound(params))
+            kind = "write" if any(_writes(row) for row in program) else "read"
+        if len(_known) > KNOWN_MAX:
+            _known.clear()
+        _known[sql] = kind
     return kind
 
 
-@lru_cache(maxsize=1024)
-def _control(sql: str) -> bool:
-    return _CONTROL.match(sql) is not None
+def _unbound(params: Params) -> Params:
+    """Return as many parameters, without their values: no value changes what is compiled."""
+    return dict.fromkeys(params) if isinstance(params, Mapping) else [None] * len(params)
 
 
 _known: dict[str, Kind] = {}
 KNOWN_MAX: Final = 4096
 
 
-def _kinds(sql: str) -> Kind | None:
-    if len(_known) > KNOWN_MAX:
-        _known.clear()
-    return "control" if _control(sql) else _known.get(sql)
+@lru_cache(maxsize=1024)
+def first_word(sql: str) -> str:
+    """Return the first keyword of a statement, in lower case, after spaces and comments."""
+    found = _FIRST_WORD.match(sql)
+    return found[1].lower() if found else ""
+
+
+def _writes(instruction: Row) -> bool:
+    """Return whether an instruction of a compiled statement writes: Transaction with P2 set."""
+    _, opcode, _, p2, *_ = instruction
+    return opcode in _WRITING_OPCODES or (opcode == "Transaction" and p2 != 0)
+
+
+def statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script, triggers whole."""
+    part = ""
+    for line in script.splitlines(keepends=True):
+        part += line
+        if ";" in line and sqlite3.complete_statement(part):
+            yield part
+            part = ""
+    if first_word(part):
+        yield part
+
+
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn SQLite's refusals into ours, once, here."""
+    """Turn the driver's errors into ours."""
     try:
         yield
-    except apsw.Error as exc:
+    except DRIVER_ERRORS as exc:
         raise refusal(exc, what) from exc
 
 
-def refusal(exc: apsw.Error, what: str) -> OncewardError:
-    """Return our error for one of SQLite's."""
-    kind: type[Any] = next((ours for theirs, ours in _KINDS if isinstance(exc, theirs)), SqlFailed)
+def refusal(exc: DriverError, what: str) -> OncewardError:
+    """Return our error for one of the driver's."""
+    if isinstance(exc, ConnectionOfParent):
+        return ForkedInTransaction(f"{what}: {exc}")
+    if "one statement at a time" in str(exc):
+        return several_statements()
+    if "contentless_delete" in str(exc) or "no such fts5 table" in str(exc):
+        return SchemaMismatch(f"{what}: {exc}", fix=_NEWER_ONCE)
+    if "Could not decode to UTF-8" in str(exc):
+        return UndecodableText(f"{what}: {exc}")
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    kind: type[Any] = _ERRORS.get(code, SqlFailed)
     error: OncewardError = kind(f"{what}: {exc}")
     return error

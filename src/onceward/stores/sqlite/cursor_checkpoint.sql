@@ -6,4 +6,3 @@ update cursor_positions set
   processed_count = processed_count + :count,
   {{ lease_renewed }}
 where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
-returning lease_epoch

@@ -33,7 +33,7 @@ scanned as (
     failure,
     note
   from (select number from chosen order by number desc limit :scan)
-  cross join onceward_outcomes on rowid = number
+  cross join onceward_outcomes as o on o.rowid = number
 ),
 judged as (
   select
@@ -59,7 +59,7 @@ select
   claimed_at,
   updated_at,
   until_at,
-  case when :with_results then (select result from onceward_outcomes where rowid = number) end,
+  case when :with_results then (select o.result from onceward_outcomes as o where o.rowid = number) end,
   failure,
   note
 from judged

@@ -10,4 +10,3 @@ update onceward_outcomes set
 where
   scope = :scope and key = :key and fence = :fence and owner = :owner
   and claimed_at = :granted_at and (state = 'running' or state = 'ambiguous')
-returning fence

@@ -18,4 +18,3 @@ where
   and (
     {{ grantable }}
   )
-returning fence

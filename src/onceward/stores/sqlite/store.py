@@ -4,160 +4,224 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import apsw
-
-from onceward.errors import SqlFailed, WriterHeld
+from onceward.errors import SqlFailed
 from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
 from onceward.stores.forks import reset_after_fork
+from onceward.stores.joined import JoinedTransaction, join
 from onceward.stores.joining import Joining
 from onceward.stores.placeholders import for_sqlite
-from onceward.stores.queries import Engine, query
-from onceward.stores.sqlite.connection import connect, refusal, translated
-from onceward.stores.sqlite.transaction import SqliteTransaction, timed
-from onceward.stores.sqlite.turns import Turns, in_this_thread
+from onceward.stores.queries import Engine
+from onceward.stores.semaphore import FairSemaphore
+from onceward.stores.sqlite.connection import (
+    DRIVER_ERRORS,
+    Connection,
+    refusal,
+    translated,
+    wait_for_fork,
+)
+from onceward.stores.sqlite.database import Database, open_database
+from onceward.stores.sqlite.joined import JoinedSqliteTransaction
+from onceward.stores.sqlite.transaction import SqliteTransaction, statement
+from onceward.stores.sqlite.turns import in_this_thread
 from onceward.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 
 class SqliteStore(Joining[SqliteTransaction]):
-    """A database file, and the connections of this process to it."""
+    """A database file, as one handle uses it."""
 
     engine: Engine = "sqlite"
+    #: Any number of transactions may be open; one of them writes.
+    places: FairSemaphore | None = None
 
     def __init__(
-        self, path: Path, *, clock: Clock | None = None, files: Files | None = None
+        self,
+        path: Path,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        strict: bool = False,
     ) -> None:
-        """Name the file; it is opened when it is used, in every process and thread anew."""
+        """Name the file; it is opened when it is used, in every process anew.
+
+        With `strict`, a file that another SQLite library of this process has open is refused.
+        """
         super().__init__(SqliteTransaction)
         self.path = path.absolute()
         self.url = f"sqlite:///{self.path}"
         self.clock = clock or SystemClock()
         self.files = files or SystemFiles()
-        self.turns = Turns(self.path, self.files)
-        self._abandoned: list[object] = []
+        self._own_files = files
+        self._is_strict = strict
+        self._opening = threading.Lock()
+        self._opened: Database | None = None
         self._begin_anew()
         reset_after_fork(self)
 
     def _begin_anew(self) -> None:
         self._local = threading.local()
-        self._idle: list[apsw.Connection] = []
-        self._writer = Writer(self._own_transaction)
-        self._writing: apsw.Connection | None = None
+        self._writer = Writer(self)
 
     def after_fork(self) -> None:
-        """Leave the parent's connections alone: even closing one here would drop its locks."""
-        self._abandoned += [self._local, self._idle, self._writing]
-        self.turns.after_fork()
+        """Forget, in a child, the threads and the writer of the parent."""
+        self._opening = threading.Lock()
         self._begin_anew()
 
+    @property
+    def database(self) -> Database:
+        """Return the file as this process uses it, shared with other handles on it."""
+        return self._opened or self._open()
+
+    @property
+    def shared_writer(self) -> object:
+        """Return the file: its handles have one writer."""
+        return self.database
+
+    def _open(self) -> Database:
+        with self._opening:
+            if self._opened is None:
+                path = self.path.resolve()  # SQLite's log lies beside what a link leads to.
+                database = open_database(path, self._own_files, is_strict=self._is_strict)
+                database.attach()
+                self._opened = database
+            return self._opened
+
     @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
+    def transaction(self, *, immediate: bool = False) -> Iterator[SqliteTransaction]:
         """Open a transaction for the user, or join the one that is open in this context."""
         joined = self.current()
         if joined is not None:
+            if immediate:
+                joined.begin()
             yield joined
             return
         # As `detached` and `joined` do, but in one piece: this is the way most writes take.
-        connection = self._lent()
-        transaction = SqliteTransaction(connection, self.clock, self.turns, in_this_thread())
+        database = self.database
+        connection = database.lend()
+        transaction = SqliteTransaction(connection, self.clock, database, in_this_thread())
         outer = self._current.get()
         self._current.set(transaction)
         try:
+            if immediate:
+                transaction.begin()
             yield transaction
             commit(transaction)
         finally:
-            # Not by a token: a block may end in a copy of the context it began in.
-            self._current.set(outer)
-            self._end(transaction, connection)
+            # As `joined` does.
+            if self._current.get() is transaction:
+                self._current.set(outer)
+            _end(transaction, database, connection)
+
+    def join(self, connection: object) -> AbstractContextManager[JoinedTransaction]:
+        """Run inside a transaction that a framework has begun on this connection."""
+        make = partial(JoinedSqliteTransaction, connection, self.clock, self.database)
+        return join(self, connection, make)
 
     @contextmanager
     def detached(
-        self, is_inside: Callable[[], bool] | None = None, /
+        self, is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
     ) -> Iterator[SqliteTransaction]:
         """Open a transaction that no context is part of; it may be ended in any thread."""
-        connection = self._lent()
+        del has_place  # There are no places here.
+        database = self.database
+        connection = database.lend()
         is_inside = is_inside or in_this_thread()
-        transaction = SqliteTransaction(connection, self.clock, self.turns, is_inside)
+        transaction = SqliteTransaction(connection, self.clock, database, is_inside)
         try:
             yield transaction
             commit(transaction)
         finally:
-            self._end(transaction, connection)
-
-    def _end(self, transaction: SqliteTransaction, connection: apsw.Connection) -> None:
-        """End a transaction; its connection is free then, unless this is a forked child."""
-        if transaction.is_of_this_process:
-            transaction.end()
-            self._idle.append(connection)
-        else:
-            self._abandoned.append(connection)
-
-    def _lent(self) -> apsw.Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return connect(self.path)
+            _end(transaction, database, connection)
 
     def write_apart(self, operation: Callable[[Transaction], T]) -> T:
         """Run a short operation in a commit, together with those of other threads."""
-        joined = self.current()
+        joined, turns = self.current(), self.database.turns
         # By thread, or by context: the block may be open in one thread and this run in another.
-        if self.turns.is_mine or (joined is not None and joined.is_writing):
-            raise WriterHeld
+        if turns.is_mine or (joined is not None and joined.is_writing):
+            raise turns.held()
         return self._writer.run(operation)
 
     def write_query(self, name: str, /, **params: object) -> list[Row]:
         """Run one statement in a commit that is not the user's."""
-        return self.write_apart(lambda transaction: transaction.query(name, **params))
+        joined, turns = self._current.get(), (self._opened or self._open()).turns
+        if turns.is_mine or (joined is not None and joined.is_joinable and joined.is_writing):
+            raise turns.held()
+        return self._writer.run_query(name, params)
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run a query that writes nothing."""
-        joined = self.current()
-        if joined is not None:
+        return self._read(name, params, None)
+
+    def _read(
+        self, name: str, params: dict[str, object], lock: AbstractContextManager[object] | None
+    ) -> list[Row]:
+        joined = self._current.get()
+        if joined is not None and joined.is_joinable:
             return joined.query(name, **params)
-        sql = query("sqlite", name)
+        sql, bound = statement(self.clock, name, params)
+        snapshot: Connection | None = getattr(self._local, "snapshot", None)
+        # As `_reader` does, but in one piece: this is the way every replay takes.
+        database = self._opened or self._open()
+        connection = snapshot or database.lend()
         try:
-            return self._reading().execute(sql, timed(self.clock, sql, params)).fetchall()
-        except apsw.Error as exc:
+            if lock is None:
+                return connection.execute(sql, bound)
+            # Nothing else happens under the lock: whoever waits for it may hold others.
+            with lock:
+                return connection.execute(sql, bound)
+        except DRIVER_ERRORS as exc:
             raise refusal(exc, name) from exc
+        finally:
+            if snapshot is None:
+                database.give_back(connection)
+
+    def find(self, name: str, /, **params: object) -> list[Row]:
+        """Run a query like `read` that takes no time: it finds a row by its key."""
+        return self._read(name, params, (self._opened or self._open()).finding)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let the reads of this block see one moment."""
-        connection = None if self.current() is not None else self._reading()
-        if connection is None or connection.in_transaction:
+        if self.current() is not None or getattr(self._local, "snapshot", None) is not None:
             yield
             return
-        with translated("begin"):
-            connection.execute("begin")
-        try:
-            yield
-        finally:
-            connection.execute("rollback")
+        wait_for_fork()
+        with self._reader() as connection:
+            with translated("begin"):
+                connection.execute("begin")
+            self._local.snapshot = connection
+            try:
+                yield
+            finally:
+                self._local.snapshot = None
+                connection.execute("rollback")
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement that writes nothing, on a connection without a transaction."""
-        with translated("select"):
-            return self._reading().execute(for_sqlite(sql), params).fetchall()
+        with self._reader() as connection, translated("select"):
+            return connection.execute(for_sqlite(sql), params)
 
-    def _reading(self) -> apsw.Connection:
-        """Return this thread's own connection for reads."""
-        connection: apsw.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = connect(self.path)
-        return connection
-
-    def _own_transaction(self) -> SqliteTransaction:
-        if self._writing is None:
-            self._writing = connect(self.path)
-        return SqliteTransaction(self._writing, self.clock, self.turns)
+    @contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        """Lend a connection for a read: that of the snapshot, if this thread is inside one."""
+        connection: Connection | None = getattr(self._local, "snapshot", None)
+        if connection is not None:
+            yield connection
+            return
+        database = self.database
+        connection = database.lend()
+        try:
+            yield connection
+        finally:
+            database.give_back(connection)
 
     def applied(self) -> list[int]:
         """Return the numbers of the migrations that this file has seen."""
@@ -174,7 +238,7 @@ class SqliteStore(Joining[SqliteTransaction]):
             if number in _applied(transaction):
                 return False
             assert isinstance(transaction, SqliteTransaction)
-            transaction.control(sql)
+            transaction.script(sql)
             transaction.query("note_migration", number=number, name=name)
             return True
 
@@ -182,24 +246,34 @@ class SqliteStore(Joining[SqliteTransaction]):
 
     def problems(self) -> list[str]:
         """Return what SQLite's own check finds."""
-        connection = connect(self.path)
-        with translated("quick_check"):
-            found = [str(row[0]) for row in connection.execute("pragma quick_check").fetchall()]
-        connection.close()
+        with self._reader() as connection, translated("quick_check"):
+            found = [str(row[0]) for row in connection.execute("pragma quick_check")]
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Close what this process opened and nobody uses."""
-        # Whoever of ours writes now, such as a heartbeat, ends first.
-        with nullcontext() if self.turns.is_mine else self.turns.kept_from_us():
-            connections = [*self._idle, self._writing, getattr(self._local, "connection", None)]
+        """Close what this handle opened and no thread uses."""
+        with self._opening:
+            database, self._opened = self._opened, None
+        if database is None:
+            return
+        # A thread of ours that writes now, such as a heartbeat, ends first.
+        with nullcontext() if database.turns.is_mine else database.turns.kept_from_us():
             self._begin_anew()
-        for connection in connections:
-            if connection is not None:
-                # A heartbeat that waited for its turn may use it again: it ends with its last user.
-                with suppress(apsw.ThreadingViolationError):
-                    connection.close()
-        self.turns.close()
+            database.detach()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # Also while the interpreter ends.
+            database, self._opened = self._opened, None
+            if database is not None:
+                # Without waiting: nobody writes with it, and this thread may have the turn.
+                database.detach()
+
+
+def _end(transaction: SqliteTransaction, database: Database, connection: Connection) -> None:
+    """End a transaction; its connection is free then, unless this is a forked child."""
+    if transaction.is_of_this_process:
+        transaction.end()
+        database.give_back(connection)
 
 
 def _applied(transaction: Transaction) -> list[int]:

@@ -11,9 +11,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
-from onceward.errors import WriterHeld
+from onceward.errors import StoreBusy, WriterHeld
 from onceward.seams import Files, OpenFile
+from onceward.stores.sqlite.connection import FORKING, wait_for_fork
+
+#: How long a thread waits for another thread of this process that writes.
+WAIT_SECONDS_MAX: Final = 60.0
 
 
 class Turns:
@@ -25,6 +30,8 @@ class Turns:
         self._files = files
         self._lock = threading.Lock()
         self._is_inside: Callable[[], bool] | None = None
+        #: The thread that writes, for people.
+        self._holder = 0
         self._file: OpenFile | None = None
 
     @property
@@ -39,20 +46,38 @@ class Turns:
 
     def take(self, is_inside: Callable[[], bool]) -> None:
         """Wait for our turn; while it lasts, `is_inside` tells others whether they may wait."""
-        if self.is_mine:
-            raise WriterHeld
-        self._lock.acquire()
+        holder = self._is_inside
+        if holder is not None and holder():
+            raise self.held()
+        if FORKING.locked():
+            wait_for_fork()
+        if not self._lock.acquire(timeout=WAIT_SECONDS_MAX):
+            message = f"{self._named()} has not ended its transaction for {WAIT_SECONDS_MAX:g} s"
+            raise StoreBusy(message, fix="keep transactions short, then try again")
         try:
-            self._opened().lock()
+            self._holder = threading.get_ident()
+            (self._file or self._opened()).lock()
             self._is_inside = is_inside
         except BaseException:
             self._lock.release()
             raise
 
+    def held(self) -> WriterHeld:
+        """Return the error for a caller that would wait for itself; it names the holder."""
+        return WriterHeld(
+            f"{self._named()} is inside a writing transaction, which waits for this call"
+        )
+
+    def _named(self) -> str:
+        """Return the file and the thread that writes to it."""
+        holder = self._holder
+        names = (each.name for each in threading.enumerate() if each.ident == holder)
+        return f"{self._path.name.removesuffix('-turns')}: thread {next(names, str(holder))}"
+
     def give(self) -> None:
         """Let the next one write."""
         self._is_inside = None
-        self._opened().unlock()
+        (self._file or self._opened()).unlock()
         self._lock.release()
 
     @contextmanager
@@ -62,8 +87,7 @@ class Turns:
             yield
 
     def _opened(self) -> OpenFile:
-        if self._file is None:
-            self._file = self._files.open_append(self._path)
+        self._file = self._files.open_append(self._path)
         return self._file
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from onceward.errors import InvalidCursor, SqlFailed
+from onceward.errors import InvalidCursor, SqlFailed, UndecodableText
 from onceward.stores import Row, Store
 from onceward.workers.source import Active, Item, Lag
 from onceward.workers.sources.json import moment, row_json
@@ -51,7 +51,7 @@ class SqliteRows:
         end = f"{behind} order by {made.id} limit {limit:d}"
         try:
             rows = self._select(f"select {made.id}, {', '.join(made.values)} {end}", id=first)
-        except UnicodeDecodeError:
+        except UndecodableText:
             return self._page_of_bytes(made, end, first)
         if not rows and first:
             self._check_reached(first)

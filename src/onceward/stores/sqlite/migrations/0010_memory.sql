@@ -65,13 +65,10 @@ create index memory_docs_entity on memory_docs (entity_id, observation_id);
 
 -- Words are made by us, the same for every engine; so the tokenizer only splits at spaces.
 create virtual table memory_words using fts5 (
-  words, content = '', contentless_delete = 1, tokenize = 'ascii'
+  words, content = '', tokenize = 'ascii'
 );
 create view memory_doc_words as select id, entity_id, observation_id, '' as words from memory_docs;
 create trigger memory_doc_words_add instead of insert on memory_doc_words begin
   insert into memory_docs (entity_id, observation_id) values (new.entity_id, new.observation_id);
   insert into memory_words (rowid, words) values (last_insert_rowid(), new.words);
-end;
-create trigger memory_docs_remove after delete on memory_docs begin
-  delete from memory_words where rowid = old.id;
 end;

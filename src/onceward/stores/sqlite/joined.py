@@ -1,0 +1,99 @@
+"""Joined: our statements on a `sqlite3` connection of the user's framework, which commits them.
+
+Takes no turn in the queue of writers: the framework holds SQLite's write lock first or is about to
+take it, and whoever has our turn waits for that lock. SQLite's own lock keeps writers apart.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from onceward.seams import Clock
+from onceward.stores.joined import SAVEPOINT, ended, foreign_driver, not_begun, other_database
+from onceward.stores.sqlite.connection import DRIVER_ERRORS, Connection, translated
+from onceward.stores.sqlite.database import Database
+from onceward.stores.sqlite.transaction import SqliteTransaction
+
+#: Changes no row and takes the write lock, which a plain BEGIN does not.
+_TAKE_WRITE_LOCK = "update onceward_migrations set name = name where false"
+
+
+class JoinedSqliteTransaction(SqliteTransaction):
+    """A savepoint in a transaction of the user's framework; it holds the write lock from the start.
+
+    So no hook waits for a first write, and a commit apart is refused instead of waiting for us.
+    """
+
+    def __init__(self, raw: object, clock: Clock, database: Database) -> None:
+        """Use this connection, which must have begun a transaction on the same file."""
+        if not isinstance(raw, sqlite3.Connection):
+            raise foreign_driver(raw, "sqlite3.Connection")
+        super().__init__(Connection.of(raw), clock, database)
+        self.raw = raw
+        if not raw.in_transaction:
+            raise not_begun()
+        self._check_file()
+        self.begin()
+
+    def _check_file(self) -> None:
+        rows = self._connection.execute("pragma database_list")
+        path = next(str(row[2]) for row in rows if row[1] == "main")
+        ours = self._database.path
+        with suppress(OSError):
+            if path and Path(path).samefile(ours):
+                return
+        raise other_database(path or "a database in memory", str(ours))
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """Return the framework's connection."""
+        self._check_alive()
+        for call in self._every_write:
+            call()
+        return self.raw
+
+    def begin(self) -> None:
+        """Take SQLite's write lock inside the framework's transaction, unless it is held."""
+        if self._writing:
+            return
+        self._check_alive()
+        with translated("join"):
+            self._connection.execute(f"savepoint {SAVEPOINT}")
+            self._writing = True
+            try:
+                self._connection.execute(_TAKE_WRITE_LOCK)
+            except BaseException:
+                self.roll_back()
+                raise
+
+    def commit(self) -> None:
+        """Run what was kept for the end, and leave the commit to the framework."""
+        try:
+            # First: in another transaction what was kept for the end would be committed alone.
+            self._connection.execute(f"release {SAVEPOINT}")
+            self._connection.execute(f"savepoint {SAVEPOINT}")
+        except DRIVER_ERRORS as exc:
+            raise ended(exc) from exc
+        self.finish()
+        with translated("join"):
+            self._connection.execute(f"release {SAVEPOINT}")
+        self._writing = False
+
+    def committed(self) -> None:
+        """Call those that wait for the framework's commit."""
+        done, self._done = self._done, []
+        for call in done:
+            call()
+
+    def roll_back(self) -> None:
+        """Undo what was done in the block, and nothing before; the framework decides on that."""
+        if not self._writing or not self.is_of_this_process:
+            return
+        self._writing = False
+        self._done.clear()
+        if self.raw.in_transaction:
+            with suppress(*DRIVER_ERRORS):
+                self._connection.execute(f"rollback to {SAVEPOINT}")
+                self._connection.execute(f"release {SAVEPOINT}")

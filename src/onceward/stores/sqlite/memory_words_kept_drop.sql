@@ -1,0 +1,2 @@
+-- Forget the copy of the words.
+drop table memory_words_kept
