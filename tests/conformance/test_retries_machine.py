@@ -362,6 +362,5 @@ def test_parked_keys_follow_the_model(ow: Onceward, prove: bool, soak: bool) -> 
     time = StandingTime(ow)
     counts: Counter[str] = Counter()
     machine = type("Machine", (ParkedKeys,), {"ow": ow, "time": time, "counts": counts})
-    run_machine(machine, examples=examples, steps=20)
-    for what in ("succeeded", "failed", "died", "redriven", "stale", "forgotten", "restored"):
-        assert counts[what] >= max(1, (examples - 100) // 30), counts
+    events = ("succeeded", "failed", "died", "redriven", "stale", "forgotten", "restored")
+    run_machine(machine, examples=examples, steps=20, counts=counts, must_reach=events)

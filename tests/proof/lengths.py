@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from onceward.handle import Onceward
+
+#: A machine that has not reached an event after so many runs cannot reach it.
+_RUNS_MAX: Final = 20
 
 
 def examples_for(ow: Onceward, *, prove: bool, soak: bool, short: int = 120) -> int:
@@ -25,9 +29,19 @@ def examples_for(ow: Onceward, *, prove: bool, soak: bool, short: int = 120) -> 
 
 
 def run_machine(
-    made: Callable[[], RuleBasedStateMachine], *, examples: int, steps: int, **more: Any
+    made: Callable[[], RuleBasedStateMachine],
+    *,
+    examples: int,
+    steps: int,
+    counts: Mapping[Any, int] | None = None,
+    must_reach: Iterable[Any] = (),
+    **more: Any,
 ) -> None:
-    """Try so many examples of a state machine, of so many steps each, however slow they are."""
+    """Run a state machine, again with another seed while `counts` lacks an event of `must_reach`.
+
+    Which rules an example takes is chance, even with a fixed seed: Hypothesis draws from the
+    constants of the modules that happen to be imported.
+    """
     how = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -35,5 +49,13 @@ def run_machine(
         suppress_health_check=list(HealthCheck),
         **more,
     )
-    # It takes whatever makes a machine, and says that it takes a class.
-    run_state_machine_as_test(made, settings=how)  # type: ignore[arg-type]
+    reached = {} if counts is None else counts
+    for number in range(_RUNS_MAX):
+        if number:
+            seed(number)(made)
+        # It takes whatever makes a machine, and says that it takes a class.
+        run_state_machine_as_test(made, settings=how)  # type: ignore[arg-type]
+        missing = [event for event in must_reach if not reached.get(event)]
+        if not missing:
+            return
+    pytest.fail(f"never reached in {_RUNS_MAX} runs: {missing}; reached: {reached}")
