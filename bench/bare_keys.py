@@ -1,10 +1,10 @@
 """Bare keys: loops with nothing but the commits that doing something once cannot do without."""
 
+import sqlite3
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-import apsw
 import psycopg
 
 TABLES = (
@@ -30,7 +30,7 @@ class SqliteKeys:
     """In a file, as we set it up: in WAL mode, every commit synced."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = apsw.Connection(str(path))
+        self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("pragma journal_mode = wal").fetchall()
         self._connection.execute("pragma synchronous = full").fetchall()
         for table in TABLES:

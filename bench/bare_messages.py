@@ -1,10 +1,10 @@
 """Bare messages: loops that do the same inserts and move a row, with nothing around them."""
 
+import sqlite3
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
 import psycopg
 
 PAGE = 100
@@ -43,7 +43,7 @@ def _step(connection: psycopg.Connection, rows: Sequence[tuple[Any, ...]]) -> No
 
 def on_sqlite(path: str, messages: int) -> float:
     """Return the seconds of a message."""
-    connection = apsw.Connection(path)
+    connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("pragma journal_mode = wal").fetchall()
     connection.execute("pragma synchronous = full").fetchall()
     connection.execute("create table if not exists bare_effects (id bigint, payload text)")

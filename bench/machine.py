@@ -2,14 +2,13 @@
 
 import os
 import platform
+import sqlite3
 import statistics
 import subprocess
 import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-
-import apsw
 
 from onceward.testing.postgres import program
 from onceward.version import __version__
@@ -31,7 +30,7 @@ def facts() -> dict[str, str]:
         "memory": f"{memory / 1024**3:.0f} GiB",
         "kernel": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
         "Python": platform.python_version(),
-        "SQLite": apsw.sqlite_lib_version(),
+        "SQLite": sqlite3.sqlite_version,
         "PostgreSQL": f"{version.stdout.split()[-1]}, on the same machine",
         "disk": _sync_latency(),
     }

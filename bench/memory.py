@@ -7,6 +7,7 @@ what is seen. A server that answers at once, through the same client, is the lim
 import json
 import os
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -180,10 +180,10 @@ def beside_reference(run: Run, directory: Path, mine: Server, size: int) -> list
 
 def segments(store: Path) -> int:
     """Return of how many parts the index of words is; a search asks each of them."""
-    connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)
     # The number of its part stands in the upper bits of a page's id; part 0 is about all of them.
     sql = "select count(distinct id >> 37) from memory_words_data where id >> 37 > 0"
-    count = connection.execute(sql).get
+    [(count,)] = connection.execute(sql).fetchall()
     connection.close()
     assert isinstance(count, int)
     return count

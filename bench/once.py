@@ -1,5 +1,6 @@
 """Work done once: `@once` beside DBOS workflows of one step, and beside bare commits."""
 
+import sqlite3
 import tempfile
 import threading
 import time
@@ -8,8 +9,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-import apsw
 
 from bench.bare_keys import BareKeys, PostgresKeys, SqliteKeys
 from bench.engines import postgres
@@ -149,7 +148,9 @@ def on_sqlite(run: Run) -> list[Row]:
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         place = Path(directory)
         # DBOS leaves the journal mode as it finds it: once as it comes, once in the mode we use.
-        apsw.Connection(str(place / "wal.db")).execute("pragma journal_mode = wal").fetchall()
+        made = sqlite3.connect(place / "wal.db")
+        made.execute("pragma journal_mode = wal").fetchall()
+        made.close()
         started = partial(peer, "dbos", "dbos_once")
         peers = {
             "DBOS": stack.enter_context(started(f"sqlite:///{place / 'dbos.db'}")),

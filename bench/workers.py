@@ -87,7 +87,7 @@ def on_sqlite(run: Run) -> Row:
                 "bare": partial(bare_messages.on_sqlite, str(path), count),
             }
             found = turns(rounds, run.repetitions(5))
-    beside = limit("a bare apsw loop", found["bare"])
+    beside = limit("a bare sqlite3 loop", found["bare"])
     return _rate("a message, one worker, SQLite", found["ours"], (beside,))
 
 

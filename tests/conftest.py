@@ -4,11 +4,15 @@ import itertools
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from onceward.testing.postgres import PostgresServer
+from tests import pgbouncer as pgbouncer_module
+from tests.pgbouncer import PgBouncer
 from tests.proof.evidence import Evidence, Passing
 
 _numbers = itertools.count(1)
@@ -33,6 +37,26 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell lets what runs in its background ignore Ctrl-C, and every process that we start would.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where PgBouncer is missing, report that as one skipped test, not as dozens."""
+    if pgbouncer_module.PROGRAM is not None:
+        return
+    through = [item for item in items if "pgbouncer" in getattr(item, "fixturenames", ())]
+    left_out = {id(item) for item in through[1:]}
+    config.hook.pytest_deselected(items=through[1:])
+    items[:] = [item for item in items if id(item) not in left_out]
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
+    """A pooler in transaction mode that has few sessions of the server for each database."""
+    if pgbouncer_module.PROGRAM is None:
+        pytest.skip("no PgBouncer, so nothing was run through one; fix: apt-get install pgbouncer")
+    pooler = PgBouncer(postgres_server, pool_size=4)
+    yield pooler
+    pooler.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,18 +5,19 @@ On PostgreSQL a proxy cuts the wire, behind or before the commit. On SQLite the 
 
 import os
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-import apsw
 import pytest
 
 from onceward.stores.postgres.transaction import PostgresTransaction
-from onceward.stores.sqlite import store
-from onceward.stores.sqlite.connection import connect
+from onceward.stores.sqlite import database
+from onceward.stores.sqlite.connection import Connection, connect
+from tests.sqlite_errors import sqlite_error
 
 #: Lets one commit of the store under test end without an answer; kept or not, as told.
 LoseAnswer = Callable[[bool], None]
@@ -97,17 +98,17 @@ def unreliable(url: str, patch: pytest.MonkeyPatch) -> Iterator[tuple[str, LoseA
 
 
 def _lose_on(wire: Wire, patch: pytest.MonkeyPatch) -> LoseAnswer:
-    commit = PostgresTransaction.commit
+    commit = PostgresTransaction._commit  # The last round trip, which may also be the first.
     losing = Losing()
 
-    def committing(transaction: PostgresTransaction) -> None:
+    def committing(transaction: PostgresTransaction, statements: Any) -> Any:
         kept = losing.pop()
         if kept is not None:
             with socket.socket(fileno=os.dup(transaction._connection.fileno())) as used:
                 wire.losing[used.getsockname()[1]] = kept
-        commit(transaction)
+        return commit(transaction, statements)
 
-    patch.setattr(PostgresTransaction, "commit", committing)
+    patch.setattr(PostgresTransaction, "_commit", committing)
     return losing.push
 
 
@@ -117,7 +118,7 @@ def _lose_on_disk(patch: pytest.MonkeyPatch) -> LoseAnswer:
     class Failing:
         """A connection whose commit reports an error of the disk."""
 
-        def __init__(self, connection: apsw.Connection) -> None:
+        def __init__(self, connection: Connection) -> None:
             self._connection = connection
 
         def __getattr__(self, name: str) -> Any:
@@ -126,11 +127,10 @@ def _lose_on_disk(patch: pytest.MonkeyPatch) -> LoseAnswer:
         def execute(self, sql: str, *params: Any) -> Any:
             kept = losing.pop() if sql == "commit" else None
             if kept is not False:
-                cursor = self._connection.execute(sql, *params)
+                rows = self._connection.execute(sql, *params)
             if kept is None:
-                return cursor
-            message = "disk I/O error"
-            raise apsw.IOError(message)
+                return rows
+            raise sqlite_error(sqlite3.SQLITE_IOERR, "disk I/O error")
 
-    patch.setattr(store, "connect", lambda path: Failing(connect(path)))
+    patch.setattr(database, "connect", lambda path: Failing(connect(path)))
     return losing.push

@@ -1,7 +1,7 @@
 """Calls: requests to an ASGI application under test, and handlers that leave effects behind."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -14,6 +14,8 @@ JSON = {"content-type": "application/json"}
 #: What a handler under test answers: status, headers, body.
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
 Handler = Callable[[AsgiScope, bytes], Awaitable[Answer]]
+#: Pairs where one header comes several times.
+Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 async def ask(  # noqa: PLR0913 - all of it named
@@ -23,10 +25,13 @@ async def ask(  # noqa: PLR0913 - all of it named
     key: str | bytes | None = "k1",
     body: bytes = b'{"amount":5}',
     method: str = "POST",
-    headers: Mapping[str, str] | None = None,
+    headers: Headers = (),
 ) -> httpx.Response:
     """Send one request; what the application raises is raised here."""
-    named: list[tuple[Any, Any]] = [*{**JSON, **(headers or {})}.items()]
+    pairs = [*headers.items()] if isinstance(headers, Mapping) else [*headers]
+    named: list[tuple[Any, Any]] = pairs
+    if "content-type" not in dict(pairs):
+        named += JSON.items()
     if key is not None:
         named.append((b"Idempotency-Key", key if isinstance(key, bytes) else key.encode()))
     transport = httpx.ASGITransport(app)
@@ -36,6 +41,18 @@ async def ask(  # noqa: PLR0913 - all of it named
 
 def call(app: AsgiApp, path: str = "/charges", **options: Any) -> httpx.Response:
     return asyncio.run(ask(app, path, **options))
+
+
+def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check the one shape of our own answers, and return it."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    told: dict[str, Any] = response.json()
+    assert told.keys() == {"type", "title", "status", "detail", "code", "fix"}
+    assert (told["status"], told["code"]) == (status, code)
+    assert told["title"]
+    assert told["fix"]
+    return told
 
 
 def answering(handler: Handler) -> AsgiApp:

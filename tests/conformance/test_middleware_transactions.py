@@ -1,7 +1,6 @@
 """The claim's transaction: effects and the recorded answer of a request, both or neither."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ from onceward.errors import FenceLost, StoreBusy
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
-from onceward.outcomes.http_turns import Line
 from onceward.stores import Transaction
 from tests.conformance.middleware_calls import Answer, Shop, ask, call
 
@@ -212,21 +210,3 @@ def test_a_plain_block_on_the_event_loop_does_not_wait(shop: Shop) -> None:
 
     release = asyncio.Event()
     asyncio.run(scenario())
-
-
-def test_a_place_in_the_line_that_is_given_up_is_skipped() -> None:
-    """Whoever leaves early, before or after their turn came, blocks nobody."""
-    line = Line()
-    first, second, third = line.join(), line.join(), line.join()
-    assert first.done()
-    line.give_up(second)
-    line.leave()
-    assert third.done()
-    fourth, fifth = line.join(), line.join()
-    line.leave()
-    line.give_up(fourth)
-    assert fifth.done()
-    waited = threading.Thread(target=line.leave)
-    waited.start()
-    waited.join()
-    assert line.join().done()

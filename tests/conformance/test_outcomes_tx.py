@@ -12,8 +12,8 @@ from onceward.errors import (
     FenceLost,
     InvalidArgument,
     KeyInFlight,
-    NotCanonical,
     RecordedFailure,
+    ResultNotStored,
     Retryable,
     SqlFailed,
 )
@@ -134,8 +134,8 @@ def test_a_retryable_failure_leaves_no_trace(table: Onceward, error: type[Except
     leave_no_trace(table, error, retry_on=(ConnectionError,))
 
 
-def test_a_bad_statement_and_a_bad_result_are_failures(table: Onceward) -> None:
-    """Both are the function's own; both undo what it wrote."""
+def test_a_bad_statement_is_a_failure_and_a_bad_result_is_done(table: Onceward) -> None:
+    """A statement that fails undoes what was written; a result that cannot be stored keeps it."""
 
     @table.once(key="sql")
     def bad_sql(tx: Transaction) -> None:
@@ -147,12 +147,13 @@ def test_a_bad_statement_and_a_bad_result_are_failures(table: Onceward) -> None:
         insert(tx, 2)
         return {1, 2}
 
-    for run, error in ((bad_sql, SqlFailed), (bad_result, NotCanonical)):
+    not_stored = (ResultNotStored, ResultNotStored)
+    for run, errors in ((bad_sql, (SqlFailed, RecordedFailure)), (bad_result, not_stored)):
         call: Any = run
-        for kind in (error, RecordedFailure):
+        for kind in errors:
             with pytest.raises(kind):
                 call()
-    assert effects(table) == []
+    assert effects(table) == [2]
 
 
 def test_a_twin_that_was_quicker_decides(ow_url: str) -> None:

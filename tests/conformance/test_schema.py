@@ -5,10 +5,10 @@
 
 import os
 import re
+import sqlite3
 import subprocess
 from pathlib import Path
 
-import apsw
 import psycopg
 import pytest
 
@@ -22,12 +22,14 @@ HEAD = "-- Everything the migrations make, in one place, to be read.\n"
 
 
 def sqlite_schema(path: Path) -> str:
-    rows = apsw.Connection(str(path)).execute(
+    connection = sqlite3.connect(path)
+    rows = connection.execute(
         "select sql from sqlite_master where sql is not null and name not like 'sqlite_%' "
         # What an index of words keeps its words in is made with it.
         "and tbl_name not in (select name from pragma_table_list where type = 'shadow') "
         "order by rowid"
-    )
+    ).fetchall()
+    connection.close()
     return "".join(f"\n{sql};\n" for (sql,) in rows)
 
 
@@ -56,7 +58,9 @@ def test_sqlite_migrations_sum_to_the_schema(tmp_path: Path) -> None:
     migrate(store)
     store.close()
     check("sqlite", sqlite_schema(tmp_path / "migrated.db"))
-    apsw.Connection(str(tmp_path / "made.db")).execute(written("sqlite"))
+    made = sqlite3.connect(tmp_path / "made.db")
+    made.executescript(written("sqlite"))
+    made.close()
     assert sqlite_schema(tmp_path / "made.db") == sqlite_schema(tmp_path / "migrated.db")
 
 

@@ -20,9 +20,11 @@ from onceward.handle import open as open_handle
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.models import Fresh
 from onceward.stores import Transaction, open_store, status
+from tests.pgbouncer import POOLER
 
 PATIENCE_SECONDS = 40.0
 postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
+postgres_and_pooler = pytest.mark.parametrize("ow_url", ["postgres", *POOLER], indirect=True)
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ with ow.transaction() as tx:
 """
 
 
-@postgres_only
+@postgres_and_pooler
 @pytest.mark.parametrize("how", ["steal", "seek", "same name", "late"])
 def test_nobody_waits_for_the_locks_of_a_worker_that_froze(
     table: Onceward, ow_url: str, how: str

@@ -23,7 +23,9 @@ LAYERS: Final = {
     "zombies": "processes that are frozen and wake up late",
     "clocks": "clocks that are wrong and jump",
     "network": "requests that are delayed, cut and doubled",
+    "neighbours": "other libraries, poolers and callers in the same process, file or socket",
     "storms": "many processes, killed at random moments",
+    "values": "generated values of every type",
 }
 ENGINES: Final = ("sqlite", "postgres", "files")
 

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import sqlite3
 import statistics
 import subprocess
 from collections import Counter
@@ -18,8 +19,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-
-import apsw
 
 from onceward.testing.postgres import program
 from tests.proof import evidence
@@ -119,7 +118,7 @@ def _about(seconds: float) -> Json:
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
         "python": platform.python_version(),
-        "sqlite": apsw.sqlite_lib_version(),
+        "sqlite": sqlite3.sqlite_version,
         "postgres": _postgres_version(),
     }
 

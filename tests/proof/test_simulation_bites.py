@@ -17,7 +17,7 @@ from onceward.outcomes import claims
 from onceward.outcomes.claims import Claims
 from onceward.outcomes.running import Running
 from onceward.stores import Transaction, queries
-from onceward.stores.sqlite import store, transaction
+from onceward.stores.sqlite import transaction
 from tests.proof.simulation.campaign import World, run
 from tests.proof.simulation.dual import Dual
 from tests.proof.simulation.outcomes import Outcomes
@@ -45,8 +45,7 @@ def rewritten(*changes: tuple[str, str, str]) -> Break:
                     text = text.replace(find, replace)
             return text
 
-        for module in (store, transaction):
-            monkeypatch.setattr(module, "query", query)
+        monkeypatch.setattr(transaction, "query", query)
 
     return apply
 

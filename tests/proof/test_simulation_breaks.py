@@ -9,7 +9,6 @@ import pytest
 from onceward.cursors.lease import Lease
 from onceward.retries.parked import ParkedMessages
 from onceward.stores.queries import Engine, query
-from onceward.stores.sqlite import store as stores
 from onceward.stores.sqlite import transaction as transactions
 from onceward.stores.sqlite.transaction import SqliteTransaction
 from onceward.workers.begun import Begun
@@ -32,7 +31,6 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
         text = query(engine, wanted)
         return text.replace(old, new) if wanted == name else text
 
-    monkeypatch.setattr(stores, "query", spoilt)
     monkeypatch.setattr(transactions, "query", spoilt)
 
 

@@ -24,8 +24,8 @@ IMPORT_SECONDS_MAX, HELP_SECONDS_MAX, UP_SECONDS_MAX = 0.08, 0.2, 2.0
 PYTHON_SECONDS = 0.012
 #: What takes long to load, and what neither help nor most programs need.
 HEAVY = {
-    *("apsw", "asyncio", "fastapi", "jsonschema_rs", "mcp", "orjson", "prometheus_client"),
-    *("psycopg", "pydantic", "starlette", "uvicorn", "watchfiles"),
+    *("asyncio", "fastapi", "jsonschema_rs", "mcp", "orjson", "prometheus_client", "psycopg"),
+    *("pydantic", "sqlite3", "starlette", "uvicorn", "watchfiles"),
 }
 
 

@@ -91,6 +91,8 @@ def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> 
     expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
     press(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
+    # Only what comes after the first answer of the list is new.
+    expect(row(page, "emails")).to_be_visible()
     with changing.open() as ow:
         ow.cursors.acquire("brand new", "w")
     page.get_by_role("button", name="1 new").wait_for()

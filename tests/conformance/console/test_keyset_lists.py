@@ -97,16 +97,17 @@ def watched(
 def _check_steps(ow: Onceward, name: str, params: dict[str, Any], rows_looked_at: int) -> None:
     """Count the steps of SQLite's machine, and see which tables it walks."""
     store: Any = ow.store
-    connection = store._reading()
+    connection = store.database.lend()
+    store.database.give_back(connection)  # The next read takes it: it was the last to come back.
     steps: list[int] = []
 
     def step() -> bool:
         steps.append(1_000)
         return False
 
-    connection.set_progress_handler(step, 1_000)
+    connection.raw.set_progress_handler(step, 1_000)
     store.__class__.read(store, name, **params)
-    connection.set_progress_handler(None, 1_000)
+    connection.raw.set_progress_handler(None, 1_000)
     assert sum(steps) <= STEPS_PER_PAGE + STEPS_PER_ROW * rows_looked_at, (name, sum(steps))
 
 

@@ -110,7 +110,7 @@ def test_whoever_comes_behind_a_migration_that_waits_is_served(old: Onceward) ->
                     other.execute("select 1 from onceward_outcomes")
             finally:
                 handler.commit()
-            assert upgrade.result(30)[-1] == 17
+            assert upgrade.result(30)[-1] == len(migrations("postgres"))
 
 
 @on_postgres
@@ -124,7 +124,7 @@ def test_a_transaction_that_never_ends_is_named_as_the_reason(
             migrate(impatient)
         handler.rollback()
     assert "pg_stat_activity" in refused.value.fix
-    assert migrate(impatient) == [14, 15, 16, 17]
+    assert migrate(impatient) == list(range(14, len(migrations("postgres")) + 1))
 
 
 @on_postgres
@@ -145,7 +145,7 @@ def test_numbers_are_given_where_they_can_be(old: Onceward, impatient: PostgresS
             migrate(impatient)
     numbered = "select count(*) from onceward_outcomes where sequence is not null"
     assert impatient.select(numbered)[0][0] == 400
-    assert migrate(impatient) == [15, 16, 17]
+    assert migrate(impatient) == list(range(15, len(migrations("postgres")) + 1))
     ordered = [each.key for each in old.outcomes.list(limit=1000)]
     assert ordered == ["k", *(f"old{number}" for number in range(500, 0, -1))]
 

@@ -14,21 +14,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NoReturn, Self
 
-import apsw
-
 from tests.proof.disk.platter import SECTOR_BYTES, Platters
+from tests.proof.disk.vfs import (
+    CANTOPEN,
+    FULL,
+    IOERR_DELETE,
+    IOERR_FSYNC,
+    IOERR_READ,
+    IOERR_TRUNCATE,
+    IOERR_WRITE,
+    OK,
+    Vfs,
+)
 
 #: What SQLite asks of a file system; `any` stands for all that change something.
 Operation = Literal["read", "write", "sync", "truncate", "delete", "open", "any"]
 CHANGES: Final = frozenset({"write", "sync", "truncate", "delete"})
 #: Errors: for this operation, or for all of its kind from then on; a write may leave a half behind.
 ERRORS: Final = ("eio", "eio-lasting", "full", "full-lasting", "short")
+FULLS: Final = ("full", "full-lasting", "short")
 #: An error, and the process dies as soon as its caller was told.
 DYING: Final = ("eio-dying",)
 #: The process dies before it, after it, or in the middle of it.
 KILLS: Final = ("before", "after", "torn")
 #: The power goes before it: what was not synced is there in part.
 CUT: Final = "cut"
+#: What SQLite's own file system answers when the operating system reports EIO.
+CODES: Final = {
+    "read": IOERR_READ,
+    "write": IOERR_WRITE,
+    "sync": IOERR_FSYNC,
+    "truncate": IOERR_TRUNCATE,
+    "delete": IOERR_DELETE,
+    "open": CANTOPEN,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,19 +71,21 @@ class Fault:
         return f"{self.operation}:{self.nth}:{self.kind}:{self.seed}"
 
 
-class FaultyDisk(apsw.VFS):
+class FaultyDisk(Vfs):
     """SQLite's way to the disk in this process, for all connections that are opened from now on."""
 
     def __init__(self, fault: Fault | None) -> None:
         """Become the file system of this process."""
-        super().__init__("faulty", "unix", makedefault=True)
+        super().__init__("faulty")
         self._fault = fault
-        self._counts: Counter[str] = Counter()
+        #: How many operations of each kind there were.
+        self.counts: Counter[str] = Counter()
         self.platters = Platters() if fault is not None and fault.kind == CUT else None
-        #: How often it struck; which operation was the first.
+        #: How often it struck.
         self.hits = 0
+        #: Which operation was the first, unless its error was ignored.
         self.first = ""
-        #: What the process is at, and was at when it first struck.
+        #: What the process is at, and was at when that one struck.
         self.phase = ""
         self.struck_in = ""
 
@@ -74,27 +95,65 @@ class FaultyDisk(apsw.VFS):
 
     # --- what SQLite calls ----------------------------------------------------------------------
 
-    def xOpen(  # noqa: N802 - SQLite's name
-        self, name: str | apsw.URIFilename | None, flags: list[int]
-    ) -> apsw.VFSFile:
-        """Open a file; a temporary one has no name, and is left alone."""
-        if name is None:
-            return super().xOpen(name, flags)
-        path = name.filename() if isinstance(name, apsw.URIFilename) else name
-        self.perform("open", path, lambda: None)
-        if self.platters is not None:
-            self.platters.open(path)
-        return FaultyFile(self, name, path, flags)
+    def open(self, path: str, real: Callable[[], int]) -> int:
+        """Open a file, and know what it holds on disk."""
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's
+        def do() -> int:
+            if self.platters is not None:
+                self.platters.open(path)
+            return real()
+
+        return self.perform("open", path, do)
+
+    def delete(self, path: str, real: Callable[[], int], *, is_synced: bool) -> int:
         """Remove a file."""
 
-        def delete() -> None:
+        def do() -> int:
             if self.platters is not None:
-                self.platters.delete(filename, is_synced=syncdir)
-            super(FaultyDisk, self).xDelete(filename, syncdir)
+                self.platters.delete(path, is_synced=is_synced)
+            return real()
 
-        self.perform("delete", filename, delete)
+        return self.perform("delete", path, do)
+
+    def read(self, path: str, real: Callable[[], int]) -> int:
+        """Read."""
+        return self.perform("read", path, real)
+
+    def write(self, path: str, real: Callable[[int], int], offset: int, data: bytes) -> int:
+        """Write all of it, or a part."""
+
+        def some(size: int) -> int:
+            if self.platters is not None and size:
+                self.platters.of(path).write(offset, data[:size])
+            return real(size)
+
+        # At the border of a sector in the middle of it, if there is one.
+        half = len(data) // 2
+        border = half - (offset + half) % SECTOR_BYTES
+        part = border if border > 0 else half
+        return self.perform("write", path, lambda: some(len(data)), lambda: some(part))
+
+    def truncate(self, path: str, real: Callable[[], int], size: int) -> int:
+        """Cut the file."""
+
+        def do() -> int:
+            if self.platters is not None:
+                self.platters.of(path).truncate(size)
+            return real()
+
+        return self.perform("truncate", path, do)
+
+    def sync(self, path: str, real: Callable[[], int]) -> int:
+        """Have it on disk."""
+        # The platters stand for the disk where it matters; the machine's own need not turn.
+        del real
+
+        def do() -> int:
+            if self.platters is not None:
+                self.platters.sync(path)
+            return OK
+
+        return self.perform("sync", path, do)
 
     # --- what becomes of it ---------------------------------------------------------------------
 
@@ -102,31 +161,26 @@ class FaultyDisk(apsw.VFS):
         self,
         operation: Operation,
         path: str,
-        do: Callable[[], None],
-        part: Callable[[], None] = lambda: None,
-    ) -> None:
+        do: Callable[[], int],
+        part: Callable[[], int] = lambda: OK,
+    ) -> int:
         """Do it, unless the fault strikes here; `part` does a part of it."""
+        self.counts[operation] += 1
+        self.counts["any"] += operation in CHANGES
         fault = self._fault
         if fault is None or not self._is_due(fault, operation):
-            do()
-            return
-        if not self.hits:
+            return do()
+        if not self.first:
             self.first, self.struck_in = f"{operation} of {Path(path).suffix}", self.phase
         self.hits += 1
-        match fault.kind:
-            case "cut":
-                self.cut()
-            case "before" | "after" | "torn":
-                {"before": lambda: None, "after": do, "torn": part}[fault.kind]()
-                _die()
-            case "full" | "full-lasting" | "short":
-                if fault.kind == "short":
-                    part()
-                message = f"no space left for the {operation}"
-                raise apsw.FullError(message)
-            case _:
-                message = f"the {operation} failed"
-                raise apsw.IOError(message)
+        if fault.kind == CUT:
+            self.cut()
+        if fault.kind in KILLS:
+            {"before": lambda: OK, "after": do, "torn": part}[fault.kind]()
+            _die()
+        if fault.kind == "short":
+            part()
+        return FULL if fault.kind in FULLS else CODES[operation]
 
     def cut(self) -> NoReturn:
         """Lose the power now."""
@@ -136,71 +190,13 @@ class FaultyDisk(apsw.VFS):
         _die()
 
     def _is_due(self, fault: Fault, operation: Operation) -> bool:
-        self._counts[operation] += 1
-        self._counts["any"] += operation in CHANGES
         if fault.operation != operation and (fault.operation, operation in CHANGES) != (
             "any",
             True,
         ):
             return False
-        count = self._counts[fault.operation]
+        count = self.counts[fault.operation]
         return count == fault.nth or (fault.kind.endswith("-lasting") and count > fault.nth)
-
-
-class FaultyFile(apsw.VFSFile):
-    """One open file."""
-
-    def __init__(
-        self, disk: FaultyDisk, name: str | apsw.URIFilename, path: str, flags: list[int]
-    ) -> None:
-        """Open the real one."""
-        super().__init__("unix", name, flags)
-        self._disk, self._path = disk, path
-
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802 - SQLite's name
-        """Read."""
-        found: list[bytes] = []
-        read = super().xRead
-        self._disk.perform("read", self._path, lambda: found.append(read(amount, offset)))
-        return found[0]
-
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
-        """Write all of it, or a part."""
-        write = super().xWrite
-
-        def some(size: int) -> None:
-            if size:
-                write(data[:size], offset)
-                if self._disk.platters is not None:
-                    self._disk.platters.of(self._path).write(offset, data[:size])
-
-        # At the border of a sector in the middle of it, if there is one.
-        half = len(data) // 2
-        border = half - (offset + half) % SECTOR_BYTES
-        part = border if border > 0 else half
-        self._disk.perform("write", self._path, lambda: some(len(data)), lambda: some(part))
-
-    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
-        """Have it on disk."""
-        # The platters stand for the disk where it matters; the machine's own need not turn.
-        del flags
-
-        def sync() -> None:
-            if self._disk.platters is not None:
-                self._disk.platters.sync(self._path)
-
-        self._disk.perform("sync", self._path, sync)
-
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802 - SQLite's name
-        """Cut the file."""
-        truncate = super().xTruncate
-
-        def cut() -> None:
-            truncate(newsize)
-            if self._disk.platters is not None:
-                self._disk.platters.of(self._path).truncate(newsize)
-
-        self._disk.perform("truncate", self._path, cut)
 
 
 def _die() -> NoReturn:

@@ -12,7 +12,11 @@ import pytest
 
 from tests.proof.disk.faulty_disk import DYING, ERRORS, KILLS
 from tests.proof.disk.scenarios import SCENARIOS
+from tests.proof.disk.vfs import UNREACHABLE, library
 from tests.proof.evidence import Entry, Evidence
+
+if library() is None:
+    pytest.skip(UNREACHABLE, allow_module_level=True)
 
 ROOT: Final = Path(__file__).parents[3]
 #: Which faults each operation can meet.

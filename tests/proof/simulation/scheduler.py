@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-import apsw
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from onceward.crash import Crashed
 from onceward.errors import OutcomeUnknown
+from tests.sqlite_errors import sqlite_error
 
 #: A schedule that takes more steps than this is stuck.
 STEPS_MAX: Final = 8_000
@@ -297,8 +298,7 @@ class Simulation:
     def refuse(self) -> None:
         """Let SQLite refuse a transaction before it begins, from time to time."""
         if self._strikes(self.options.refuse, "refused"):
-            message = "the simulated store is busy"
-            raise apsw.BusyError(message)
+            raise sqlite_error(sqlite3.SQLITE_BUSY, "the simulated store is busy")
 
     def doubt(self) -> None:
         """Let the answer to a commit that happened get lost, from time to time."""

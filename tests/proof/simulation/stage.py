@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import apsw
 
 from onceward import crash
 from onceward.handle import Onceward
@@ -34,8 +33,8 @@ class Stage:
         #: How many commits there were; what it was before says whether anything can have changed.
         self.commits = 0
         # Small pages: a commit copies whole ones, and there is hardly anything in them.
-        small = apsw.Connection(str(self.path))
-        small.execute("pragma page_size = 1024; vacuum")
+        small = sqlite3.connect(self.path)
+        small.executescript("pragma page_size = 1024; vacuum")
         small.close()
         store = SqliteStore(self.path)
         migrate(store)
@@ -44,8 +43,7 @@ class Stage:
                 tx.execute(each)
         store.close()
         #: The world's own eyes, beside all processes.
-        self.eyes = apsw.Connection(str(self.path))
-        self.eyes.set_busy_timeout(1000)
+        self.eyes = sqlite3.connect(self.path, timeout=1, isolation_level=None)
         found = self.eyes.execute("select name from sqlite_master where type = 'table'").fetchall()
         names = [str(name) for (name,) in found]
         kept = [name for name in names if name.startswith(("memory_words", "sqlite_"))]
@@ -56,10 +54,12 @@ class Stage:
         self.files.simulation = self.clock.simulation = simulation
         for lock in self.files.locks.values():
             assert lock.holder is None, "a dead process has kept its turn"
-        self.eyes.execute("begin immediate; pragma defer_foreign_keys = on")
+        self.eyes.execute("begin immediate")
+        self.eyes.execute("pragma defer_foreign_keys = on")
         for table in self._emptied:
             self.eyes.execute(f'delete from "{table}"')
-        self.eyes.execute("delete from sqlite_sequence; commit")
+        self.eyes.execute("delete from sqlite_sequence")
+        self.eyes.execute("commit")
 
     def handle(self, process: Process) -> Onceward:
         """Return a new life's handle on the store of this process; what it remembered is gone."""

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from onceward import crash
@@ -70,8 +71,9 @@ class Child:
         os.kill(self.pid, signal.SIGCONT)
 
     def go(self) -> None:
-        """Let a child go on that waits."""
-        os.write(self._orders, b"x")
+        """Let a child go on that waits; one that was woken may have ended by now."""
+        with suppress(BrokenPipeError):
+            os.write(self._orders, b"x")
 
     def is_silent(self, seconds: float) -> bool:
         """Say whether it tells nothing for so long."""

@@ -2,6 +2,7 @@
 
 import resource
 import socket
+import sqlite3
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -122,11 +123,33 @@ def test_a_port_that_is_taken_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_old_sqlite_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A SQLite with the WAL-reset bug fails."""
+    """A SQLite whose SQL is not enough fails."""
     monkeypatch.setattr(doctor.machine, "SQLITE_VERSION_MIN", (99, 0, 0))
     ran = run("doctor")
     assert ran.code == 1
-    assert "can corrupt a WAL file" in ran.out
+    assert "99.0.0 is the oldest whose SQL is enough" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("version", "is_safe"),
+    [
+        ((3, 40, 1), False),
+        ((3, 44, 5), False),
+        ((3, 44, 6), True),
+        ((3, 45, 0), False),
+        ((3, 50, 7), True),
+        ((3, 51, 2), False),
+        ((3, 51, 3), True),
+    ],
+)
+def test_a_sqlite_that_may_lose_commits_of_others_is_noted(
+    run: Run, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], is_safe: bool
+) -> None:
+    """Where another program's checkpoint may lose a commit, the doctor says so without failing."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    ran = run("doctor")
+    assert ran.code == 0
+    assert ("sqlite writers" in ran.out) is not is_safe
 
 
 @pytest.mark.parametrize(

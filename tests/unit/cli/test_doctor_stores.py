@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
 import psycopg
 import pytest
 
@@ -21,8 +21,8 @@ from tests.unit.cli.conftest import Run
 
 #: Opens a database, adds to it, and waits for a line; then it ends without closing it.
 USER = """
-import os, sys, apsw
-connection = apsw.Connection(sys.argv[1])
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("pragma journal_mode = wal").fetchall()
 connection.execute("insert into onceward_migrations values (999, 'later', '')")
 print("ready", flush=True)
@@ -102,7 +102,7 @@ def test_an_empty_file_stays_empty(place: Path) -> None:
 
 def test_the_database_of_somebody_else_stays_as_it_is(place: Path) -> None:
     """Its journal mode is theirs to choose."""
-    theirs = apsw.Connection(str(place / "a.db"))
+    theirs = sqlite3.connect(place / "a.db")
     theirs.execute("create table mine (a)")
     theirs.close()
     with untouched(place):
@@ -152,10 +152,10 @@ def test_a_store_that_cannot_be_read_without_a_write_is_told(run: Run, store: Pa
 
 def test_a_rollback_that_waits_is_left_to_the_next_writer(place: Path) -> None:
     """A journal that is left over belongs to whoever writes next."""
-    theirs = apsw.Connection(str(place / "a.db"))
-    theirs.execute("create table mine (a); insert into mine values (zeroblob(9000))")
-    theirs.execute("begin; update mine set a = zeroblob(9001)")
-    theirs.cache_flush()
+    theirs = sqlite3.connect(place / "a.db")
+    theirs.executescript("create table mine (a); insert into mine values (zeroblob(90000))")
+    theirs.execute("pragma cache_size = 1")  # Pages are written before the commit.
+    theirs.executescript("begin; update mine set a = zeroblob(90001)")
     for name in ("a.db", "a.db-journal"):  # as if it had died here
         shutil.copy(place / name, place / f"copy-{name}")
     theirs.close()
@@ -198,7 +198,7 @@ def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, pl
     }
     for number, (sql, (status, says)) in enumerate(changes.items()):
         copy = Path(shutil.copy(sqlite_template, place / f"{number}.db"))
-        connection = apsw.Connection(str(copy))
+        connection = sqlite3.connect(copy, isolation_level=None)
         connection.execute(sql)
         connection.close()
         told = schema(url_of(copy))
@@ -207,7 +207,7 @@ def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, pl
 
 def test_a_refused_statement_is_not_taken_for_a_new_store(place: Path) -> None:
     """Only a missing table means that there is none yet."""
-    theirs = apsw.Connection(str(place / "a.db"))
+    theirs = sqlite3.connect(place / "a.db")
     theirs.execute("create table onceward_migrations (other)")
     theirs.close()
     check = examine_url(url_of(place / "a.db"))[-1]

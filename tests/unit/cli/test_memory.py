@@ -279,7 +279,7 @@ def test_help_is_quick_to_load() -> None:
     import subprocess
 
     program = (
-        "import sys, onceward.cli.memory; heavy = {'mcp', 'apsw', 'fastapi', 'onceward.memory'}"
+        "import sys, onceward.cli.memory; heavy = {'mcp', 'sqlite3', 'fastapi', 'onceward.memory'}"
         "; print(sorted(heavy & sys.modules.keys()))"
     )
     ran = subprocess.run(

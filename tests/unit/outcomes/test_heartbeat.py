@@ -13,6 +13,7 @@ from onceward.handle import open as open_handle
 from onceward.outcomes import Fence
 from onceward.outcomes.claims import Claims
 from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
+from onceward.outcomes.once import new_owner
 from onceward.seams import ManualClock
 from tests.system.nursery import forked
 
@@ -128,3 +129,32 @@ def test_a_forked_child_keeps_only_its_own_claims(ow: Onceward) -> None:
 
     with HEARTBEAT.keep(claims, fence(1), 3600.0):
         assert os.waitpid(forked(live), 0)[1] == 0
+
+
+def test_a_thread_that_could_not_be_started_is_started_for_the_next_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Out of threads for a moment: that claim is refused and forgotten, the next one is kept."""
+    heart, claims = Heartbeat(), Renewals()
+    start = threading.Thread.start
+
+    def refused(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError):
+        heart.keep(claims, fence(1), 0.03)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with heart.keep(claims, fence(2), 0.03):
+        assert claims.beaten.wait(60)
+    assert set(claims.renewed) == {2}
+
+
+def test_a_process_forked_by_another_language_has_owners_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a fork runs nothing of Python's: only the pid tells the two apart."""
+    before = new_owner().rpartition("/")[0]
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert new_owner().rpartition("/")[0] != before

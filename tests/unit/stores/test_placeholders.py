@@ -20,6 +20,11 @@ CASES = [
     ("select a % 2", "select a %% 2"),
     ("select a[1:2]", "select a[1:2]"),
     ("select '12:30:00'::time", "select '12:30:00'::time"),
+    ("select /* /* ? */ ? */ ?", "select /* /* ? */ ? */ %s"),
+    ("select 1 -- ?\r, ?", "select 1 -- ?\r, %s"),
+    ("select date'\\' || ?", "select date'\\' || %s"),
+    ("select e'?' \n '\\'?' || ?", "select e'?' \n '\\'?' || %s"),
+    ("select $é$ ? $é$, a$b$ || ?", "select $é$ ? $é$, a$b$ || %s"),
 ]
 
 
@@ -29,10 +34,15 @@ def test_for_psycopg(sql: str, expected: str) -> None:
     assert for_psycopg(sql) == expected
 
 
-@pytest.mark.parametrize("sql", [sql for sql, _ in CASES if "??" not in sql])
+@pytest.mark.parametrize("sql", [sql for sql, _ in CASES if "??" not in sql and "\r" not in sql])
 def test_for_sqlite_changes_nothing_else(sql: str) -> None:
     """SQLite knows both forms of placeholder itself."""
     assert for_sqlite(sql) == sql
+
+
+def test_sqlite_gets_no_comments_or_semicolons_around_a_statement() -> None:
+    """Its drivers differ in what they take for a second statement."""
+    assert for_sqlite(" ;-- a\n/* ; */ select ';' -- ?\n;; /* b") == "select ';'"
 
 
 def test_a_doubled_mark_is_a_literal() -> None:

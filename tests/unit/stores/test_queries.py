@@ -14,7 +14,13 @@ ALONE = {
     "outcome_lock": "the same",
     "table_holder": "the same",
     "memory_words_changes": "PostgreSQL's index of words is never in layers",
+    "memory_words_empty": "the same",
+    "memory_words_fill": "the same",
+    "memory_words_gone": "the same",
+    "memory_words_keep": "the same",
+    "memory_words_kept_drop": "the same",
     "memory_words_merge": "the same",
+    "memory_words_recount": "the same",
     "memory_words_problems": "there it is a part of the document, and cannot differ from it",
 }
 FILES = sorted(

@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from tests.proof.bugs.bank import cursors, doors, files, locks, meetings, outcomes, queues
+from tests.proof.bugs.bank import (
+    connections,
+    cursors,
+    doors,
+    files,
+    lending,
+    locks,
+    meetings,
+    neighbours,
+    outcomes,
+    queues,
+    transactions,
+    values,
+)
 from tests.proof.bugs.bug import Bug
 
 BUGS: Final[tuple[Bug, ...]] = (
@@ -13,6 +26,11 @@ BUGS: Final[tuple[Bug, ...]] = (
     *doors.BUGS,
     *locks.BUGS,
     *meetings.BUGS,
+    *connections.BUGS,
+    *lending.BUGS,
+    *neighbours.BUGS,
+    *transactions.BUGS,
+    *values.BUGS,
 )
 #: Changes a comment and nothing else: a bank that calls this caught would call anything so.
 CANARY: Final = Bug(

@@ -69,6 +69,17 @@ BUGS: Final = (
         breaks="D1",
     ),
     Bug(
+        id="checkpoint-fails-a-commit",
+        name="a commit fails when its checkpoint finds no connection",
+        harm="The caller is told that nothing was written, repeats it, and it is there twice.",
+        file="stores/sqlite/database.py",
+        find="with suppress(OncewardError):",
+        replace="with suppress():",
+        test="tests/system/test_checkpoints.py"
+        "::test_a_checkpoint_that_finds_no_connection_is_not_a_failed_commit",
+        breaks="D1",
+    ),
+    Bug(
         id="torn-line-not-ended",
         name="an append behind a torn line does not begin a new one",
         harm="Half a line of a dead process swallows the next record, which was acknowledged.",

@@ -7,6 +7,11 @@ from tests.proof.bugs.bug import Bug
 _OUTCOMES: Final = "tests/conformance/test_outcomes.py"
 _ONCE: Final = "tests/conformance/test_outcomes_once.py"
 _TX: Final = "tests/conformance/test_outcomes_tx.py"
+_CALLERS: Final = "tests/conformance/test_middleware_callers.py"
+_PRINCIPALS: Final = "tests/conformance/test_middleware_principals.py"
+_DENIALS: Final = "tests/conformance/test_middleware_denials.py"
+_MANY: Final = "tests/conformance/test_outcomes_async_many.py"
+_NESTED: Final = "tests/conformance/test_outcomes_async_nested.py"
 _OPERATORS: Final = "tests/conformance/test_outcomes_operators.py"
 
 BUGS: Final = (
@@ -77,10 +82,10 @@ BUGS: Final = (
         id="outcome-before-effect",
         name="the result is stored before the function runs",
         harm="A crash in between: every later caller is told that it happened, and it did not.",
-        file="outcomes/running.py",
-        find="ended: Ended = yield Call(partial(self._run, None))",
-        replace="yield from self._recorded(partial(outcomes.finish, fence, b'null'))"
-        "\n                ended: Ended = yield Call(partial(self._run, None))",
+        file="outcomes/direct.py",
+        find="value = running.call(None)",
+        replace="outcomes.record(fence, b'null', None)"
+        "\n                    value = running.call(None)",
         test=f"{_ONCE}::test_a_crash_leaves_it_ambiguous[sqlite]",
         breaks="I4",
     ),
@@ -89,8 +94,8 @@ BUGS: Final = (
         name="every claim is kept as harmless to repeat",
         harm="A payment that was cut off in the middle is silently made again.",
         file="outcomes/claims.py",
-        find="            on_crash=on_crash,\n",
-        replace='            on_crash="rerun",\n',
+        find='params["on_crash"] = on_crash',
+        replace='params["on_crash"] = "rerun"',
         test=f"{_ONCE}::test_a_crash_leaves_it_ambiguous[sqlite]",
         breaks="I4",
     ),
@@ -145,5 +150,114 @@ BUGS: Final = (
         replace="if rows is not None:",
         test=f"{_OUTCOMES}::test_a_holder_may_repeat_itself[sqlite]",
         breaks="I5",
+    ),
+    Bug(
+        id="caller-not-compared",
+        name="the caller of an HTTP request is not part of its fingerprint",
+        harm="Another client that knows a key gets the answer that was meant for the first.",
+        file="outcomes/fingerprints.py",
+        find='return f"{payload}{_CALLER}{caller}" if caller or _CALLER in payload else payload',
+        replace="return payload",
+        test=f"{_CALLERS}::test_h57_another_caller_never_gets_the_answer[sqlite-cookie]",
+        breaks="I2",
+    ),
+    Bug(
+        id="principal-not-in-scope",
+        name="the keys of all principals are in one scope",
+        harm="One user gets the recorded answer of another.",
+        file="outcomes/http_caller.py",
+        find='return f"{scope} as {named}"',
+        replace="return scope",
+        test=f"{_PRINCIPALS}::test_h57_every_principal_has_keys_of_its_own[sqlite-user]",
+        breaks="I2",
+    ),
+    Bug(
+        id="no-principal-no-comparison",
+        name="requests for which `caller=` finds no principal are not compared",
+        harm="Where authentication runs too late, every client gets the answers of all others.",
+        file="outcomes/http_caller.py",
+        find='"" if principal else self.digest(request)',
+        replace='""',
+        test=f"{_PRINCIPALS}"
+        "::test_requests_without_a_principal_are_told_apart_by_credentials[sqlite-None]",
+        breaks="I2",
+    ),
+    Bug(
+        id="denial-recorded",
+        name="a 401 is recorded like any other answer",
+        harm="A client that has logged in since is told 401 for a day, whatever it does.",
+        file="outcomes/http_exchange.py",
+        find="if status in DENIED:",
+        replace="if status in ():",
+        test=f"{_DENIALS}::test_h57_a_denial_is_not_replayed_after_logging_in[sqlite-401]",
+        breaks="I1",
+    ),
+    Bug(
+        id="denied-key-keeps-its-caller",
+        name="a key that was freed by a 401 is still compared with its caller, on SQLite",
+        harm="A client that logs in is refused as another caller, and its order is never placed.",
+        file="stores/sqlite/outcome_release.sql",
+        find="  fingerprint = null,\n",
+        replace="",
+        test=f"{_DENIALS}::test_h57_a_denial_is_not_replayed_after_logging_in[sqlite-401]",
+        breaks="I1",
+    ),
+    Bug(
+        id="place-waited-for-on-the-loop",
+        name="a task waits for a place on the event loop's own thread",
+        harm="With 33 calls at once the whole application stands still until one is refused.",
+        file="outcomes/steps.py",
+        find="if not await places.acquire_async(STALLED_SECONDS_MAX):",
+        replace="if not places.acquire(1.0):",
+        test=f"{_MANY}::test_h52_the_loop_runs_while_calls_wait_for_a_place[postgres]",
+        breaks="I1",
+    ),
+    Bug(
+        id="nested-from-the-same-pool",
+        name="a call inside a transaction takes its connection from the pool of transactions",
+        harm="Calls that hold a connection wait for one another until they are refused.",
+        file="stores/postgres/store.py",
+        find="self._opened() if self.current() is None else self._opened_nested()",
+        replace="self._opened()",
+        test=f"{_NESTED}::test_nested_calls_do_not_wait_for_the_pool_of_their_transaction[postgres]",
+        breaks="I1",
+    ),
+    Bug(
+        id="threads-shared-with-those-who-wait",
+        name="a call inside a writing transaction uses the threads in which others wait for it",
+        harm="With 32 claims at once none of them ever ends, and neither does the writer.",
+        file="outcomes/steps.py",
+        find='return "going_on" if tx is not None and tx.is_writing else "waiting"',
+        replace='return "waiting" if tx is not None and tx.is_writing else "waiting"',
+        test=f"{_NESTED}::test_a_writing_call_ends_while_all_other_claims_wait_for_it[sqlite]",
+        breaks="I1",
+        seconds=90.0,
+        is_noticed_by_hanging=True,
+    ),
+    Bug(
+        id="commit-on-behalf-of-the-loop",
+        name="the event loop counts as inside a transaction that another thread commits",
+        harm="A handler that writes at that moment is refused for no reason.",
+        file="outcomes/own_transaction.py",
+        find="""                self._thread = threading.get_ident()
+                record()
+
+        self._thread = None
+""",
+        replace="                record()\n\n",
+        test=f"{_NESTED}::test_a_write_on_the_loop_waits_for_a_commit_in_a_thread[sqlite]",
+        breaks="I1",
+    ),
+    Bug(
+        id="commit-needs-the-loop",
+        name="a result is recorded in one step and committed in a second one",
+        harm="Two calls that update one row stop the event loop for ever.",
+        file="outcomes/running.py",
+        find="yield own.committing(partial(self.finish_alone, own.tx, claim, result))",
+        replace="yield Ask(partial(self.finish_alone, own.tx, claim, result))"
+        "\n                    yield own.committing(lambda: None)",
+        test=f"{_NESTED}::test_calls_that_update_one_row_do_not_stop_the_loop[postgres]",
+        breaks="I1",
+        seconds=90.0,
     ),
 )

@@ -29,7 +29,7 @@ BUGS: Final = (
         file="workers/processing.py",
         find="self._failing = set(ow.retries.attempts.positions(lease.name))",
         replace="self._failing = set[str]()",
-        test=f"{_WORKER}::test_a_failing_message_holds_its_cursor[sqlite-None]",
+        test=f"{_WORKER}::test_a_failing_message_holds_its_cursor[None-sqlite]",
         breaks="R1",
     ),
     Bug(
@@ -115,13 +115,11 @@ BUGS: Final = (
         name="a handler's effects are committed before the cursor moves",
         harm="A crash in between: the effects of a message happen twice.",
         file="workers/processing.py",
-        find="""        with self._ow.transaction() as tx:
-            self._lease.mark(tx)
+        find="""            self._lease.mark(tx)
             self._handle(messages, tx)
             rest(tx)
 """,
-        replace="""        with self._ow.transaction() as tx:
-            self._lease.mark(tx)
+        replace="""            self._lease.mark(tx)
             self._handle(messages, tx)
         crash_point("worker.handle.after_effect")
         with self._ow.transaction() as tx:
