@@ -1,5 +1,7 @@
 """A web handler and a worker that share keys: an order is charged once, whoever is asked to do it.
 
+Every customer has keys of their own: `caller=` names the customer of a token, old or refreshed.
+
 It needs httpx besides: `python -m pip install httpx`, then `python examples/fastapi_idempotent.py`.
 """
 
@@ -14,11 +16,20 @@ from fastapi import FastAPI, Request
 from onceward import Onceward
 from onceward import open as open_handle
 from onceward.outcomes import IdempotencyMiddleware
+from onceward.outcomes.http_caller import caller_scope
+from onceward.outcomes.http_request import AsgiScope
 from onceward.outcomes.http_response import result_of
 from onceward.stores import Transaction
 
 #: One name for the work, used by both sides.
 SCOPE = "charge"
+#: Tokens that were issued, and to whom; a service looks into its session store.
+CUSTOMERS = {b"Bearer first": "ada", b"Bearer refreshed": "ada"}
+
+
+def customer(scope: AsgiScope) -> str | None:
+    """Return the customer who sent a request; only a token that we know names one."""
+    return CUSTOMERS.get(dict(scope["headers"]).get(b"authorization", b""))
 
 
 def charge(tx: Transaction, order: str) -> dict[str, str]:
@@ -35,6 +46,7 @@ def web(ow: Onceward) -> FastAPI:
         store=ow,
         scope=SCOPE,
         fingerprint=None,
+        caller=customer,
         required=True,
         on_crash="rerun",  # Every effect is in the transaction.
     )
@@ -49,18 +61,20 @@ def web(ow: Onceward) -> FastAPI:
 
 
 def worker(ow: Onceward, order: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Charge an order that came by queue, unless it was charged."""
+    """Charge an order of ada's that came by queue, unless it was charged."""
 
-    @ow.once(scope=SCOPE, key=lambda order: order, fingerprint=None)
+    @ow.once(scope=caller_scope(SCOPE, "ada"), key=lambda order: order, fingerprint=None)
     def charge_once(order: str, tx: Transaction) -> dict[str, str]:
         return charge(tx, order)
 
     return result_of(charge_once(order))  # type: ignore[call-arg]  # tx is given
 
 
-async def post(app: FastAPI, order: str | None) -> str:
+async def post(app: FastAPI, order: str | None, session: str = "first") -> str:
     """Send a request as a client would, in-process."""
-    headers = {} if order is None else {"Idempotency-Key": order}
+    headers = {"Authorization": f"Bearer {session}"}
+    if order is not None:
+        headers["Idempotency-Key"] = order
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://shop.test") as client:
         answer = await client.post("/charges", headers=headers)
@@ -76,6 +90,7 @@ def demo(ow: Onceward) -> None:
         tx.execute("create table charges (order_id text)")
     print(f"web, order-1:       {asyncio.run(post(app, 'order-1'))}")
     print(f"web, order-1 again: {asyncio.run(post(app, 'order-1'))}")
+    print(f"web, a new token:   {asyncio.run(post(app, 'order-1', 'refreshed'))}")
     print(f"worker, order-1:    {worker(ow, 'order-1')}")
     print(f"worker, order-2:    {worker(ow, 'order-2')}")
     print(f"web, order-2:       {asyncio.run(post(app, 'order-2'))}")

@@ -6,10 +6,9 @@ What a column is for, the page says, and keeps.
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Final
-
-import apsw
 
 from docs.make.regions import UNSAID, Maker, code, kept_table
 from docs.make.source import ROOT
@@ -46,14 +45,15 @@ def _schema(engine: str) -> str:
 
 def of_sqlite() -> Columns:
     """Return the tables of a file, as SQLite itself describes them."""
-    database = apsw.Connection(":memory:")
-    database.execute(_schema("sqlite"))
+    database = sqlite3.connect(":memory:")
+    database.executescript(_schema("sqlite"))
     rows = database.execute(
         'select t.name, c.name, c.type, c."notnull" or c.pk'
         " from pragma_table_list as t, pragma_table_xinfo(t.name) as c"
         " where t.schema = 'main' and t.type in ('table', 'virtual') and t.name not like 'sqlite_%'"
         " and c.name not in (t.name, 'rank') order by t.name, c.cid"
-    )
+    ).fetchall()
+    database.close()
     found: Columns = {}
     for table, column, kind, is_there in rows:
         shown = str(kind).lower() or "any"
