@@ -19,7 +19,10 @@ WEB := $(shell find web -maxdepth 1 -type f) $(shell find web/src)
 
 .PHONY: run demo web test lint lint-web prove soak bench screens docs clean constraints
 
-run: $(VENV)/.installed $(PAGES)
+# Without npm, or where its registry is refused, a plain page links to what is served.
+run: $(VENV)/.installed
+	@$(MAKE) --no-print-directory web || \
+	  echo 'warning: the console cannot be built, for the reason above; everything else is served' >&2
 	@echo 'Commands in another terminal: export PATH="$(abspath $(BIN)):$$PATH"' >&2
 	@$(BIN)/onceward up $(ARGS)
 

@@ -54,8 +54,10 @@ def test_python_in_the_docs_runs(page: Path, tmp_path: Path) -> None:
     program = tmp_path / "shown.py"
     program.write_text("\n".join(blocks(page, "python")))
     command = [sys.executable, "-W", "error", str(program)]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    # A newcomer runs the README's program again, in the same directory.
+    for _ in range(2 if page.name == "README.md" else 1):
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("page", with_blocks("console"), ids=name)

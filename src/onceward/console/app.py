@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI, Response
 
+from onceward.console.manual import manual_router
 from onceward.console.models import Health
 from onceward.console.shell import built_pages, fixed_assets, lost_page, plain_router, shell_router
 from onceward.failures import GATE_ANSWERS, wire_errors
@@ -77,6 +78,7 @@ def build_app(  # noqa: PLR0913 - all by name
     _add_health(app, version)
     _add_metrics(app, metrics or Metrics(None).page)
     links = [_LAB_LINK] * (lab is not None) + [_CHAT_LINK] * (dispatch is not None)
+    app.include_router(manual_router(_read("manual.html").decode()))
     _add_pages(app, version, links, is_console=house is not None)
     ends = [
         *([] if house is None else [_add_console(app, house)]),

@@ -118,10 +118,10 @@ def _add_assets(router: APIRouter, files: dict[str, Asset], fixed: frozenset[str
 
 
 def fixed_assets() -> dict[str, Asset]:
-    """Return the files of the plain page, whose names never change; the console has them too."""
-    icon = resources.files(__package__) / "pages" / "icon.svg"
-    sheet = resources.files("onceward.pages") / "base.css"
-    return {each.name: Asset(each.read_bytes(), _kind(each.name)) for each in (icon, sheet)}
+    """Return the files of the plain pages, whose names never change; the console has them too."""
+    own = resources.files(__package__) / "pages"
+    files = (own / "icon.svg", own / "manual.css", resources.files("onceward.pages") / "base.css")
+    return {each.name: Asset(each.read_bytes(), _kind(each.name)) for each in files}
 
 
 def _kind(name: str) -> str:

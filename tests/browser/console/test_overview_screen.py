@@ -37,10 +37,14 @@ def test_news_come_by_themselves(page: Page, mortal: Console, visit: Visit) -> N
 
 
 def test_an_empty_house_teaches(page: Page, empty: Console, visit: Visit) -> None:
-    """There are commands to begin with, each with a button that copies it."""
+    """There are commands to begin with, each with a button that copies it and a tutorial."""
     visit(empty, "/", "Overview")
     expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
     expect(page.get_by_role("button", name="Copy command onceward up --demo")).to_be_visible()
+    page.get_by_role("link", name="Tutorial: A test suite").click()
+    expect(page.get_by_role("heading", level=1, name="A memory in ten minutes")).to_be_visible()
+    page.get_by_role("link", name="Documentation").click()
+    expect(page.get_by_role("heading", level=1, name="Onceward")).to_be_visible()
 
 
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:

@@ -5,7 +5,7 @@ import { useId } from "preact/hooks";
 import { count } from "../core/format";
 import { useLive } from "../core/live";
 import { Link } from "../core/router";
-import { Ago, Empty, ErrorBox, Num, Seconds, Skeleton, State } from "../ui/bits";
+import { Ago, Command, ErrorBox, Num, Seconds, Skeleton, State } from "../ui/bits";
 import { Spark } from "../ui/charts";
 import { Page } from "../ui/page";
 import { useEvery } from "./cursor/ticking";
@@ -194,12 +194,31 @@ function Lately({ activity }: { activity: Activity[] }) {
   );
 }
 
+/** Commands that work with what a newcomer has, and the page that goes on from there. */
+const BEGINNINGS = [
+  { have: "A test suite", command: "onceward memory capture -- pytest -q", tutorial: "memory" },
+  { have: "Two outputs to compare", command: "onceward lab compare out/a out/b", tutorial: "lab" },
+  { have: "A coding agent", command: "onceward init demo --example", tutorial: "orchestrator" },
+  { have: "A table of orders, leads or webhooks", command: "onceward work my_app:app", tutorial: "workers" },
+  { have: "A minute", command: "onceward up --demo", tutorial: "first-ten-minutes" },
+];
+
 function FirstSteps() {
   return (
-    <Empty
-      title="Nothing here yet"
-      text="This page tells what your workers, agents, requests, experiments and conversations do, and which of them need you. Begin with a worker, a run or a comparison, or watch a story that plays by itself."
-      commands={["onceward work my_app:app", "onceward init demo --example", "onceward lab compare out/a out/b", "onceward up --demo"]}
-    />
+    <div class="empty first-steps">
+      <h2>Nothing here yet</h2>
+      <p>This page shows what your workers, agents, requests, experiments and conversations do, and which of them need you. Begin with something you have:</p>
+      <dl>
+        {BEGINNINGS.map(({ have, command, tutorial }) => (
+          <div key={command}>
+            <dt>
+              {have} · <a href={`/manual/docs/tutorial/${tutorial}.md`} aria-label={`Tutorial: ${have}`}>tutorial</a>
+            </dt>
+            <dd><Command text={command} /></dd>
+          </div>
+        ))}
+      </dl>
+      <p><a href="/manual/docs/index.md">Documentation</a></p>
+    </div>
   );
 }
