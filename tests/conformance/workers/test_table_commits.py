@@ -11,6 +11,8 @@ from onceward.workers.sources import TablePartitions, TableSource
 from tests.conformance.workers.tables import data, make_leads, names
 
 WRITERS = 6
+#: The writers go on until they have committed more rows than this, however slow they are.
+ROWS_MIN = 150
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ class Writers:
     def _run(self, number: int) -> None:
         chance = random.Random(number)
         count = 0
-        while time.monotonic() < self._end:
+        while time.monotonic() < self._end or len(self.committed) <= ROWS_MIN:
             added: list[str] = []
             niche = number * 1_000_000 + count  # One for each transaction, so each counts.
             try:
@@ -76,7 +78,7 @@ def test_h20_a_row_that_commits_after_a_later_id_is_not_skipped(
         after = items[-1].position if items else after
         if was_done and not items:
             break
-    assert len(seen) > 100
+    assert len(seen) > ROWS_MIN
     assert sorted(seen) == sorted(writers.committed)
     assert names(source, limit=1_000_000) == seen
 
@@ -103,5 +105,5 @@ def test_h20_partitions_are_active_until_all_of_their_rows_are_seen(
                 positions[key] = items[-1].position
         if was_done and not active.keys:
             break
-    assert len(seen) > 100
+    assert len(seen) > ROWS_MIN
     assert sorted(seen) == sorted(writers.committed)
