@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onceward.cursors import Lease, Renewal
 from onceward.errors import InvalidArgument, LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.retries import Steps
@@ -20,6 +21,26 @@ from onceward.workers import App, Message
 from onceward.workers import reader as readers
 from tests.conformance.workers.lists import ListPartitions, ListSource
 from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
+
+
+@pytest.fixture
+def noticed(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a renewal has found a cursor paused, or its lease lost."""
+    found, renew = threading.Event(), Lease.renew
+
+    def noting(lease: Lease) -> Renewal:
+        try:
+            renewal = renew(lease)
+        except LeaseLost:
+            found.set()
+            raise
+        if renewal is Renewal.PAUSED:
+            found.set()
+        return renewal
+
+    monkeypatch.setattr(Lease, "renew", noting)
+    return found
+
 
 # --- operators -----------------------------------------------------------------------------------
 
@@ -48,7 +69,9 @@ def test_a_cursor_that_is_held_can_be_paused(ow: Onceward, is_busy: bool) -> Non
         until(lambda: seen == list(range(6)))
 
 
-def test_a_heartbeat_that_finds_a_pause_stops_a_turn(ow: Onceward) -> None:
+def test_a_heartbeat_that_finds_a_pause_stops_a_turn(
+    ow: Onceward, noticed: threading.Event
+) -> None:
     """Not only the next turn: no message is begun after the renewal that said so."""
     app, seen = App(ow), []
 
@@ -57,7 +80,7 @@ def test_a_heartbeat_that_finds_a_pause_stops_a_turn(ow: Onceward) -> None:
         seen.append(message.data)
         if message.data == 3:
             ow.cursors.pause("numbers")
-            time.sleep(0.4)
+            noticed.wait(PATIENCE_SECONDS)
 
     assert drain(app).left == ("numbers",)
     assert seen == [0, 1, 2, 3]
@@ -83,7 +106,7 @@ def test_a_seek_under_an_idle_worker_is_noticed_at_its_next_look(ow: Onceward) -
         until(lambda: seen == [1, 4, 3, 4])
 
 
-def test_a_lost_slot_stops_its_worker(ow: Onceward) -> None:
+def test_a_lost_slot_stops_its_worker(ow: Onceward, noticed: threading.Event) -> None:
     """Whoever has the slot now may work; no message is begun without one."""
     app, seen, taken = App(ow), [], []
     source = ListPartitions(a=list(range(50)))
@@ -94,12 +117,12 @@ def test_a_lost_slot_stops_its_worker(ow: Onceward) -> None:
         if len(seen) == 3:
             (slot,) = ow.cursors.list("~*")
             ow.cursors.seek(slot.name, None, "as if it ran out", "test")
-            taken.append(ow.cursors.acquire(slot.name, "another", 60.0))
-            time.sleep(0.4)
+            taken.append(ow.cursors.acquire(slot.name, "another", 3600.0))
+            noticed.wait(PATIENCE_SECONDS)
 
     with at_work(app):
-        until(lambda: taken)
-        time.sleep(1.0)
+        until(lambda: taken and noticed.is_set())
+        time.sleep(0.5)
         assert taken != [None]
         assert seen == [0, 1, 2]
 
