@@ -265,8 +265,11 @@ def test_a_position_of_another_source_is_refused(service: Service, position: str
 
 
 @pytest.mark.parametrize("part", ["head", "body", "endless"])
-def test_a_service_that_trickles_is_cut_off(part: str) -> None:
+def test_a_service_that_trickles_is_cut_off(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is never silent for long, and would keep its reader for ever."""
+    # Silent for so long it is on no machine, however busy; a whole page may take 2 s.
+    silence_seconds = 60.0
+    monkeypatch.setattr(pages, "TIMEOUTS_PER_PAGE", 2.0 / silence_seconds)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -283,8 +286,7 @@ def test_a_service_that_trickles_is_cut_off(part: str) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        # Long enough for a busy machine, on which a hundredth of a second can become many.
-        found = HttpSource(url, timeout_seconds=0.2, retry=Steps(seconds=()))
+        found = HttpSource(url, timeout_seconds=silence_seconds, retry=Steps(seconds=()))
         with pytest.raises(SourceUnavailable, match="longer than 2"):
             found.read(None, 10)
-        thread.join(10)
+        thread.join(60)
