@@ -13,6 +13,7 @@ from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Reject, Worker
 from tests.conformance.workers.lists import ListPartitions, ListSource
+from tests.conformance.workers.running import PATIENCE_SECONDS
 
 
 def drain(app: App, threads: int = 2) -> Any:
@@ -236,7 +237,7 @@ def test_limits_hold_over_all_threads(ow: Onceward) -> None:
     app = App(ow)
     at_work: list[str] = []
     most: dict[str, int] = {"all": 0, "odd": 0}
-    mutex = threading.Lock()
+    mutex, are_two = threading.Lock(), threading.Event()
     source = ListPartitions(**{f"p{n}": list[object]((1, 2, 3)) for n in range(6)})
 
     @app.consumer(
@@ -254,6 +255,9 @@ def test_limits_hold_over_all_threads(ow: Onceward) -> None:
             most["all"] = max(most["all"], len(set(at_work)))
             odd = {each for each in at_work if int(each[1:]) % 2}
             most["odd"] = max(most["odd"], len(odd))
+            if most["all"] >= 2:
+                are_two.set()
+        are_two.wait(PATIENCE_SECONDS)
         threading.Event().wait(0.01)
         with mutex:
             at_work.remove(message.partition)
