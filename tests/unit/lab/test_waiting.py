@@ -23,7 +23,7 @@ from tests.unit.sitting import asked_meanwhile, run_within, sit_on
 
 T = TypeVar("T")
 #: What should come at once comes within this, also on a busy machine.
-SOON = 5.0
+SOON = 60.0
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    return run_within(30, work)
+    return run_within(120, work)
 
 
 def bells() -> list[threading.Thread]:
@@ -52,10 +52,12 @@ def begin(
     return group.create_task(client.get("/api/feedback", params={"wait": 30, **parameters}))
 
 
-async def until_waiting(site: Site, count: int = 1) -> None:
-    """Return when so many wait for the bell."""
+async def until_waiting(
+    site: Site, count: int = 1, poll: asyncio.Task[httpx.Response] | None = None
+) -> None:
+    """Return when so many wait for the bell, or this poll waits no longer."""
     bell = bell_of(site)
-    while len(bell._listeners) < count:  # noqa: ASYNC110 - nothing rings for who begins to listen
+    while len(bell._listeners) < count and not (poll and poll.done()):  # noqa: ASYNC110 - nothing rings for who begins to listen
         await asyncio.sleep(0.001)
 
 
@@ -108,15 +110,18 @@ def test_a_wait_for_nothing_ends_at_the_furthest_cursor(site: Site, tmp_path: Pa
     """What was passed without a match is not read again by the next poll."""
     append(tmp_path, sessionId="other")
 
-    async def work() -> httpx.Response:
+    async def work(wait: float) -> httpx.Response:
         async with site.client() as client, asyncio.TaskGroup() as group:
-            poll = begin(group, client, wait=0.3, sessionId="mine")
-            await until_waiting(site)
+            poll = begin(group, client, wait=wait, sessionId="mine")
+            await until_waiting(site, 1, poll)
             await asyncio.to_thread(append, tmp_path, sessionId="another")
             return await poll
 
-    response = run(work)
-    size = paths_in(tmp_path).feedback.stat().st_size
+    for wait in (0.3, 3.0, 30.0):  # On a busy machine a wait can be over before the append is.
+        response = run(partial(work, wait))
+        size = paths_in(tmp_path).feedback.stat().st_size
+        if response.json()["nextCursor"] == str(size):
+            break
     assert response.json() == {"items": [], "nextCursor": str(size)}
     again = {"x-cm-lab-cursor-tag": response.headers["x-cm-lab-cursor-tag"]}
     follow_up = site.get("/api/feedback", params={"since": str(size)}, headers=again)
