@@ -13,6 +13,9 @@ from onceward.stores import Store, migrate
 from onceward.workers.alert_models import DEFAULT_RULES
 from onceward.workers.watching import Opened, opening, watching
 
+#: What never takes so long unless it does not happen.
+GUARD_SECONDS = 60.0
+
 
 def rounds_alive() -> list[str]:
     """Return the threads that look after a store."""
@@ -21,7 +24,7 @@ def rounds_alive() -> list[str]:
 
 
 def until_quiet() -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + GUARD_SECONDS
     while rounds_alive():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -32,19 +35,21 @@ def test_a_store_that_opens_slowly_is_waited_for(
 ) -> None:
     """One thread opens it, the other waits, and nobody says that it cannot be reached."""
     opened_at: list[float] = []
+    was_asked = threading.Event()
 
     def slowly(store: Store) -> None:
-        time.sleep(0.3)
+        was_asked.wait(GUARD_SECONDS)
         migrate(store)
         opened_at.append(time.monotonic())
 
     monkeypatch.setattr("onceward.workers.watching.migrate", slowly)
     monkeypatch.setattr("onceward.workers.watching.WAIT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("onceward.workers.watching.BACKGROUND_SECONDS_MAX", 2 * GUARD_SECONDS)
     with opening(f"sqlite:///{tmp_path / 'work.db'}") as opened, watching(opened, DEFAULT_RULES):
         with pytest.raises(StoreUnavailable):
             asked_of(opened)
-        while not opened_at:
-            time.sleep(0.01)
+        was_asked.set()
+        monkeypatch.setattr("onceward.workers.watching.WAIT_SECONDS_MAX", GUARD_SECONDS)
         assert opened().store is opened.store
     until_quiet()
     assert caplog.messages == []
@@ -53,7 +58,7 @@ def test_a_store_that_opens_slowly_is_waited_for(
 
 def asked_of(opened: Opened) -> None:
     """Ask as a request does, once somebody else is at it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + GUARD_SECONDS
     while time.monotonic() < deadline and not opened._mutex.locked():
         time.sleep(0.001)
     opened()
@@ -67,7 +72,7 @@ def test_an_end_before_the_store_was_reached_is_quiet(
 
     def never(_: Store) -> None:
         begun.set()
-        closed.wait(20)
+        closed.wait(GUARD_SECONDS)
         raise StoreUnavailable
 
     monkeypatch.setattr("onceward.workers.watching.migrate", never)
@@ -80,7 +85,7 @@ def test_an_end_before_the_store_was_reached_is_quiet(
 
         monkeypatch.setattr(opened.store, "close", gone)
         with watching(opened, DEFAULT_RULES):
-            assert begun.wait(20)
+            assert begun.wait(GUARD_SECONDS)
             # What happens when the block ends, before the threads are told that it did.
             opened.give_up()
             until_quiet()
