@@ -1,6 +1,8 @@
 """Guards, and writers that meet on one cursor: who waits for whom, on both engines."""
 
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +16,7 @@ from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_cursors import acquire, effects, stolen, table
 
 __all__ = ["table"]
+T = TypeVar("T")
 
 
 def test_a_guarded_transaction_of_a_stale_holder_does_nothing(
@@ -86,17 +89,24 @@ def test_a_guard_looks_again_when_the_write_lock_is_held(
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_a_thief_that_had_to_wait_looks_again_one_heartbeat_later(
-    table: Onceward, ow_time: MovingTime
+    table: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder's renewal waits for the same lock; the thief lets it go first."""
     acquire(table)
+    write_apart, has_asked = table.store.write_apart, threading.Event()
+
+    def asked(operation: Callable[[Transaction], T]) -> T:
+        has_asked.set()  # It has looked at the clock, and waits for the lock from now on.
+        return write_apart(operation)
+
+    monkeypatch.setattr(table.store, "write_apart", asked)
     taken: list[Lease | None] = []
     thief = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
     with table.transaction() as tx:
         tx.execute("insert into effects values ('slow')")
         ow_time.advance(seconds=61)
         thief.start()
-        thief.join(timeout=0.2)
+        assert has_asked.wait(60)
         ow_time.advance(seconds=1)
     thief.join()
     assert taken == [None]
