@@ -16,6 +16,8 @@ from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase
 
 PROCESSES = 4
+#: Whether a statement is missing is chance; after so many loads without one, none can be.
+LOADS_MAX = 10
 MODULE = "tests.proof.postgres.pooler_load"
 
 
@@ -85,10 +87,13 @@ def test_h48_no_statement_runs_that_its_caller_did_not_send(
 ) -> None:
     """Rows are in their own process's table, or refused; without detection some are refused."""
     rows = 5_000 if prove else 400
-    with new_database() as direct:
-        seen = load(direct, pgbouncer.url(direct) + setting, rows)
-    assert (seen.lost, seen.doubled, seen.misplaced) == (0, 0, 0), seen
-    assert seen.acknowledged == rows
+    for _ in range(LOADS_MAX):
+        with new_database() as direct:
+            seen = load(direct, pgbouncer.url(direct) + setting, rows)
+        assert (seen.lost, seen.doubled, seen.misplaced) == (0, 0, 0), seen
+        assert seen.acknowledged == rows
+        if not setting or "26000" in seen.refused:
+            break
     # Without detection a statement that is missing tells that there is a pooler.
     assert ("26000" in seen.refused) == bool(setting), seen
     assert any(seen.are_pooled) if setting else all(seen.are_pooled), seen
