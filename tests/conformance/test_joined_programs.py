@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onceward.handle import Onceward
 from tests.conformance.joined_programs import Program, Step, programs
 from tests.proof.evidence import Entry, Evidence
-from tests.proof.lengths import examples_for
+from tests.proof.lengths import examples_for, run_examples
 
 #: What a slice must come to, or it proves nothing.
 REACHED = ("block undone", "call undone", "savepoint undone")
@@ -39,7 +39,7 @@ def test_h49_caught_nested_errors_agree_with_the_model(
         seen["programs"] += 1
         seen["rows"] += len(program.kept.rows)
 
-    holds()
+    run_examples(holds, counts=seen, must_reach=REACHED)
     undone = {what: count for what, count in seen.items() if what.endswith("undone")}
     evidence.record(
         Entry(

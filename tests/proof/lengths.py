@@ -49,13 +49,36 @@ def run_machine(
         suppress_health_check=list(HealthCheck),
         **more,
     )
-    reached = {} if counts is None else counts
-    for number in range(_RUNS_MAX):
+
+    def run(number: int) -> None:
         if number:
             seed(number)(made)
         # It takes whatever makes a machine, and says that it takes a class.
         run_state_machine_as_test(made, settings=how)  # type: ignore[arg-type]
-        missing = [event for event in must_reach if not reached.get(event)]
+
+    _until_reached(run, {} if counts is None else counts, must_reach)
+
+
+def run_examples(
+    holds: Callable[[], None], *, counts: Mapping[Any, int], must_reach: Iterable[Any]
+) -> None:
+    """Run a test that Hypothesis gives its examples, again like a state machine."""
+
+    def run(number: int) -> None:
+        if number:
+            seed(number)(holds)
+        holds()
+
+    _until_reached(run, counts, must_reach)
+
+
+def _until_reached(
+    run: Callable[[int], None], reached: Mapping[Any, int], must_reach: Iterable[Any]
+) -> None:
+    events = list(must_reach)
+    for number in range(_RUNS_MAX):
+        run(number)
+        missing = [event for event in events if not reached.get(event)]
         if not missing:
             return
     pytest.fail(f"never reached in {_RUNS_MAX} runs: {missing}; reached: {reached}")
