@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,8 @@ from onceward.errors import StoreError
 from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
+from onceward.stores.postgres.store import PostgresStore
+from onceward.stores.postgres.transaction import PostgresTransaction
 from tests.conformance.middleware_calls import Answer, Shop, answering, ask
 
 
@@ -52,13 +54,30 @@ def test_claims_leave_the_loops_own_threads_to_the_application(shop: Shop) -> No
     assert shop.effects() == 41
 
 
-def test_a_thread_that_was_left_behind_does_not_keep_the_transaction(shop: Shop) -> None:
-    """A timeout gives up a handler inside a statement: it is undone all the same, and at once."""
-    long = {
-        "sqlite": "with recursive n(x) as (select 1 union all select x + 1 from n) "
-        "select count(x) from n",
-        "postgres": "select pg_sleep(1)",
-    }[shop.ow.store.engine]
+@pytest.fixture
+def long_statement(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A statement that goes on until its transaction is over: interrupted, or no longer needed."""
+    if not isinstance(shop.ow.store, PostgresStore):
+        numbers = "with recursive n(x) as (select 1 union all select x + 1 from n)"
+        yield f"{numbers} select count(x) from n"
+        return
+    roll_back = PostgresTransaction.roll_back
+    with shop.ow.store.connector()() as holder:
+        holder.execute("select pg_advisory_lock(1)")
+
+        def rolled_back(transaction: PostgresTransaction) -> None:
+            if transaction._process is None:  # It has ended, for every thread that knows of it.
+                holder.execute("select pg_advisory_unlock_all()")
+            roll_back(transaction)
+
+        monkeypatch.setattr(PostgresTransaction, "roll_back", rolled_back)
+        yield "select pg_advisory_xact_lock(1)"
+
+
+def test_a_thread_that_was_left_behind_does_not_keep_the_transaction(
+    shop: Shop, long_statement: str
+) -> None:
+    """A timeout gives up a handler inside a statement: it is undone all the same."""
 
     async def scenario() -> None:
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
@@ -67,7 +86,7 @@ def test_a_thread_that_was_left_behind_does_not_keep_the_transaction(shop: Shop)
             with scope["onceward"].transaction() as tx:
                 tx.execute("insert into effects values ('undone')")
                 loop.call_soon_threadsafe(begun.set)
-                tx.execute(long)
+                tx.execute(long_statement)
                 tx.execute("insert into effects values ('too late')")
 
         async def handler(scope: AsgiScope, _body: bytes) -> Answer:
