@@ -1,5 +1,6 @@
 """Idempotence: once and often must leave the same, and what differs is shown."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,14 +62,25 @@ def test_calls_at_once_are_told_from_calls_in_turn() -> None:
     """Who looks before it leaps is fine alone, and not among others."""
 
     def look_then_leap(trial: Trial) -> None:
-        bank = trial.path / "bank"
+        bank, looked = trial.path / "bank", trial.path / "looked"
+        looked.mkdir(exist_ok=True)
         if not bank.exists():
-            time.sleep(0.2)
+            (looked / str(os.getpid())).touch()
+            deadline = time.monotonic() + 30
+            # All of those who call at once look before the first one leaps.
+            while are_at_once(trial) and len(list(looked.iterdir())) < 3:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
             with bank.open("a") as file:
                 file.write("7\n")
 
     said = failure(look_then_leap, bank, at_once=3)
     assert said.startswith("after 3 calls at once, the state is not that of one call")
+
+
+def are_at_once(trial: Trial) -> bool:
+    """Return whether several processes work on this, which begin when all of them are here."""
+    return (trial.path.parent / "gathered").exists()
 
 
 def bank(trial: Trial) -> Any:
