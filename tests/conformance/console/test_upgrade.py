@@ -62,7 +62,7 @@ def upgrading(ow: Onceward) -> Iterator[Future[list[int]]]:
     wanted = "select 1 from pg_locks where not granted and relation = 'onceward_outcomes'::regclass"
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url_of(ow), autocommit=True) as watching:
         upgrade = pool.submit(migrate, other)
-        until = time.monotonic() + 10.0
+        until = time.monotonic() + 60.0
         while not watching.execute(wanted).fetchall():
             assert time.monotonic() < until, "it waits for nobody"
         yield upgrade
@@ -82,7 +82,7 @@ def test_cursors_go_on_while_a_migration_waits_for_a_handler(old: Onceward) -> N
                 assert not upgrade.done()
             finally:
                 handler.commit()
-            assert upgrade.result(30)[0] == 12
+            assert upgrade.result(60)[0] == 12
     assert status(old.store).pending == ()
 
 
@@ -106,11 +106,11 @@ def test_whoever_comes_behind_a_migration_that_waits_is_served(old: Onceward) ->
         handler.execute(TOUCH)
         with upgrading(old) as upgrade:
             try:
-                with psycopg.connect(url_of(old), options="-c lock_timeout=2s") as other:
+                with psycopg.connect(url_of(old), options="-c lock_timeout=60s") as other:
                     other.execute("select 1 from onceward_outcomes")
             finally:
                 handler.commit()
-            assert upgrade.result(30)[-1] == len(migrations("postgres"))
+            assert upgrade.result(60)[-1] == len(migrations("postgres"))
 
 
 @on_postgres

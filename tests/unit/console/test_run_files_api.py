@@ -154,7 +154,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
     def look(file: RootedFile) -> dict[str, Any]:
         other = threading.Thread(target=site.get, args=(f"{BASE}/run",), kwargs=place)
         other.start()
-        other.join(3)
+        other.join(60)
         waited.append(other.is_alive())
         return real(file)
 
