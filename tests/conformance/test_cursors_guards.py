@@ -68,7 +68,7 @@ def test_a_guard_blocks_neither_renewals_nor_pauses(table: Onceward) -> None:
             done.set()
 
         threading.Thread(target=pause).start()
-        assert done.wait(timeout=40)
+        assert done.wait(timeout=60)
         lease.checkpoint("1", tx=tx)
     assert effects(table) == ["guarded"]
 

@@ -14,7 +14,7 @@ from tests.system.nursery import forked
 
 #: Beats come much more often than a test could take.
 BEAT_SECONDS = 0.01
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 
 
 def acquire(ow: Onceward, worker: str = "w1") -> Lease:

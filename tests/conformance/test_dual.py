@@ -304,7 +304,7 @@ def test_numbers_are_in_the_order_of_commits(chat: Chat) -> None:
 
 def wait_until_blocked(store: PostgresStore) -> None:
     clock = SystemClock()
-    deadline = clock.monotonic() + 20
+    deadline = clock.monotonic() + 60
     with store.connection() as connection:
         while not connection.execute("select 1 from pg_locks where not granted").fetchall():
             assert clock.monotonic() < deadline, "nobody waits"

@@ -14,7 +14,7 @@ from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.queries import migrations
 from onceward.testing.postgres import PostgresServer
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 
 
 def arrive(ow: Onceward, group: str, drawn: list[int]) -> None:

@@ -182,7 +182,7 @@ def test_who_brings_things_back_takes_them_in_one_order(
             holder.execute(f"{first} limit 1 for update")
             both = pool.submit(graph.write, things("b", "a"))
             wait_until_blocked(ow, both)
-            pool.submit(graph.write, things("b")).result(10.0)
+            pool.submit(graph.write, things("b")).result(60.0)
             holder.execute("rollback")
         both.result(PATIENCE_SECONDS)
     store.close()

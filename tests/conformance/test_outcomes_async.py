@@ -136,7 +136,7 @@ def test_a_task_cancelled_while_it_claims_frees_the_key(
 
     def slow(name: str, /, **params: Any) -> Any:
         asking.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return write_query(name, **params)
 
     @ow.once()
@@ -167,7 +167,7 @@ def test_a_loop_that_ends_while_it_claims_frees_the_key(
 
     def slow(*args: Any) -> Any:
         asking.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return grant(*args)
 
     @ow.once()

@@ -314,13 +314,13 @@ def test_a_twin_waits_for_the_result(ticking: Onceward, shop: Shop) -> None:
     @ticking.once(wait=60)
     def charge(order: int) -> object:
         started.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return shop.charge(order)
 
     results: list[object] = []
     threads = [threading.Thread(target=lambda: results.append(charge(1))) for _ in range(4)]
     threads[0].start()
-    assert started.wait(20)
+    assert started.wait(60)
     for thread in threads[1:]:
         thread.start()
     go_on.set()

@@ -176,7 +176,7 @@ def _race(table: Onceward) -> None:
         if name == "slow":
             # Nothing is written yet: on SQLite this blocks nobody.
             first_in.set()
-            assert go_on.wait(20)
+            assert go_on.wait(60)
         insert(tx, 1)
         wrote.append(name)
         return name
@@ -189,7 +189,7 @@ def _race(table: Onceward) -> None:
 
     slow = threading.Thread(target=work, name="slow")
     slow.start()
-    assert first_in.wait(20)
+    assert first_in.wait(60)
     if table.store.engine == "sqlite":
         quick = threading.Thread(target=work, name="quick")
         quick.start()

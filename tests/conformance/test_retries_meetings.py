@@ -94,7 +94,7 @@ def test_a_move_does_not_wait_for_a_worker_that_is_frozen_while_it_parks(ow: Onc
             target=lambda: ow.cursors.seek("leads", "9", "why", "ana", count=between)
         )
         operator.start()
-        operator.join(timeout=30)
+        operator.join(timeout=60)
         assert not operator.is_alive()
         lease.checkpoint("11", tx=tx)
     assert ow.cursors.show("leads").position == "9"
@@ -112,7 +112,7 @@ def test_a_redrive_keeps_no_worker_from_its_cursor(ow: Onceward) -> None:
     with ow.transaction():
         ow.dead.redrive([letter.id for letter in ow.dead.list()], actor="ana")
         worker.start()
-        worker.join(timeout=30)
+        worker.join(timeout=60)
         assert len(granted) == 1
     assert ow.retries.parked.waiting("leads").messages == 1
 

@@ -22,7 +22,7 @@ from onceward.outcomes.models import Fresh
 from onceward.stores import Transaction, open_store, status
 from tests.pgbouncer import POOLER
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 postgres_and_pooler = pytest.mark.parametrize("ow_url", ["postgres", *POOLER], indirect=True)
 

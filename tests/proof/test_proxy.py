@@ -10,7 +10,7 @@ import pytest
 from tests.proof.proxy import Proxy
 from tests.unit.background import in_background
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 #: How long it takes to believe that nothing comes.
 SILENCE_SECONDS = 0.1
 REQUEST = b"POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 3\r\n\r\nabc"

@@ -24,7 +24,7 @@ def sit_on(
 
     def sit(*arguments: Any, **named: Any) -> object:
         begun.set()
-        assert done.wait(30)
+        assert done.wait(120)
         return works(*arguments, **named)
 
     monkeypatch.setattr(owner, name, sit)

@@ -43,7 +43,7 @@ def beside(call: Callable[[], object]) -> None:
     """Do something as somebody else would, in the middle of what this thread does."""
     other = threading.Thread(target=call)
     other.start()
-    other.join(10)
+    other.join(60)
     assert not other.is_alive()
 
 

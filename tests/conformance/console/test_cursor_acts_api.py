@@ -77,7 +77,7 @@ def test_a_pause_waits_for_no_handler(ow: Onceward, asking: Asking) -> None:
     with ow.transaction() as tx:
         lease.guard(tx)
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(asking.done, "/api/cursors/pause", name="c").result(10)
+            answer = pool.submit(asking.done, "/api/cursors/pause", name="c").result(60)
         assert answer["cursor"]["state"] == "paused"
         lease.checkpoint("1", tx)
     assert ow.cursors.show("c").position == "1"

@@ -66,7 +66,7 @@ def after(
         other.join(0.3)
 
     def ended() -> list[object]:
-        other.join(10)
+        other.join(60)
         return came
 
     monkeypatch.setattr(dead_http, name, checked)

@@ -22,7 +22,7 @@ from onceward.handle import Onceward
 PORT = 3939
 TOKEN = "tok_1"
 #: What should come at once comes within this, also on a busy machine.
-SOON = 10.0
+SOON = 60.0
 
 
 class Site:

@@ -192,6 +192,6 @@ def test_h41_the_decision_and_the_send_wait_for_one_another(
         later.start()
         later.join(0.3)
         assert later.is_alive(), "it did not wait"
-    later.join(20)
+    later.join(60)
     assert [first, *answers] == ([True, KEPT] if is_send_first else [ROLLED_BACK, False])
     assert talk.states(delivery) == ["sending" if is_send_first else "cancelled"]

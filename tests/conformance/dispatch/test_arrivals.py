@@ -78,13 +78,13 @@ def test_two_deliveries_of_one_message_that_meet_are_one(
             return draw(dual, tx, group)
         drawn = draw(dual, tx, group)
         writing.set()
-        assert looked.wait(30)
+        assert looked.wait(60)
         return drawn
 
     monkeypatch.setattr(DualCursor, "next_sequence", next_sequence)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(talk.receive, "hello", id_="1")
-        assert writing.wait(30)
+        assert writing.wait(60)
         second = pool.submit(talk.receive, "hello", id_="1")
         assert (first.result().fate, second.result().fate) == ("new", "known")
     assert first.result().seq == second.result().seq
@@ -176,7 +176,7 @@ def test_a_message_that_commits_late_is_not_jumped_over(talk: Talk, ow: Onceward
             other = pool.submit(lambda: talk.receive("fast").seq)
             # It cannot commit before us; and what it may have done so far nobody sees.
             assert talk.arrivals.see() in ([], ["team"])
-        numbers.append(other.result(20))
+        numbers.append(other.result(60))
     assert numbers[0] < numbers[1]
     talk.arrivals.see()
     assert ids(talk.begin()) == ["slow", "fast"]

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    return run_within(60, work)
+    return run_within(120, work)
 
 
 def wait_for(client: httpx.AsyncClient, **query: Any) -> Awaitable[httpx.Response]:

@@ -17,7 +17,7 @@ class Ears:
             self.heard.append(topic)
             self._changed.notify_all()
 
-    def wait_for(self, topic: str | None, count: int = 1, seconds: float = 20) -> bool:
+    def wait_for(self, topic: str | None, count: int = 1, seconds: float = 60) -> bool:
         """Say whether a topic was heard so often, as soon as it was."""
         with self._changed:
             return self._changed.wait_for(lambda: self.heard.count(topic) >= count, seconds)

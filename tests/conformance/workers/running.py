@@ -10,7 +10,7 @@ from typing import Any
 
 from onceward.workers import App, Worker
 
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 60.0
 
 
 def drain(app: App, threads: int = 2) -> Any:

@@ -37,7 +37,7 @@ wakes = Wakes(onceward.open(sys.argv[1]).store)
 heard = threading.Event()
 block = wakes.listening(lambda topic: heard.set())
 block.__enter__()
-assert heard.wait(20)
+assert heard.wait(60)
 wakes.send("leads")
 print("end")
 """
@@ -128,7 +128,7 @@ def test_threads_end_when_nobody_listens_and_come_back(ow: Onceward) -> None:
             assert ears.wait_for(None)
             thread = wakes._thread
             assert thread is not None
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
     wakes.close()
 
@@ -176,7 +176,7 @@ def test_nobody_is_kept_from_ending(leads: Onceward, ow_url: str) -> None:
         [sys.executable, "-W", "error", "-c", CARELESS, ow_url],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("end\n", "", 0)

@@ -16,7 +16,7 @@ from onceward.workers import Active, App, Item, Message, Worked, Worker, worker
 from onceward.workers.reader import Reader, Turned
 from tests.conformance.workers.lists import ListPartitions, ListSource
 
-SECONDS_MAX = 40.0
+SECONDS_MAX = 60.0
 
 
 def once(app: App) -> Worked:

@@ -38,8 +38,8 @@ class Bug:
     test: str
     #: The promise that it breaks, as in GUARANTEES.md.
     breaks: str
-    #: How long the test may take to notice.
-    seconds: float = 60.0
+    #: How long the test may take to notice: longer than what it waits for in vain.
+    seconds: float = 180.0
     #: Whether the test notices by waiting in vain; else a test that hangs has not noticed.
     is_noticed_by_hanging: bool = False
 

@@ -90,7 +90,7 @@ def test_tail_follows_other_processes_and_stops_quietly(path: Path) -> None:
         assert json.loads(tail.stdout.readline()) == {"id": "2"}
         tail.stdout.close()
         Journal(path).append({"id": "3"})
-        assert tail.wait(timeout=20) == 1
+        assert tail.wait(timeout=60) == 1
         assert tail.stderr.read() == b""
 
 

@@ -19,7 +19,7 @@ from tests.unit.console.asking import Asking
 
 def until(is_true: Callable[[], bool]) -> None:
     clock = SystemClock()
-    deadline = clock.monotonic() + 10
+    deadline = clock.monotonic() + 60
     while not is_true():
         assert clock.monotonic() < deadline
         clock.sleep(0.005)

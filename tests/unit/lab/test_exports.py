@@ -105,7 +105,7 @@ def test_names_are_made_of_the_time_and_never_reused(lab: Lab) -> None:
 
 def test_exports_that_begin_together_do_not_meet(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both choose a name before either has written: each gets what it asked for."""
-    both, collected = threading.Barrier(2, timeout=30), exports.collect
+    both, collected = threading.Barrier(2, timeout=60), exports.collect
 
     def collect(*given: Any, **options: Any) -> Any:
         both.wait()

@@ -87,7 +87,7 @@ def test_a_shorter_lease_wakes_the_thread() -> None:
         until(lambda: heart._wakes_at > 0)
         # It says when it will wake, and then sleeps, without giving the lock away in between.
         with heart.keep(short, fence(2), 0.03):
-            assert short.beaten.wait(20)
+            assert short.beaten.wait(60)
     assert long.renewed == []
 
 
@@ -99,7 +99,7 @@ def ow(tmp_path: Path) -> Onceward:
 def until(condition: Callable[[], bool]) -> None:
     """Look again and again at what another thread does."""
     never = threading.Event()
-    for _ in range(20_000):
+    for _ in range(60_000):
         if condition():
             return
         never.wait(0.001)

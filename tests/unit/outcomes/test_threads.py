@@ -29,7 +29,7 @@ def test_what_a_thread_did_is_known_however_often_the_task_is_cancelled(times: i
     async def work() -> None:
         cancellation = Cancellation()
         WHO.set("a task")
-        seen.append(await cancellation.after(lambda: (go_on.wait(20), WHO.get())))
+        seen.append(await cancellation.after(lambda: (go_on.wait(60), WHO.get())))
         seen.append(cancellation.was_asked)
         try:
             cancellation.go_on()
@@ -52,7 +52,7 @@ def test_a_cancellation_outweighs_what_went_wrong_meanwhile() -> None:
     """The error is nobody's any more."""
 
     def fail() -> None:
-        go_on.wait(20)
+        go_on.wait(60)
         raise ZeroDivisionError
 
     go_on = threading.Event()

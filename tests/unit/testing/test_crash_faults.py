@@ -180,7 +180,7 @@ def test_lock_excludes_other_descriptors_until_closed() -> None:
     second.unlock()
     assert not taken.is_set()
     first.close()
-    waiting.join(timeout=30)
+    waiting.join(timeout=60)
     assert taken.is_set()
 
 
@@ -201,7 +201,7 @@ def test_locked_threads_never_interleave() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     lines = (content(files) or b"").splitlines()
     assert [int(line) for line in lines] == [5 * number for number in range(200)]
 

@@ -45,7 +45,7 @@ def test_what_is_wrong_reaches_a_webhook(tmp_path: Path, monkeypatch: pytest.Mon
             return ow
 
         with alerting(opened, [rule(server.url)], seconds=0.02):
-            assert server.arrived.wait(20)
+            assert server.arrived.wait(60)
         ((_, body), *_) = server.taken
         assert (body["event"], body["cursor"], body["kind"]) == ("fired", "c", "errors")
         assert ow.cursors.show(LEASE_NAME).lease_owner is None

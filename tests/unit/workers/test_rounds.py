@@ -18,9 +18,9 @@ def test_it_goes_round_until_the_end() -> None:
         return 3600.0
 
     with rounds("test", go) as hurry:
-        assert passed.acquire(timeout=40)
+        assert passed.acquire(timeout=60)
         hurry()
-        assert passed.acquire(timeout=40)
+        assert passed.acquire(timeout=60)
     hurry()
     assert not [each for each in threading.enumerate() if each.name == "onceward-test"]
 
@@ -34,7 +34,7 @@ def test_a_failure_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
         raise RuntimeError
 
     with rounds("test", go) as hurry:
-        assert passed.acquire(timeout=40)
+        assert passed.acquire(timeout=60)
         hurry()
-        assert passed.acquire(timeout=40)
+        assert passed.acquire(timeout=60)
     assert "round failed of onceward-test" in caplog.text

@@ -118,6 +118,7 @@ BUGS: Final = (
         "            return self._read(name, params, None)\n",
         test=f"{_SHARED}::test_who_finds_a_row_waits_for_no_connection_meanwhile",
         breaks="D1",
+        seconds=60.0,
         is_noticed_by_hanging=True,
     ),
     Bug(
