@@ -50,7 +50,7 @@ class Talk:
 
     def ended(self) -> list[tuple[str, Any]]:
         """Wait until the agent has ended by itself."""
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         return self.said()
 

@@ -118,4 +118,4 @@ class Feed(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         del size
-        return self._given.get(timeout=20)
+        return self._given.get(timeout=60)

@@ -120,7 +120,7 @@ def test_follow_ups_that_are_not_taken_are_the_next_call(talk: Begin) -> None:
     gate = threading.Event()
 
     def answer(chat: Chat) -> str:
-        assert gate.wait(20)
+        assert gate.wait(60)
         return chat.text
 
     talking = talk(answer)
@@ -148,7 +148,7 @@ def test_half_a_follow_up_is_not_taken(talk: Begin) -> None:
     talking = talk(answer)
     talking.give("hello")
     talking.stdin.give(halves[:half])
-    assert rest.wait(20)
+    assert rest.wait(60)
     talking.stdin.give(halves[half:])
     assert talking.end() == [("output", "0, then 2"), ("done", 3)]
 
@@ -156,7 +156,7 @@ def test_half_a_follow_up_is_not_taken(talk: Begin) -> None:
 def test_what_came_before_the_end_is_still_done(talk: Begin) -> None:
     """The end of stdin does not cut off what was handed over."""
     gate = threading.Event()
-    talking = talk(lambda chat: chat.text if gate.wait(20) else None)
+    talking = talk(lambda chat: chat.text if gate.wait(60) else None)
     for number in (1, 2):
         talking.give(str(number), first=number)
     talking.stdin.give(b"")

@@ -70,19 +70,19 @@ def test_the_program_knows_where_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "code", "says"),
+    ("program", "seconds", "code", "says"),
     [
-        ("import sys; print('no idea'); sys.exit(3)", "PROGRAM_FAILED", "exit code 3: no idea"),
-        ("import sys; sys.exit(75)", "PROGRAM_INTERRUPTED", "exit code 75"),
-        ("import os; os.kill(os.getpid(), 9)", "PROGRAM_INTERRUPTED", "SIGKILL"),
-        ("import time; time.sleep(60)", "TIMED_OUT", "took longer than 1 s"),
+        ("import sys; print('no idea'); sys.exit(3)", 60, "PROGRAM_FAILED", "code 3: no idea"),
+        ("import sys; sys.exit(75)", 60, "PROGRAM_INTERRUPTED", "exit code 75"),
+        ("import os; os.kill(os.getpid(), 9)", 60, "PROGRAM_INTERRUPTED", "SIGKILL"),
+        ("import time; time.sleep(600)", 1, "TIMED_OUT", "took longer than 1 s"),
     ],
 )
 def test_a_program_that_fails_has_said_nothing(
-    tmp_path: Path, program: str, code: str, says: str
+    tmp_path: Path, program: str, seconds: float, code: str, says: str
 ) -> None:
     """It can be tried again, whatever it printed; and nothing behind it is answered."""
-    (error,) = ask(tmp_path, program, a_delivery("hello"), seconds=1)
+    (error,) = ask(tmp_path, program, a_delivery("hello"), seconds=seconds)
     assert (error["kind"], error["code"], error["retryable"]) == ("error", code, True)
     assert says in error["message"]
 

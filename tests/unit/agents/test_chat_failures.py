@@ -44,7 +44,7 @@ def test_a_failure_is_told_and_nothing_behind_it_is_answered(
     """The agent ends: what it still holds goes to its next life, and must not be answered twice."""
     gate = threading.Event()
     fails = raising(problem)
-    talking = talk(lambda chat: gate.wait(20) and fails(chat))
+    talking = talk(lambda chat: gate.wait(60) and fails(chat))
     talking.give("hello")
     talking.give("more", first=2, is_follow_up=True)
     gate.set()
@@ -142,6 +142,6 @@ def test_a_follow_up_that_cannot_be_read_does_not_disturb_the_call(talk: Begin) 
     talking = talk(answer)
     talking.give("hello")
     talking.give("more", first=2, is_follow_up=True)
-    assert taken.wait(20)
+    assert taken.wait(60)
     talking.stdin.give(b"garbage\n")
     assert talking.ended() == [("output", "more"), ("done", 2), ("error", "INVALID_MESSAGE")]

@@ -129,7 +129,7 @@ def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) ->
     come = threading.Event()
 
     def slow(_: Command) -> Result:
-        assert come.wait(10)
+        assert come.wait(60)
         raise Retryable
 
     duplicates = [a_command(correlation_id=f"corr_{n}") for n in range(3)]
@@ -226,7 +226,7 @@ def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
     out = io.BytesIO()
 
     def waits(_: Command) -> Result:
-        assert beaten.wait(10)
+        assert beaten.wait(60)
         return completed()
 
     agent = lives.agent(waits)

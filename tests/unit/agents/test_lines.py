@@ -121,10 +121,10 @@ def test_too_many_answers_make_the_agent_wait() -> None:
     filling.start()
     got = 0
     while got < count:
-        arrivals = inbox.take(10)
+        arrivals = inbox.take(60)
         assert len(arrivals) <= 2 * lines.LINES_WAITING_MAX
         got += len(arrivals)
-    filling.join(10)
+    filling.join(60)
     assert inbox.take_dropped() == 0
 
 
@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_reader_who_is_gone(way: str) -> None:
         inbox.expect(None)
     else:
         inbox.finish()
-    filling.join(10)
+    filling.join(60)
     assert not filling.is_alive()
 
 
@@ -147,9 +147,9 @@ def test_taking_waits_for_a_line() -> None:
     """A reader is woken by the first line, and by the end."""
     inbox = Inbox(LineReader())
     threading.Timer(0.01, lambda: inbox.feed(b"a\n")).start()
-    assert inbox.take(10) == [b"a"]
+    assert inbox.take(60) == [b"a"]
     threading.Timer(0.01, inbox.close).start()
-    assert inbox.take(10) == []
+    assert inbox.take(60) == []
     assert inbox.is_over
 
 

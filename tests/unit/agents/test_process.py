@@ -77,7 +77,7 @@ def echo(log: AgentLog, tmp_path: Path) -> Iterator[AgentProcess]:
 def test_lines_go_in_and_come_out(echo: AgentProcess) -> None:
     """What is sent is heard, and what is said is received."""
     echo.send(b"hello\n")
-    assert echo.messages(10) == [b"hello"]
+    assert echo.messages(60) == [b"hello"]
     assert not echo.has_exited
 
 
@@ -92,7 +92,7 @@ def test_the_end_of_stdin_ends_it(echo: AgentProcess) -> None:
     """An agent that reads to the end leaves with its own exit code; killing it again is nothing."""
     echo.send(b"last words\n")
     echo.close_stdin()
-    assert echo.wait(10)
+    assert echo.wait(60)
     assert echo.has_exited
     assert echo.kill() == 0
     assert echo.messages(0) == [b"last words"]
