@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from onceward.console.resting import Resting, rest_after
-from onceward.seams import ManualClock, SystemClock
+from onceward.seams import ManualClock
 
 LEAST = 2.0
 
@@ -34,7 +34,7 @@ def rounds_of(go: Callable[[], object], rounds: int, clock: ManualClock) -> list
     resting._stop = rests
     resting.start()
     assert resting._thread is not None
-    resting._thread.join(10)
+    resting._thread.join(60)
     assert not resting._thread.is_alive()
     return rests.seconds
 
@@ -74,9 +74,9 @@ def test_it_ends_when_it_is_told_to() -> None:
     assert resting._thread is thread
     assert thread is not None
     assert thread.daemon
-    assert began.wait(10)
+    assert began.wait(60)
     resting.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     resting.stop()
 
@@ -93,13 +93,11 @@ def test_an_end_waits_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
 
     resting = Resting("test", hang, least_seconds=60.0)
     resting.start()
-    assert began.wait(10)
-    clock = SystemClock()
-    before = clock.monotonic()
+    assert began.wait(60)
     resting.stop()
-    assert clock.monotonic() - before < 30
-    go_on.set()
     assert resting._thread is not None
-    resting._thread.join(10)
+    assert resting._thread.is_alive(), "it was waited for"
+    go_on.set()
+    resting._thread.join(60)
     assert not resting._thread.is_alive()
     assert caplog.text == ""
