@@ -32,18 +32,19 @@ def test_many_hints_are_few_notifications(pg: Onceward, pg_url: str) -> None:
     wakes = Wakes(pg.store)
     with psycopg.connect(pg_url, autocommit=True) as listener:
         listener.execute(f"listen {notify.CHANNEL}")
-        sent, began = 0, time.monotonic()
-        while time.monotonic() - began < 1:
+        sent, heard, began = 0, list[str](), time.monotonic()
+        while sent <= 1000 or len(heard) < 2 or time.monotonic() - began < 1:
+            assert time.monotonic() - began < 60, (sent, heard)
             wakes.send("leads")
             sent += 1
+            if sent % 1000 == 0:
+                heard += [said.payload for said in listener.notifies(timeout=0)]
         last = time.monotonic()
-        heard = [said.payload for said in listener.notifies(timeout=1)]
-        assert sent > 1000
+        heard += [said.payload for said in listener.notifies(timeout=1)]
         assert 2 <= len(heard) <= 1.2 * (last - began) / notify.SEND_SECONDS_MIN
         assert set(heard) == {"leads"}
         wakes.send("leads")
-        (once,) = [said.payload for said in listener.notifies(timeout=30, stop_after=1)]
-        assert once == "leads"
+        assert "leads" in [said.payload for said in listener.notifies(timeout=60, stop_after=1)]
     wakes.close()
 
 
@@ -55,7 +56,7 @@ def test_a_hint_is_not_part_of_the_transaction_that_sends_it(pg: Onceward, pg_ur
         with pytest.raises(ZeroDivisionError), pg.transaction() as tx:
             tx.execute("create table leads (id int)")
             wakes.send("leads")
-            assert [said.payload for said in listener.notifies(timeout=30, stop_after=1)]
+            assert [said.payload for said in listener.notifies(timeout=60, stop_after=1)]
             raise ZeroDivisionError
     wakes.close()
 
@@ -105,9 +106,9 @@ def test_connections_are_given_back(
         threads = [wakes._thread, mouth._thread]
     for thread in threads:
         assert thread is not None
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while backends(pg_url) > before:
         assert time.monotonic() < deadline
     wakes.send("leads")  # And it begins again.
@@ -160,7 +161,7 @@ def test_nothing_at_all_ends_the_hints(pg: Onceward, monkeypatch: pytest.MonkeyP
     with other.listening(ears):
         assert ears.wait_for(None)
         wakes.send("leads")
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while "leads" not in ears.heard and time.monotonic() < until:
             wakes.send("leads")
             time.sleep(0.01)
