@@ -38,7 +38,7 @@ def _settle(page: Page) -> None:
     """Wait for a page that is still filling; one that stays too wide is looked at all the same."""
     with suppress(TimeoutError):
         fits = "document.documentElement.scrollWidth <= innerWidth"
-        page.wait_for_function(fits, timeout=3_000)
+        page.wait_for_function(fits)
 
 
 def press(page: Page, *keys: str) -> None:

@@ -107,7 +107,7 @@ def test_a_server_killed_between_click_and_answer_is_one_submission(
     page.keyboard.press("Enter")
     expect(page.locator(".sending")).to_contain_text("No answer from the server yet")
     assert mortal.process is not None
-    mortal.process.wait(timeout=20)
+    mortal.process.wait(timeout=60)
     mortal.kill()
     mortal.start()
     ends(page)
@@ -127,7 +127,7 @@ def test_a_review_whose_server_is_killed_is_one_entry(
     page.locator("#submit").click()
     expect(page.locator(".sending")).to_contain_text("No answer from the server yet")
     assert mortal.process is not None
-    mortal.process.wait(timeout=20)
+    mortal.process.wait(timeout=60)
     mortal.kill()
     mortal.start()
     ends(page)

@@ -33,7 +33,7 @@ class Console:
         self.url = self.token = ""
         self.process: subprocess.Popen[str] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
-        self._client = httpx.Client(trust_env=False, timeout=30)
+        self._client = httpx.Client(trust_env=False, timeout=60)
 
     def start(self) -> None:
         """Start it, at the address it had before, and wait until it answers."""
