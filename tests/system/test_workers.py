@@ -236,8 +236,7 @@ def test_h21_a_message_that_kills_its_workers_ends_as_a_dead_letter(
 ) -> None:
     """Nobody is left to say that it failed; the cursor goes on after its last attempt.
 
-    Whether its handler kills, or that only when it was parked, or its decoder does: bytes that
-    cannot be decoded have no second attempt.
+    Whether its handler kills, or that only when it was parked, or its decoder does.
     """
     environment = {
         "WORKER_APP_DEADLY": "2",
@@ -250,8 +249,7 @@ def test_h21_a_message_that_kills_its_workers_ends_as_a_dead_letter(
         until(lambda: real.cursors.show("deadly").position == "3")
         until(lambda: len(effects(real)) == 2)
     (letter,) = real.dead.list(cursor="deadly")
-    attempts = 1 if way == "decoder" else 2
-    assert (letter.position, letter.attempts, letter.error_type) == ("2", attempts, "WorkerDied")
+    assert (letter.position, letter.attempts, letter.error_type) == ("2", 2, "WorkerDied")
     assert [n for n, _ in effects(real)] == [1, 3]
 
 

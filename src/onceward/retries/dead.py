@@ -18,6 +18,7 @@ from onceward.crash import crash_point
 from onceward.errors import DeadLetterMissing, InvalidArgument
 from onceward.retries.models import (
     FAILURES_MAX,
+    Attempt,
     DeadFilter,
     DeadLetter,
     DeadLetterDetail,
@@ -56,7 +57,7 @@ class DeadLetters:
         """Keep them in this store."""
         self._store = store
 
-    def add(
+    def add(  # noqa: PLR0913 - all that a letter keeps
         self,
         tx: Transaction,
         message: Message,
@@ -64,14 +65,24 @@ class DeadLetters:
         *,
         attempts: int = 1,
         order: Order = "none",
+        known: Attempt | None = None,
     ) -> LetterId:
         """Give a message up at once, such as one that cannot be decoded.
 
-        Call it in the transaction that moves the checkpoint past the message.
+        Call it in the transaction that moves the checkpoint past the message. `known` are attempts
+        that failed before, and are counted with those of now.
         """
         sequence = turn(tx, message.cursor)
-        is_alone = order == "none" or message.key is None
-        return bury(tx, message, failure, sequence=sequence, is_alone=is_alone, attempt=attempts)
+        return bury(
+            tx,
+            message,
+            failure,
+            sequence=sequence,
+            is_alone=order == "none" or message.key is None,
+            attempt=attempts + (known.attempt if known else 0),
+            earlier=known.failures if known else (),
+            first_failed_at=known.first_failed_at if known else None,
+        )
 
     def list(
         self,

@@ -15,6 +15,7 @@ from onceward.errors import InvalidArgument, Superseded
 from onceward.retries.dead import as_kept, bury, turn
 from onceward.retries.models import (
     FAILURES_MAX,
+    Attempt,
     Dead,
     Failure,
     Later,
@@ -23,10 +24,11 @@ from onceward.retries.models import (
     Parked,
     Waiting,
     failed_attempts,
+    failures_text,
     moment,
 )
 from onceward.retries.schedule import MESSAGES, Schedule
-from onceward.seams import Randomness
+from onceward.seams import Randomness, timestamp
 from onceward.stores import Row, Store, Transaction
 
 
@@ -44,7 +46,7 @@ class ParkedMessages:
         rows = self._store.read("parked_blocked", cursor=cursor, keys=wanted)
         return frozenset(row[0] for row in rows)
 
-    def park(
+    def park(  # noqa: PLR0913 - all by name
         self,
         tx: Transaction,
         message: Message,
@@ -52,18 +54,31 @@ class ParkedMessages:
         failure: Failure | None = None,
         order: Order = "key",
         schedule: Schedule = MESSAGES,
+        known: Attempt | None = None,
     ) -> Later | Dead:
         """Set a message aside, in the transaction that moves the checkpoint past it.
 
-        With a failure its first attempt failed, and it waits; without one it lines up behind its
-        key. Parking the same position again changes nothing. A message without a key waits alone.
+        With a failure an attempt failed, and it waits; without one it lines up behind its key.
+        `known` are the attempts that failed while it held its cursor. Parking the same position
+        again changes nothing. A message without a key waits alone.
         """
         sequence = turn(tx, message.cursor)
-        attempt = 1 if failure else 0
-        seconds = schedule.delay(1, self._randomness) if failure else 0.0
+        attempt = (known.attempt if known else 0) + bool(failure)
+        seconds = schedule.delay(attempt, self._randomness) if failure else 0.0
         is_alone = order == "none" or message.key is None
+        earlier = known.failures if known else ()
+        first = known.first_failed_at if known else None
         if failure is not None and seconds is None:
-            letter = bury(tx, message, failure, sequence=sequence, is_alone=is_alone, attempt=1)
+            letter = bury(
+                tx,
+                message,
+                failure,
+                sequence=sequence,
+                is_alone=is_alone,
+                attempt=attempt,
+                earlier=earlier,
+                first_failed_at=first,
+            )
             return Dead(letter=letter)
         assert seconds is not None
         tx.query(
@@ -72,6 +87,8 @@ class ParkedMessages:
             attempt=attempt,
             delay=seconds if failure else None,
             error=failure.summary if failure else None,
+            earlier=failures_text(earlier[1 - FAILURES_MAX :]),
+            first_failed_at=timestamp(first) if first else None,
         )
         crash_point("retries.park.after_insert")
         return Later(attempt=attempt, seconds=seconds)

@@ -24,6 +24,9 @@ from onceward.retries import MESSAGES, Schedule
 from onceward.stores import Provider
 from onceward.workers.models import (
     BATCH_MESSAGES_MAX,
+    IN_FLIGHT_MAX,
+    POISON_DEATHS,
+    POISON_DEATHS_MAX,
     POLL_SECONDS,
     Consumer,
     Decode,
@@ -102,6 +105,7 @@ class App:
         key: KeyOf | None = None,
         decode: Decode = orjson.loads,
         retry: Schedule = MESSAGES,
+        poison_deaths: int = POISON_DEATHS,
         lease_seconds: float = LEASE_SECONDS,
         heartbeat_seconds: float | None = None,
         version: int = 1,
@@ -120,9 +124,9 @@ class App:
 
         `order` says what a failing message stops: its whole `cursor`, those with the same `key` (a
         function of the message's data), or `none`. `retry` is its schedule, after which it is a
-        dead letter; raise `Reject` to give it up at once. `max_in_flight` limits how many
-        partitions are worked at a time, over all processes, and `max_in_flight_per_group` how many
-        of one `group`, a function of the partition.
+        dead letter; so is one that a handler gives up with `Reject`, or at which `poison_deaths`
+        workers died. `max_in_flight` limits how many partitions are worked at a time, over all
+        processes; `max_in_flight_per_group` how many of one `group`, a function of the partition.
         """
         if isinstance(source, Table):
             source = source.on(self)
@@ -131,11 +135,9 @@ class App:
             message = f"name: there is a consumer {name!r} already"
             raise InvalidArgument(message, fix="give each consumer a name", field="name")
         _check_order(order, key)
+        _check_count("poison_deaths", poison_deaths, POISON_DEATHS_MAX)
         _check_count("batch", batch, BATCH_MESSAGES_MAX)
-        _check_count("max_in_flight", max_in_flight, 10_000)
-        if not callable(max_in_flight_per_group):
-            _check_count("max_in_flight_per_group", max_in_flight_per_group, 10_000)
-        limits = Limits(total=max_in_flight, per_group=max_in_flight_per_group, group=group)
+        limits = _limits(max_in_flight, max_in_flight_per_group, group)
         beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
         def declare(handler: H) -> H:
@@ -151,6 +153,7 @@ class App:
                 key=key,
                 decode=decode,
                 retry=retry,
+                poison_deaths=poison_deaths,
                 lease_seconds=lease_seconds,
                 heartbeat_seconds=beat,
                 version=version,
@@ -201,6 +204,17 @@ def _check_beat(seconds: float | None, lease_seconds: float) -> float:
         message = f"heartbeat_seconds: must be less than the lease's {lease_seconds:g}"
         raise InvalidArgument(message, fix="leave it out", field="heartbeat_seconds")
     return seconds
+
+
+def _limits(
+    total: int | None,
+    per_group: int | Callable[[str], int] | None,
+    group: Callable[[str], str] | None,
+) -> Limits:
+    _check_count("max_in_flight", total, IN_FLIGHT_MAX)
+    if not callable(per_group):
+        _check_count("max_in_flight_per_group", per_group, IN_FLIGHT_MAX)
+    return Limits(total=total, per_group=per_group, group=group)
 
 
 def _check_count(field: str, count: int | None, most: int) -> None:

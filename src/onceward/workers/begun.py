@@ -1,17 +1,20 @@
-"""Begun: which message of a cursor is at work right now, noted where it outlives the process.
+"""Begun: the poison guard of a cursor. It notes which message runs where that outlives the process.
 
-Nobody can say of itself that it died. Where workers died again and again, each message is noted
-before it begins and struck out when it ends; what a new worker finds noted is what its
-predecessor died of, or in the middle of. Idle deaths leave nothing.
+A process cannot record its own death. After several take-overs in a row, messages run one by one.
+Each is noted before it is decoded or handled, and the note is removed with what became of it. A
+note that a new worker finds is a death, and a failed attempt of that message. Workers that die
+idle leave no note.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from onceward.cursors import Lease
 from onceward.cursors.models import OWN_PREFIX
 from onceward.handle import Onceward
+from onceward.retries import FailedAttempt, Failure
 from onceward.stores import Transaction
 
 #: After so many take-overs in a row each message is noted before it begins.
@@ -30,21 +33,38 @@ class WorkerDied(Exception):
         super().__init__(f"a worker died while {stage} this message")
 
 
+class PoisonMessage(Exception):
+    """So many workers died at this message that it is a dead letter before its schedule ends."""
+
+    def __init__(self, deaths: int, stage: Stage) -> None:
+        """Say how many, and what the last one did with it."""
+        workers = "a worker" if deaths == 1 else f"{deaths} workers"
+        super().__init__(f"{workers} died at this message, the last while {stage} it")
+
+
+#: How the history of a message tells a death.
+_DEATHS: Final = frozenset(Failure.of(WorkerDied(stage)).summary for stage in _NUMBERS)
+
+
+def deaths(failures: Iterable[FailedAttempt]) -> int:
+    """Count the attempts of a message that ended with the death of a worker."""
+    return sum(each.error in _DEATHS for each in failures)
+
+
 class Begun:
     """The notes of one cursor."""
 
     def __init__(self, ow: Onceward, lease: Lease) -> None:
-        """Find what an earlier worker left, where any died."""
+        """Find the notes that an earlier worker left."""
         self._ow = ow
         self._lease = lease
         self._name = f"{OWN_PREFIX}begun/{lease.name}"
-        #: What this worker began.
+        #: Positions that this worker noted.
         self._open: set[str] = set()
+        #: What an earlier worker noted and did not remove, by position.
+        self.left = self._found()
         last = ow.cursors.history(lease.name, limit=DEATHS)
-        steals = [each for each in last if each.kind == "steal"]
-        #: What an earlier one began and did not end, by position.
-        self.left = self._found() if steals else {}
-        has_seen_deaths = len(steals) == DEATHS
+        has_seen_deaths = sum(each.kind == "steal" for each in last) == DEATHS
         #: Whether workers died one after another, perhaps of what is parked.
         self.is_deadly = bool(self.left) or has_seen_deaths
         has_stood = all(each.to_position == lease.position for each in last)
@@ -55,9 +75,14 @@ class Begun:
         attempts, left = self._ow.retries.attempts, dict[str, Stage]()
         for position in attempts.positions(self._name):
             found = attempts.find(self._name, position)
-            if found is not None:
-                is_handled = found.attempt == _NUMBERS["handling"]
-                left[position] = "handling" if is_handled else "decoding"
+            if found is None:
+                continue
+            if found.failures[-1].error == self._lease.worker:
+                # Our own: the store was away when it was to be removed. That is no death.
+                self._open.add(position)
+                continue
+            is_handled = found.attempt == _NUMBERS["handling"]
+            left[position] = "handling" if is_handled else "decoding"
         return left
 
     def begin(self, position: str, stage: Stage) -> None:
@@ -72,12 +97,12 @@ class Begun:
                 sequence=0,
                 attempt=_NUMBERS[stage],
                 delay=0.0,
-                error=stage,
+                error=self._lease.worker,
                 kept=1,
             )
 
     def end(self, position: str, tx: Transaction | None = None) -> None:
-        """Strike a message out if it is noted, with what became of it or in a commit of its own."""
+        """Remove the note of a message, with what became of it or in a commit of its own."""
         if position not in self._open and position not in self.left:
             return
         if tx is not None:
@@ -90,11 +115,11 @@ class Begun:
         self.ended(position)
 
     def ended(self, position: str) -> None:
-        """Know that it was struck out: what `end` was part of is committed."""
+        """Know that the note is gone: what `end` was part of is committed."""
         self._open.discard(position)
         self.left.pop(position, None)
 
     def forget(self) -> None:
-        """Strike out what is left: its cursor is drained, so whoever was meant is done with."""
-        for position in tuple(self.left):
+        """Remove all notes: the cursor is drained, so what they were about is done with."""
+        for position in (*self.left, *self._open):
             self.end(position)

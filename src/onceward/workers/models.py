@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from onceward.cursors.models import PositionMigrations
 from onceward.errors import InvalidArgument
 from onceward.retries import Schedule
-from onceward.retries.models import check_text
+from onceward.retries.models import FAILURES_MAX, check_text
 from onceward.stores import Provider
 from onceward.workers.source import Partitions, Source
 
@@ -25,6 +25,11 @@ KeyOf = Callable[[Any], str | int | None]
 #: Read at a time, when messages are handled one by one.
 PAGE_MESSAGES: Final = 100
 BATCH_MESSAGES_MAX: Final = 10_000
+IN_FLIGHT_MAX: Final = 10_000
+#: So many deaths of workers at one message make it a dead letter.
+POISON_DEATHS: Final = 3
+#: As many as the history of a message is sure to keep.
+POISON_DEATHS_MAX: Final = FAILURES_MAX
 #: What an index of both engines takes, and a cursor's name beside it.
 KEY_BYTES_MAX: Final = 1_000
 #: How often a cursor with nothing to do looks again, if nobody wakes it.
@@ -83,6 +88,8 @@ class Consumer:
     key: KeyOf | None
     decode: Decode
     retry: Schedule
+    #: How many workers may die at a message before it is a dead letter, whatever `retry` allows.
+    poison_deaths: int
     lease_seconds: float
     heartbeat_seconds: float
     version: int

@@ -6,9 +6,9 @@ is a failed attempt; an error of the store itself, or a lost lease, is nobody's 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from onceward.crash import crash_point
@@ -22,10 +22,11 @@ from onceward.errors import (
     Superseded,
 )
 from onceward.handle import Onceward
-from onceward.retries import Dead, Failure, Later, Parked, Schedule, Steps
+from onceward.retries import Attempt, Dead, Failure, Later, Parked, Schedule, Steps
 from onceward.retries import Message as Kept
 from onceward.stores import Transaction, provided
-from onceward.workers.begun import Begun, Stage, WorkerDied
+from onceward.workers.begun import Begun, PoisonMessage, Stage, WorkerDied, deaths
+from onceward.workers.decoding import Decoder, Entry
 from onceward.workers.handling import HandlerFailed, NotRecorded, Reject, handle
 from onceward.workers.models import Consumer, Message
 from onceward.workers.reports import Reports
@@ -35,15 +36,6 @@ from onceward.workers.source import Item
 OUTSIDE: Final = (LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable)
 #: For a message that its handler gave up.
 NO_MORE: Final = Steps(seconds=())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One message of a page: what came, and what it says or why it says nothing."""
-
-    item: Item
-    message: Message | None
-    problem: BaseException | None = None
 
 
 class Processing:
@@ -60,7 +52,7 @@ class Processing:
         """Begin where the lease stands."""
         self._ow = ow
         self._consumer = consumer
-        self._partition = partition
+        self._decoder = Decoder(consumer, partition, lease.name)
         self._lease = lease
         self._reports = reports
         #: Positions of messages that failed and hold the cursor; nobody else adds any.
@@ -79,45 +71,35 @@ class Processing:
     # --- reading ---------------------------------------------------------------------------------
 
     def decoded(self, items: Sequence[Item]) -> list[Entry]:
-        """Decode a page, or its first message, and find out which keys wait for an earlier one."""
-        if self._careful:
-            entries = [self._carefully(items[0])]
-        else:
-            entries = [self._entry(item) for item in items]
+        """Decode a page, and find out which of its keys wait for an earlier message.
+
+        A message that may kill its worker, or is not due, comes alone and is decoded when it runs.
+        """
+        ready = list(itertools.takewhile(lambda item: item.position not in self._failing, items))
+        if self._careful or not ready:
+            return [Entry(item=items[0])]
+        entries = [self._decoder.entry(item) for item in ready]
+        self._look_for_blocked(entries)
+        return entries
+
+    def _look_for_blocked(self, entries: Sequence[Entry]) -> None:
         keys = {entry.message.key for entry in entries if entry.message and entry.message.key}
         if self._consumer.order == "key" and keys:
             self._blocked = set(self._ow.retries.parked.blocked_keys(self._lease.name, keys))
-        return entries
 
-    def _carefully(self, item: Item) -> Entry:
-        left = self._begun.left.get(item.position)
-        if left == "decoding":
-            return Entry(item=item, message=None, problem=WorkerDied(left))
-        if left == "handling":
-            return self._entry(item)  # It was decoded before, and lived.
-        self._begun.begin(item.position, "decoding")
-        entry = self._entry(item)
-        self._begun.end(item.position)
+    def _decode(self, entry: Entry, attempt: int, *, is_noted: bool) -> Entry:
+        """Decode a message that runs by itself; noted first where workers have died."""
+        position, is_new = entry.item.position, not (entry.message or entry.problem)
+        if is_noted:
+            self._begun.begin(position, "decoding")
+        if is_noted or is_new or attempt > 1 or self._single:
+            # Also again: a handler may have changed the data.
+            entry = self._decoder.entry(entry.item, attempt)
+        if is_noted:
+            self._begun.end(position)
+        if is_new:
+            self._look_for_blocked([entry])
         return entry
-
-    def _entry(self, item: Item, attempt: int = 1) -> Entry:
-        try:
-            message = self._message(item.position, item.raw, attempt)
-        except BaseException as exc:  # noqa: BLE001 - bytes that cannot be read are kept and told of
-            return Entry(item=item, message=None, problem=exc)
-        return Entry(item=item, message=message)
-
-    def _message(self, position: str, raw: bytes, attempt: int) -> Message:
-        data = self._consumer.decode(raw)
-        return Message(
-            cursor=self._lease.name,
-            partition=self._partition,
-            position=position,
-            raw=raw,
-            data=data,
-            key=self._consumer.key_of(data),
-            attempt=attempt,
-        )
 
     # --- a page ----------------------------------------------------------------------------------
 
@@ -130,10 +112,6 @@ class Processing:
         if self._consumer.batch is None or is_failing or self._careful or self._single:
             return self._one(entries[0])
         batch = entries[: self._consumer.batch]
-        for number, entry in enumerate(batch):
-            if entry.item.position in self._failing:
-                batch = batch[:number]
-                break
         try:
             self._many(batch)
         except OUTSIDE:
@@ -160,25 +138,28 @@ class Processing:
     def _one(self, entry: Entry) -> tuple[int, float]:
         """Handle one message: 1 when the cursor has passed it, else 0 and how long to wait."""
         position = entry.item.position
-        attempt = 1
+        known = None
         if position in self._failing:
             known = self._ow.retries.attempts.find(self._lease.name, position)
             if known is not None and not known.is_due:
                 return 0, max(known.wait_seconds, 0.001)
-            attempt += known.attempt if known else 0
-        if attempt > 1 or self._single:
-            entry = self._entry(entry.item, attempt)  # Anew: a handler may have changed the data.
+        left = self._begun.left.get(position)
+        if left == "decoding":
+            return self._failed(entry, known, self._death(left, known))
+        attempt = known.attempt + 1 if known else 1
+        is_noted = bool(self._careful or (known and deaths(known.failures)))
+        entry = self._decode(entry, attempt, is_noted=is_noted and left is None)
         message = entry.message
         if message is None or self._waits(message):
             with self._ow.transaction() as tx:
                 self._lease.mark(tx)
-                self._set_aside(tx, entry)
+                self._set_aside(tx, entry, known)
                 self._lease.checkpoint(position, tx, count=0)
             self._passed(position)
             return 1, 0.0
-        if position in self._begun.left:
-            return self._failed(message, WorkerDied("handling"))
-        if self._careful:
+        if left is not None:
+            return self._failed(entry, known, self._death(left, known))
+        if is_noted:
             self._begun.begin(position, "handling")
 
         def rest(tx: Transaction) -> None:
@@ -191,7 +172,7 @@ class Processing:
             self._take_back(position)
             raise
         except Exception as exc:  # noqa: BLE001 - whatever a handler raises
-            return self._failed(message, _own(exc))
+            return self._failed(entry, known, _own(exc))
         self._passed(position)
         self._reports.done(self._lease, [message])
         return 1, 0.0
@@ -217,18 +198,17 @@ class Processing:
         """Say whether an earlier message of the same key is parked."""
         return message.key is not None and message.key in self._blocked
 
-    def _set_aside(self, tx: Transaction, entry: Entry) -> None:
+    def _set_aside(self, tx: Transaction, entry: Entry, known: Attempt | None = None) -> None:
         """Park a message behind its key, or bury one that cannot be read."""
-        item = entry.item
-        self._settle(tx, item.position)
+        position, kept = entry.item.position, self._kept(entry)
+        self._settle(tx, position)
         if entry.message is not None:
-            self._ow.retries.parked.park(tx, self._kept(entry.message))
+            self._ow.retries.parked.park(tx, kept, known=known)
             self.has_parked = True
             return
         assert entry.problem is not None
-        kept = Kept(cursor=self._lease.name, position=item.position, raw=item.raw)
-        letter = self._ow.retries.dead.add(tx, kept, Failure.of(entry.problem))
-        self._reports.dead(self._lease, item.position, letter, entry.problem)
+        letter = self._ow.retries.dead.add(tx, kept, Failure.of(entry.problem), known=known)
+        self._reports.dead(self._lease, position, letter, entry.problem)
 
     def _run(self, messages: list[Message], rest: Callable[[Transaction], None]) -> None:
         """Call the handler and then `rest`: in one commit if the handler takes part in it."""
@@ -273,52 +253,66 @@ class Processing:
 
     # --- failures --------------------------------------------------------------------------------
 
-    def _failed(self, message: Message, error: BaseException) -> tuple[int, float]:
+    def _failed(
+        self, entry: Entry, known: Attempt | None, error: BaseException
+    ) -> tuple[int, float]:
         """Record a failed attempt: the message holds the cursor, is parked, or is dead."""
         crash_point("worker.fail.before_record")
+        position, order = entry.item.position, self._consumer.order
+        # A message whose key is unknown cannot be parked: a later one of its key would pass it.
+        is_held = order == "cursor" or (order == "key" and entry.message is None)
         try:
-            what = self._record(message, error)
+            what = self._record(entry, known, error, is_held=is_held)
         except (*OUTSIDE, NotRecorded):
             raise
         except Exception as exc:
-            raise NotRecorded(message.position, exc) from exc
-        self._reports.failed(self._lease, message, error, what)
-        if isinstance(what, Later) and message.key is not None:
-            self._blocked.add(message.key)
-        if self._consumer.order != "cursor" or isinstance(what, Dead):
-            self._passed(message.position)
+            raise NotRecorded(position, exc) from exc
+        attempt = known.attempt + 1 if known else 1
+        self._reports.failed(self._lease, position, attempt, error, what)
+        if isinstance(what, Later) and entry.message and entry.message.key is not None:
+            self._blocked.add(entry.message.key)
+        if not is_held or isinstance(what, Dead):
+            self._passed(position)
             self.has_parked |= isinstance(what, Later)
             return 1, 0.0
-        self._begun.ended(message.position)
-        self._failing.add(message.position)
+        self._begun.ended(position)
+        self._failing.add(position)
         self._lease.fail()
         return 0, max(what.seconds, 0.001)
 
-    def _record(self, message: Message, error: BaseException) -> Later | Dead:
-        retries, kept, failure = self._ow.retries, self._kept(message), Failure.of(error)
+    def _record(
+        self, entry: Entry, known: Attempt | None, error: BaseException, *, is_held: bool
+    ) -> Later | Dead:
+        retries, kept, failure = self._ow.retries, self._kept(entry), Failure.of(error)
         schedule, order = self._schedule(error), self._consumer.order
         what: Later | Dead
         with self._ow.transaction() as tx:
             self._lease.guard(tx)
-            if order == "cursor":
-                self._begun.end(message.position, tx)
+            if is_held:
+                self._begun.end(kept.position, tx)
                 what = retries.attempts.fail(tx, kept, failure, schedule=schedule)
             else:
-                self._settle(tx, message.position)
+                assert order != "cursor"
+                self._settle(tx, kept.position)
                 what = retries.parked.park(
-                    tx, kept, failure=failure, order=order, schedule=schedule
+                    tx, kept, failure=failure, order=order, schedule=schedule, known=known
                 )
-            if order != "cursor" or isinstance(what, Dead):
-                self._lease.checkpoint(message.position, tx, count=0)
+            if not is_held or isinstance(what, Dead):
+                self._lease.checkpoint(kept.position, tx, count=0)
         return what
 
-    def _schedule(self, error: BaseException) -> Schedule:
-        return NO_MORE if isinstance(error, Reject) else self._consumer.retry
+    def _death(self, stage: Stage, known: Attempt | Parked | None) -> WorkerDied | PoisonMessage:
+        """Return what a death at a message is: a failed attempt, or the last one allowed."""
+        count = deaths(known.failures if known else ()) + 1
+        is_poison = count >= self._consumer.poison_deaths
+        return PoisonMessage(count, stage) if is_poison else WorkerDied(stage)
 
-    def _kept(self, message: Message) -> Kept:
-        return Kept(
-            cursor=message.cursor, position=message.position, raw=message.raw, key=message.key
-        )
+    def _schedule(self, error: BaseException) -> Schedule:
+        return NO_MORE if isinstance(error, Reject | PoisonMessage) else self._consumer.retry
+
+    def _kept(self, entry: Entry) -> Kept:
+        item, key = entry.item, entry.message.key if entry.message else None
+        return Kept(cursor=self._lease.name, position=item.position, raw=item.raw, key=key)
 
     # --- parked messages -------------------------------------------------------------------------
 
@@ -327,7 +321,7 @@ class Processing:
         position = parked.message.position
         left = self._begun.left.get(position)
         if left is not None:
-            self._failed_again(parked, WorkerDied(left), NO_MORE if left == "decoding" else None)
+            self._failed_again(parked, self._death(left, parked))
             return
         try:
             message = self._try(parked)
@@ -345,12 +339,15 @@ class Processing:
 
     def _try(self, parked: Parked) -> Message:
         position = parked.message.position
-        self._note(position, "decoding")
+        is_noted = self._wary or deaths(parked.failures)
+        if is_noted:
+            self._begun.begin(position, "decoding")
         try:
-            message = self._message(position, parked.message.raw, parked.attempt + 1)
+            message = self._decoder.message(position, parked.message.raw, parked.attempt + 1)
         except BaseException as exc:
             raise HandlerFailed(exc) from exc
-        self._note(position, "handling")
+        if is_noted:
+            self._begun.begin(position, "handling")
 
         def rest(tx: Transaction) -> None:
             self._ow.retries.parked.succeed(tx, parked)
@@ -363,29 +360,23 @@ class Processing:
         self._run([message], rest)
         return message
 
-    def _note(self, position: str, stage: Stage) -> None:
-        if self._wary:
-            self._begun.begin(position, stage)
-
-    def _failed_again(
-        self, parked: Parked, error: BaseException, schedule: Schedule | None = None
-    ) -> None:
-        failure = Failure.of(error)
+    def _failed_again(self, parked: Parked, error: BaseException) -> None:
+        position, failure = parked.message.position, Failure.of(error)
         try:
             with self._ow.transaction() as tx:
                 self._lease.guard(tx)
-                self._begun.end(parked.message.position, tx)
+                self._begun.end(position, tx)
                 what = self._ow.retries.parked.fail(
-                    tx, parked, failure, schedule=schedule or self._schedule(error)
+                    tx, parked, failure, schedule=self._schedule(error)
                 )
         except Superseded:
             return
         except OUTSIDE:
             raise
         except Exception as exc:
-            raise NotRecorded(parked.message.position, exc) from exc
-        self._begun.ended(parked.message.position)
-        self._reports.failed_again(self._lease, parked, error, what)
+            raise NotRecorded(position, exc) from exc
+        self._begun.ended(position)
+        self._reports.failed(self._lease, position, parked.attempt + 1, error, what)
 
     def drained(self) -> None:
         """Forget what an earlier worker left: nothing of it is to come any more."""

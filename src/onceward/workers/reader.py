@@ -23,9 +23,10 @@ from onceward.errors import (
 )
 from onceward.handle import Onceward
 from onceward.seams import Clock
+from onceward.workers.decoding import Entry
 from onceward.workers.handling import NotRecorded
 from onceward.workers.models import TURN_SECONDS, Consumer
-from onceward.workers.processing import Entry, Processing
+from onceward.workers.processing import Processing
 from onceward.workers.reports import Reports
 from onceward.workers.slots import Slots
 from onceward.workers.source import Source

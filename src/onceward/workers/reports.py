@@ -11,7 +11,7 @@ from typing import Final
 
 from onceward.cursors import Lease
 from onceward.errors import OncewardError
-from onceward.retries import Dead, Later, Parked
+from onceward.retries import Dead, Later
 from onceward.seams import Clock, SystemClock
 from onceward.workers.models import Message
 from onceward.workers.timings import Timings
@@ -59,18 +59,6 @@ class Reports:
             counts = self.counts[lease.name]
             counts.processed += len(messages)
             counts.retried += sum(message.attempt > 1 for message in messages)
-
-    def failed(
-        self, lease: Lease, message: Message, error: BaseException, what: Later | Dead
-    ) -> None:
-        """Tell of an attempt that failed, and what becomes of the message."""
-        self._failed(lease, message.position, message.attempt, error, what)
-
-    def failed_again(
-        self, lease: Lease, parked: Parked, error: BaseException, what: Later | Dead
-    ) -> None:
-        """Tell of a parked message that failed once more."""
-        self._failed(lease, parked.message.position, parked.attempt + 1, error, what)
 
     def dead(self, lease: Lease, position: str, letter: int, error: BaseException) -> None:
         """Tell of a message that cannot be read."""
@@ -129,9 +117,10 @@ class Reports:
         """Tell of something ordinary."""
         self._say(logging.INFO, action.replace("_", " "), action=action, **facts)
 
-    def _failed(
+    def failed(
         self, lease: Lease, position: str, attempt: int, error: BaseException, what: Later | Dead
     ) -> None:
+        """Tell of an attempt that failed, and what becomes of the message."""
         is_dead = isinstance(what, Dead)
         with self._mutex:
             self.counts[lease.name].failed += 1

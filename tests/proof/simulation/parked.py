@@ -22,7 +22,7 @@ from onceward.handle import Onceward
 from onceward.retries import DeadFilter, Steps
 from onceward.stores import Transaction
 from onceward.workers.handling import Reject
-from onceward.workers.models import Consumer, Limits, Message
+from onceward.workers.models import POISON_DEATHS, Consumer, Limits, Message
 from onceward.workers.reader import Reader
 from onceward.workers.reports import Reports
 from onceward.workers.source import Item
@@ -55,7 +55,7 @@ class Parked(World):
         "a message held its cursor, and was done at last",
         "a message died after all its attempts",
         "a message that cannot be read was buried",
-        "a message that killed its workers was given up",
+        "a message that killed its workers was poison",
         "a batch failed, and was taken singly",
         "killed between effect and checkpoint",
         "killed inside a handler",
@@ -129,6 +129,7 @@ class Parked(World):
             key=lambda data: data[1],
             decode=self.decode,
             retry=Steps(seconds=WAITS),
+            poison_deaths=POISON_DEATHS,
             lease_seconds=LEASE_SECONDS,
             heartbeat_seconds=LEASE_SECONDS / 3,
             version=1,
@@ -162,7 +163,16 @@ class Parked(World):
         number = int(raw)
         if self.nature(number) == "garbled":
             raise Garbled
+        if self.nature(number) == "deadly" and number % 2 == 0:
+            # The others kill in their handler.
+            self.die_of(number)
         return number, self.keys[number - 1]
+
+    def die_of(self, number: int) -> None:
+        process = self.simulation.current
+        assert process is not None
+        self.simulation.note(f"dies of {number}")
+        process.die("handler")
 
     def nature(self, number: int) -> str:
         return self.natures[number - 1]
@@ -236,8 +246,7 @@ class Parked(World):
             )
             self.simulation.give_way("handler")
         if nature == "deadly":
-            self.simulation.note(f"dies of {number}")
-            process.die("handler")
+            self.die_of(number)
         if nature == "reject":
             raise Reject
         if fails:

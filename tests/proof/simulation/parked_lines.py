@@ -12,12 +12,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from onceward.workers.models import POISON_DEATHS
 from tests.proof.simulation.scheduler import Simulation
 from tests.proof.simulation.stage import Stage
 
 CURSOR: Final = "c"
 #: What may be said of a message: what handlers raise here, and what they die of.
-OWN_ERRORS: Final = frozenset({"Garbled", "Reject", "ValueError", "WorkerDied"})
+OWN_ERRORS: Final = frozenset({"Garbled", "PoisonMessage", "Reject", "ValueError", "WorkerDied"})
 _ERROR: Final = re.compile(r'"error":\s*"(\w+)')
 _LOOK: Final = """
 select 'cursor', last_position, lease_owner, steal_count, null
@@ -246,13 +247,14 @@ class Lines:
     def _check_death(self, letter: Letter) -> None:
         most = self._retries + 1
         assert letter.attempts <= most, f"{letter} after {most} attempts"
-        if letter.error == "ValueError":
+        if letter.error in ("ValueError", "WorkerDied"):
             assert letter.attempts == most, f"{letter} before its {most} attempts"
             self._simulation.sometimes("a message died after all its attempts")
         elif letter.error == "Garbled":
             self._simulation.sometimes("a message that cannot be read was buried")
-        elif letter.error == "WorkerDied":
-            self._simulation.sometimes("a message that killed its workers was given up")
+        elif letter.error == "PoisonMessage":
+            assert letter.attempts >= POISON_DEATHS, f"{letter} before {POISON_DEATHS} deaths"
+            self._simulation.sometimes("a message that killed its workers was poison")
         assert letter.error in OWN_ERRORS, letter
 
     def _check_all(self, now: Look) -> None:

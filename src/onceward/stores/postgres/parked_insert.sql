@@ -6,9 +6,9 @@ select :cursor, :position, :sequence, :key::text, :alone::boolean,
     where o.cursor_name = :cursor and o.key = :key::text and not o.alone),
   :raw, :attempt::int,
   t.moment + :delay::float8 * interval '1 second',
-  case when :error::text is null then '[]'::jsonb else jsonb_build_array(jsonb_build_object(
+  case when :error::text is null then :earlier::jsonb else :earlier::jsonb || jsonb_build_array(jsonb_build_object(
     'attempt', :attempt::int, 'at', onceward_time_text(t.moment), 'error', :error::text)) end,
-  case when :error::text is null then null else t.moment end, t.moment
+  coalesce(:first_failed_at::timestamptz, case when :error::text is null then null else t.moment end), t.moment
 from (select onceward_now() as moment) as t
 on conflict (cursor_name, position) do nothing
 returning id

@@ -7,7 +7,8 @@ values (:cursor, :position, :sequence, :key, :alone,
   :raw, :attempt,
   :now + :delay, iif(:delay is null, null, :boot),
   iif(:delay is null, null, strftime('%Y-%m-%dT%H:%M:%fZ', :wall, printf('%+.3f seconds', :delay))),
-  iif(:error is null, '[]', json_array(json_object('attempt', :attempt, 'at', :wall, 'error', :error))),
-  iif(:error is null, null, :wall), :wall)
+  iif(:error is null, :earlier,
+    json_insert(:earlier, '$[#]', json_object('attempt', :attempt, 'at', :wall, 'error', :error))),
+  coalesce(:first_failed_at, iif(:error is null, null, :wall)), :wall)
 on conflict (cursor_name, position) do nothing
 returning id

@@ -8,6 +8,7 @@ _RETRIES: Final = "tests/conformance/test_retries.py"
 _DEAD: Final = "tests/conformance/test_retries_dead.py"
 _PARKED: Final = "tests/conformance/test_retries_parked.py"
 _WORKER: Final = "tests/conformance/workers/test_worker.py"
+_DEATHS: Final = "tests/conformance/workers/test_worker_deaths.py"
 _DISPATCH: Final = "tests/conformance/dispatch"
 
 BUGS: Final = (
@@ -98,13 +99,13 @@ BUGS: Final = (
         file="workers/processing.py",
         find="""        with self._ow.transaction() as tx:
             self._lease.guard(tx)
-            if order == "cursor":
+            if is_held:
 """,
-        replace="""        if order != "cursor":
-            self._lease.checkpoint(message.position, count=0)
+        replace="""        if not is_held:
+            self._lease.checkpoint(kept.position, count=0)
         with self._ow.transaction() as tx:
             self._lease.guard(tx)
-            if order == "cursor":
+            if is_held:
 """,
         test="tests/conformance/workers/test_worker_turns.py"
         "::test_the_cursor_passes_a_failed_message_when_it_is_parked[sqlite-waiting1]",
@@ -134,11 +135,65 @@ BUGS: Final = (
         name="nobody notes which message is at work where workers die",
         harm="A message that kills its worker kills every worker, for ever.",
         file="workers/begun.py",
-        find="has_seen_deaths = len(steals) == DEATHS",
-        replace="has_seen_deaths = len(steals) > DEATHS",
+        find="for each in last) == DEATHS",
+        replace="for each in last) > DEATHS",
         test="tests/conformance/workers/test_begun.py"
         "::test_after_three_deaths_at_one_place_each_message_is_noted[sqlite]",
         breaks="W2",
+    ),
+    Bug(
+        id="death-ends-the-schedule",
+        name="a worker's death while a message is decoded makes it a dead letter at once",
+        harm="Every kill at the wrong moment gives up an innocent message, whatever `retry=` says.",
+        file="workers/processing.py",
+        find="return NO_MORE if isinstance(error, Reject | PoisonMessage)",
+        replace="return NO_MORE if isinstance(error, Reject | PoisonMessage | WorkerDied)",
+        test=f"{_DEATHS}"
+        "::test_h59_a_death_is_an_attempt_of_the_message_and_no_more[sqlite-cursor-decoding]",
+        breaks="R1",
+    ),
+    Bug(
+        id="poison-not-counted",
+        name="deaths at a message are attempts like any other, however many",
+        harm="A message that kills ends a worker at every attempt, for as long as `retry=` allows.",
+        file="workers/processing.py",
+        find="is_poison = count >= self._consumer.poison_deaths",
+        replace="is_poison = count < 0",
+        test=f"{_DEATHS}"
+        "::test_h59_three_deaths_at_one_message_make_it_poison[sqlite-cursor-handling]",
+        breaks="W2",
+    ),
+    Bug(
+        id="held-attempts-not-parked",
+        name="a message that is parked after it held its cursor begins at its first attempt",
+        harm="Its schedule begins again, and it waits for hours longer than `retry=` says.",
+        file="retries/parked.py",
+        find="attempt = (known.attempt if known else 0) + bool(failure)",
+        replace="attempt = 1 if failure else 0",
+        test=f"{_DEATHS}::test_h59_failures_and_deaths_are_counted_together[sqlite-key-stages0]",
+        breaks="R1",
+    ),
+    Bug(
+        id="unknown-key-passed",
+        name="a message whose key nobody could read does not look whether its key waits",
+        harm="A cancellation is handled before the order that it cancels.",
+        file="workers/processing.py",
+        find="""        if is_new:
+            self._look_for_blocked([entry])
+""",
+        replace="",
+        test=f"{_DEATHS}::test_a_message_held_while_unreadable_lines_up_behind_its_key[sqlite]",
+        breaks="R1",
+    ),
+    Bug(
+        id="living-worker-blamed",
+        name="a note that a worker could not remove counts as its own death",
+        harm="A store that is away for a moment costs innocent messages their attempts.",
+        file="workers/begun.py",
+        find="if found.failures[-1].error == self._lease.worker:",
+        replace="if not found.failures:",
+        test=f"{_DEATHS}::test_a_worker_that_lives_blames_no_message[sqlite-handling]",
+        breaks="R1",
     ),
     Bug(
         id="table-by-id-postgres",

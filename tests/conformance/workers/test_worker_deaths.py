@@ -1,0 +1,209 @@
+"""Deaths of workers at a message: failed attempts under the message's own schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from onceward.errors import InvalidArgument
+from onceward.handle import Onceward
+from onceward.retries import Schedule, Steps
+from onceward.testing.moving_time import MovingTime
+from onceward.workers import App, Message, Reject
+from onceward.workers.begun import Begun, Stage
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.running import drain
+
+STAGES = pytest.mark.parametrize("stage", ["decoding", "handling"])
+ORDERS = pytest.mark.parametrize("order", ["cursor", "key", "none"])
+LONG = Steps(seconds=(10.0,) * 9)
+
+
+class Numbers:
+    """An app whose handler tells what it saw, and does as it is told."""
+
+    def __init__(self, ow: Onceward, order: Any, retry: Schedule, *values: object) -> None:
+        self.app, self.seen = App(ow), list[tuple[Any, int]]()
+        self.error: BaseException | None = None
+        self.is_readable = True
+        self.app.consumer(
+            "numbers",
+            source=ListSource(*values),
+            order=order,
+            key=(lambda data: data["k"]) if order == "key" else None,
+            decode=self.decode,
+            retry=retry,
+        )(self.handle)
+
+    def decode(self, raw: bytes) -> Any:
+        if not self.is_readable:
+            raise ValueError(raw)
+        return orjson.loads(raw)
+
+    def handle(self, message: Message) -> None:
+        self.seen.append((message.data["n"], message.attempt))
+        if self.error is not None and message.data["n"] == 1:
+            raise self.error
+
+    def values(self) -> list[Any]:
+        return [each for each, _ in self.seen]
+
+
+def numbers(*found: int) -> list[dict[str, Any]]:
+    return [{"n": number, "k": "a"} for number in found]
+
+
+class Deaths:
+    """Workers that die at a message of the cursor, one after another."""
+
+    def __init__(self, ow: Onceward, ow_time: MovingTime) -> None:
+        self._ow, self._time, self._count = ow, ow_time, 0
+
+    def at(self, position: str, stage: Stage) -> None:
+        """Let one die there, and its lease and the wait of the message pass."""
+        self._count += 1
+        lease = self._ow.cursors.acquire("numbers", f"killed{self._count}", 1.0)
+        assert lease is not None
+        Begun(self._ow, lease).begin(position, stage)
+        self._time.advance(seconds=10.1)
+
+
+@STAGES
+@ORDERS
+def test_h59_a_death_is_an_attempt_of_the_message_and_no_more(
+    ow: Onceward, ow_time: MovingTime, order: Any, stage: Stage
+) -> None:
+    """The message waits as its schedule says, then runs, and what follows it keeps its order."""
+    app = Numbers(ow, order, LONG, *numbers(1, 2))
+    deaths = Deaths(ow, ow_time)
+    deaths.at("1", stage)
+    drain(app.app)
+    assert ow.dead.list() == []
+    assert app.values() == ([2] if order == "none" else [])
+    ow_time.advance(seconds=9.8)
+    drain(app.app)
+    assert 1 not in app.values(), "its wait is not over"
+    ow_time.advance(seconds=0.4)
+    drain(app.app)
+    assert sorted(app.seen) == [(1, 2), (2, 1)]
+    assert app.values() == ([2, 1] if order == "none" else [1, 2])
+    assert ow.dead.list() == []
+    assert ow.retries.attempts.positions("numbers") == frozenset()
+    assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
+
+
+@STAGES
+@ORDERS
+def test_h59_three_deaths_at_one_message_make_it_poison(
+    ow: Onceward, ow_time: MovingTime, order: Any, stage: Stage
+) -> None:
+    """Whatever its schedule still allows: a message that ends workers would end them for ever."""
+    app = Numbers(ow, order, LONG, *numbers(1, 2))
+    deaths = Deaths(ow, ow_time)
+    for number in range(3):
+        deaths.at("1", stage)
+        assert ow.dead.list() == [], number
+        drain(app.app)
+        ow_time.advance(seconds=10.1)
+    drain(app.app)
+    (letter,) = ow.dead.list()
+    assert (letter.position, letter.error_type, letter.attempts) == ("1", "PoisonMessage", 3)
+    shown = ow.dead.show(letter.id)
+    assert [each.attempt for each in shown.failures] == [1, 2, 3]
+    assert shown.first_failed_at < shown.dead_at
+    assert app.values() == [2]
+
+
+@pytest.mark.parametrize("stages", [("decoding", "handling"), ("handling", "decoding")])
+@ORDERS
+def test_h59_failures_and_deaths_are_counted_together(
+    ow: Onceward, ow_time: MovingTime, order: Any, stages: tuple[Stage, Stage]
+) -> None:
+    """Held while nobody could read its key, parked afterwards: the attempts stay the message's."""
+    app = Numbers(ow, order, Steps(seconds=(10.0, 10.0)), *numbers(1))
+    deaths = Deaths(ow, ow_time)
+    deaths.at("1", stages[0])
+    drain(app.app)
+    ow_time.advance(seconds=10.1)
+    app.error = ValueError("no")
+    drain(app.app)
+    assert app.seen == [(1, 2)]
+    ow_time.advance(seconds=10.1)
+    deaths.at("1", stages[1])
+    drain(app.app)
+    (letter,) = ow.dead.list()
+    assert (letter.error_type, letter.attempts) == ("WorkerDied", 3)
+    errors = [each.error.partition(":")[0] for each in ow.dead.show(letter.id).failures]
+    assert errors == ["WorkerDied", "ValueError", "WorkerDied"]
+
+
+@pytest.mark.parametrize("what", ["unreadable", "rejected"])
+def test_what_is_given_up_after_a_death_keeps_its_attempts(
+    ow: Onceward, ow_time: MovingTime, what: str
+) -> None:
+    """A letter at the second attempt says so."""
+    app = Numbers(ow, "key", LONG, *numbers(1))
+    Deaths(ow, ow_time).at("1", "decoding")
+    drain(app.app)
+    ow_time.advance(seconds=10.1)
+    app.is_readable = what != "unreadable"
+    app.error = Reject("no")
+    drain(app.app)
+    (letter,) = ow.dead.list()
+    kind = "ValueError" if what == "unreadable" else "Reject"
+    assert (letter.error_type, letter.attempts) == (kind, 2)
+    assert len(ow.dead.show(letter.id).failures) == 2
+    assert ow.retries.attempts.positions("numbers") == frozenset()
+
+
+def test_a_message_held_while_unreadable_lines_up_behind_its_key(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """An earlier message of its key may be parked: it was read before anyone knew the key."""
+    app = Numbers(ow, "key", LONG, *numbers(1, 2))
+    app.error = ValueError("no")
+    source = app.app.consumers[0].source
+    assert isinstance(source, ListSource)
+    late = source.values.pop()
+    drain(app.app)
+    source.values.append(late)
+    Deaths(ow, ow_time).at("2", "decoding")
+    drain(app.app)
+    ow_time.advance(seconds=10.1)
+    drain(app.app)
+    assert 2 not in app.values(), "its key waits"
+    app.error = None
+    ow_time.advance(seconds=10.1)
+    drain(app.app)
+    assert app.values()[-2:] == [1, 2]
+    assert ow.dead.list() == []
+
+
+@STAGES
+def test_a_worker_that_lives_blames_no_message(
+    ow: Onceward, ow_time: MovingTime, stage: Stage
+) -> None:
+    """A store that went away while it struck a note out is not a death."""
+    worker = ow.cursors.acquire("numbers", "w", 1.0)
+    assert worker is not None
+    Begun(ow, worker).begin("1", stage)
+    ow_time.advance(seconds=2)
+    again = ow.cursors.acquire("numbers", "w", 1.0)
+    assert again is not None
+    begun = Begun(ow, again)
+    assert begun.left == {}
+    begun.end("1")
+    assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
+
+
+def test_how_many_deaths_make_poison_can_be_chosen(ow: Onceward, ow_time: MovingTime) -> None:
+    """And must be a number."""
+    app = App(ow)
+    app.consumer("numbers", source=ListSource(1), retry=LONG, poison_deaths=1)(lambda _: None)
+    Deaths(ow, ow_time).at("1", "handling")
+    drain(app)
+    assert [letter.error_type for letter in ow.dead.list()] == ["PoisonMessage"]
+    with pytest.raises(InvalidArgument, match="poison_deaths"):
+        app.consumer("others", source=ListSource(1), poison_deaths=0)
