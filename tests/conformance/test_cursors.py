@@ -259,7 +259,13 @@ def test_a_handle_kept_over_release_and_acquire_is_refused(table: Onceward) -> N
     old = acquire(table)
     old.release()
     new = acquire(table)
-    for call in (old.renew, old.fail, old.release, lambda: old.checkpoint("9")):
+    for call in (
+        old.renew,
+        old.fail,
+        old.release,
+        lambda: old.checkpoint("9"),
+        lambda: old.checkpoint("9", count=0, failed=1),
+    ):
         with pytest.raises(LeaseLost):
             call()
     with pytest.raises(LeaseLost), table.transaction() as tx:
@@ -267,6 +273,9 @@ def test_a_handle_kept_over_release_and_acquire_is_refused(table: Onceward) -> N
     with pytest.raises(LeaseLost), table.transaction() as tx:
         tx.execute("insert into effects values ('old')")
         old.checkpoint("9", tx=tx)
+    with pytest.raises(LeaseLost), table.transaction() as tx:
+        tx.execute("insert into effects values ('old')")
+        old.checkpoint("9", tx=tx, count=0, failed=1)
     new.checkpoint("1")
     assert (effects(table), table.cursors.show("c").position) == ([], "1")
 
@@ -278,6 +287,25 @@ def test_a_failure_is_counted_until_the_next_checkpoint(ow: Onceward) -> None:
     assert ow.cursors.show("c").error_count == 2
     lease.checkpoint("1")
     assert ow.cursors.show("c").error_count == 0
+
+
+def test_a_checkpoint_past_failed_messages_counts_them(ow: Onceward) -> None:
+    """Alone or in a transaction, which may count a failure without a checkpoint, too."""
+    lease = acquire(ow)
+    lease.checkpoint("1", count=0, failed=2)
+    with ow.transaction() as tx:
+        lease.checkpoint("2", tx, count=0, failed=1)
+    with ow.transaction() as tx:
+        lease.guard(tx)
+        assert lease.fail(tx) == 4
+    with pytest.raises(ZeroDivisionError), ow.transaction() as tx:
+        lease.guard(tx)
+        lease.fail(tx)
+        raise ZeroDivisionError
+    state = ow.cursors.show("c")
+    assert (state.position, state.error_count, state.processed_count) == ("2", 4, 0)
+    lease.checkpoint("2", count=0, failed=0)
+    assert ow.cursors.show("c").error_count == 4
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)

@@ -90,11 +90,19 @@ class Lease:
         self.is_paused = bool(rows[0][0])
         return Renewal.PAUSED if self.is_paused else Renewal.RENEWED
 
-    def checkpoint(self, position: str, tx: Transaction | None = None, *, count: int = 1) -> None:
+    def checkpoint(
+        self,
+        position: str,
+        tx: Transaction | None = None,
+        *,
+        count: int = 1,
+        failed: int | None = None,
+    ) -> None:
         """Move the cursor, with everything else in `tx` or on its own; renews the lease.
 
         Inside `tx` it is the last statement: when the lease is lost, leaving the block raises
         LeaseLost and nothing of the transaction stays. `count` messages are counted as processed.
+        The number of failures in a row becomes 0; with `failed` it rises by so many instead.
 
         OutcomeUnknown means that nobody knows where the cursor is. This handle is of no use then:
         acquire the cursor again, and look.
@@ -102,13 +110,16 @@ class Lease:
         if count < 0:
             message = f"count: must not be negative, was {count}"
             raise InvalidArgument(message, fix="count the messages of the batch", field="count")
-        params = {
+        params: dict[str, object] = {
             "position": check_position(position),
             "count": count,
             "seconds": self.lease_seconds,
         }
+        query = "cursor_checkpoint"
+        if failed is not None:
+            query, params["failed"] = "cursor_pass", failed
         if tx is None:
-            self._checkpoint_alone(position, params)
+            self._checkpoint_alone(query, position, params)
             return
         self._check_doubt(tx)
 
@@ -122,15 +133,15 @@ class Lease:
                 raise lost
             return moved  # Only once it is durable: a handle that is ahead would skip a message.
 
-        tx.query_last("cursor_checkpoint", check, **self.fence, **params)
+        tx.query_last(query, check, **self.fence, **params)
         tx.on_unknown(self._doubt)
         self._trying = "checkpoint"
         tx.on_lost(self._refused)
 
-    def _checkpoint_alone(self, position: str, params: dict[str, object]) -> None:
+    def _checkpoint_alone(self, query: str, position: str, params: dict[str, object]) -> None:
         self._check_doubt()
         try:
-            self._write("cursor_checkpoint", "checkpoint", **params)
+            self._write(query, "checkpoint", **params)
             self.position = position
         except BaseException as exc:
             if is_unknown(exc):
@@ -189,8 +200,14 @@ class Lease:
         """
         return self._heartbeat.hold(self, heartbeat_seconds or self.heartbeat_seconds)
 
-    def fail(self) -> int:
-        """Count a failure, once the transaction is rolled back; return how many in a row."""
+    def fail(self, tx: Transaction | None = None) -> int:
+        """Count a failure, once the handler's transaction is rolled back; return how many in a row.
+
+        In a commit of its own, or with everything else in `tx`, which must guard the lease.
+        """
+        if tx is not None:
+            ((count,),) = tx.query("cursor_fail", **self.fence)
+            return int(count)
         self._check_doubt()
         return int(self._write("cursor_fail", "fail")[0][0])
 

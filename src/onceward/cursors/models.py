@@ -62,7 +62,7 @@ class CursorState:
     lease_expires_at: str | None
     #: Whether somebody holds it now, by the store's own clock.
     is_held: bool
-    #: Failures since the last checkpoint.
+    #: Failed attempts since the last message that succeeded.
     error_count: int
     is_paused: bool
     #: JSON that belongs to the user.

@@ -8,20 +8,22 @@ from typing import Final, Literal
 
 from onceward.stores import Row
 
-#: `lag`: seconds behind. `steals`: take-overs lately. `errors`: failures since the last checkpoint.
-#: `dead`: letters that died lately and are still dead.
-Kind = Literal["lag", "steals", "errors", "dead"]
+#: `lag`: seconds behind. `steals`: take-overs lately. `errors`: failed attempts since the last
+#: success. `parked`: messages that wait for a retry, or behind one that does. `dead`: letters that
+#: died lately and are still dead.
+Kind = Literal["lag", "steals", "errors", "parked", "dead"]
 #: `pending`: over the threshold, not yet for long enough.
 AlertState = Literal["pending", "firing", "cleared"]
 EventKind = Literal["fired", "cleared"]
 
-KINDS: Final[tuple[Kind, ...]] = ("lag", "steals", "errors", "dead")
+KINDS: Final[tuple[Kind, ...]] = ("lag", "steals", "errors", "parked", "dead")
 #: Kinds that count what happened within a window.
 WINDOWED: Final[tuple[Kind, ...]] = ("steals", "dead")
 UNITS: Final[dict[Kind, str]] = {
     "lag": "seconds behind",
     "steals": "lease steals",
     "errors": "failures in a row",
+    "parked": "messages waiting for a retry",
     "dead": "new dead letters",
 }
 
@@ -135,6 +137,15 @@ DEFAULT_RULES: Final = (
         kind="errors",
         cursor="*",
         threshold=3.0,
+        for_seconds=0.0,
+        clear=0.0,
+        window_seconds=0.0,
+    ),
+    Rule(
+        name="messages parked",
+        kind="parked",
+        cursor="*",
+        threshold=10.0,
         for_seconds=0.0,
         clear=0.0,
         window_seconds=0.0,

@@ -21,6 +21,7 @@ from onceward.handle import Onceward
 from onceward.seams import Ids
 from onceward.stores import Row, Transaction
 from onceward.workers.alert_models import WINDOWED, Alert, Kind, Rule, alert_of
+from onceward.workers.measures import PARKED_COUNTED_MAX
 
 LEASE_NAME: Final = f"{OWN_PREFIX}alerts"
 LEASE_SECONDS: Final = 30.0
@@ -158,8 +159,7 @@ class Evaluator:
         for rule in self._rules.values():
             what = (rule.kind, rule.window_seconds)
             if what not in asked:
-                params = {"window": rule.window_seconds} if rule.kind in WINDOWED else {}
-                asked[what] = tx.query(f"alert_{rule.kind}", **params)
+                asked[what] = tx.query(f"alert_{rule.kind}", **_params(rule))
             values[rule.name] = {
                 name: float(value) for name, value in asked[what] if rule.covers(name)
             }
@@ -231,6 +231,12 @@ class Evaluator:
             facts = {"action": "alerts_full", "open": OPEN_MAX, "left": too_many}
             text = "too many alerts, the others are not raised"
             _log.error("%s: %s", text, too_many, extra={"event": text, "facts": facts})
+
+
+def _params(rule: Rule) -> dict[str, float]:
+    if rule.kind in WINDOWED:
+        return {"window": rule.window_seconds}
+    return {"most": PARKED_COUNTED_MAX} if rule.kind == "parked" else {}
 
 
 def _open(row: Row) -> _Open:

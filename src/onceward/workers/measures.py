@@ -17,6 +17,8 @@ from onceward.cursors.models import LIST_ROWS_MAX
 from onceward.handle import Onceward
 from onceward.stores import Row
 
+#: So many parked messages of a cursor are counted, so that a look costs the same with more.
+PARKED_COUNTED_MAX: Final = 10_000
 #: A measured rate counts for so long; afterwards what was processed since is the better answer.
 RATE_SECONDS_MAX: Final = 30.0
 
@@ -26,8 +28,8 @@ class Measure:
     """How far behind one cursor is, as far as anybody knows."""
 
     cursor: str
-    #: Messages behind its position when it was measured; None when nobody can tell, or the cursor
-    #: was moved by hand since.
+    #: Messages after its position, and parked ones, when it was measured; None when nobody can
+    #: tell, or the cursor was moved by hand since.
     messages: int | None
     #: How long the oldest of them has waited by now, 0 when there was none; None when nobody can
     #: tell.

@@ -20,6 +20,7 @@ from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness, timestamp
 from onceward.stores import Row, Transaction
+from onceward.workers.measures import PARKED_COUNTED_MAX
 from onceward.workers.rounds import rounds
 from onceward.workers.source import Lag, Measurable, Source
 
@@ -149,7 +150,10 @@ class Measuring:
         # Another process may know the same cursors: who comes second has nothing to do.
         seconds = MEASURE_SECONDS / 2 if until == math.inf else 0.0
         rows = self._ow.store.read(
-            "measure_due", names=orjson.dumps(names).decode(), seconds=seconds
+            "measure_due",
+            names=orjson.dumps(names).decode(),
+            seconds=seconds,
+            most=PARKED_COUNTED_MAX,
         )
         taken = []
         for row in rows:
@@ -181,8 +185,8 @@ class Measuring:
 
     def _take(self, row: Row) -> dict[str, Any] | None:
         """Ask the source of one cursor; None when it fails."""
-        name, position, processed, age, old_position, old_messages, old_seconds, *old = row
-        old_processed, old_rate = old
+        name, position, processed, age, old_position, old_messages, old_seconds, *more = row
+        old_processed, old_rate, parked, parked_seconds = more
         try:
             lag = _lag(self._known[name].source, position)
         except Exception as exc:  # noqa: BLE001 - a source of the user's; the others are measured
@@ -198,8 +202,9 @@ class Measuring:
         return {
             "cursor": name,
             "position": position,
-            "messages": lag.messages if lag else None,
+            "messages": None if lag is None or lag.messages is None else lag.messages + parked,
             "seconds": seconds,
+            "parked_seconds": parked_seconds,
             "oldest_at": timestamp(lag.oldest_at) if lag and lag.oldest_at else None,
             "held_back_by": _cut(lag.held_back_by) if lag else None,
             "processed": processed,

@@ -92,12 +92,12 @@ CURSOR_GAUGES: Final = (
     ),
     _Gauge(
         "cursor_lag_seconds",
-        "Age of the oldest message that is not processed, 0 when there is none.",
+        "Age of the oldest message that is not processed, parked or not; 0 when there is none.",
         _measured(lambda measure: measure.lag_seconds),
     ),
     _Gauge(
         "cursor_error_count",
-        "Failures since the last checkpoint.",
+        "Failed attempts since the last message that succeeded.",
         lambda cursor: cursor.state.error_count,
     ),
     _Gauge(
@@ -107,7 +107,7 @@ CURSOR_GAUGES: Final = (
     ),
     _Gauge(
         "onceward_cursor_lag_messages",
-        "Messages that are not processed.",
+        "Messages that are not processed, parked ones among them (up to 10,000).",
         _measured(lambda measure: measure.messages),
     ),
     _Gauge(

@@ -130,7 +130,9 @@ class Processing:
             for entry in batch:
                 if entry.message is None or self._waits(entry.message):
                     self._set_aside(tx, entry)
-            self._lease.checkpoint(batch[-1].item.position, tx, count=len(ready))
+            unreadable = sum(entry.message is None for entry in batch)
+            failed = None if ready else unreadable
+            self._lease.checkpoint(batch[-1].item.position, tx, count=len(ready), failed=failed)
 
         self._run(ready, rest)
         self._reports.done(self._lease, ready)
@@ -154,7 +156,7 @@ class Processing:
             with self._ow.transaction() as tx:
                 self._lease.mark(tx)
                 self._set_aside(tx, entry, known)
-                self._lease.checkpoint(position, tx, count=0)
+                self._lease.checkpoint(position, tx, count=0, failed=int(message is None))
             self._passed(position)
             return 1, 0.0
         if left is not None:
@@ -277,7 +279,6 @@ class Processing:
             return 1, 0.0
         self._begun.ended(position)
         self._failing.add(position)
-        self._lease.fail()
         return 0, max(what.seconds, 0.001)
 
     def _record(
@@ -297,8 +298,10 @@ class Processing:
                 what = retries.parked.park(
                     tx, kept, failure=failure, order=order, schedule=schedule, known=known
                 )
-            if not is_held or isinstance(what, Dead):
-                self._lease.checkpoint(kept.position, tx, count=0)
+            if is_held and isinstance(what, Later):
+                self._lease.fail(tx)
+            else:
+                self._lease.checkpoint(kept.position, tx, count=0, failed=1)
         return what
 
     def _death(self, stage: Stage, known: Attempt | Parked | None) -> WorkerDied | PoisonMessage:
@@ -369,6 +372,7 @@ class Processing:
                 what = self._ow.retries.parked.fail(
                     tx, parked, failure, schedule=self._schedule(error)
                 )
+                self._lease.fail(tx)
         except Superseded:
             return
         except OUTSIDE:

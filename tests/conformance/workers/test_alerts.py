@@ -306,8 +306,11 @@ def test_the_shipped_rules_work(ow: Onceward, ow_time: MovingTime) -> None:
     with ow.transaction() as tx:
         message = Message(cursor="deadly", position="1", raw=b"{}")
         ow.dead.add(tx, message, Failure(type="ValueError", message="no"))
+        for number in range(11):
+            waiting = Message(cursor="parked", position=str(number), raw=b"{}")
+            ow.retries.parked.park(tx, waiting, failure=Failure(type="ValueError", message="no"))
     evaluator.tick()
     ow_time.advance(seconds=301)
     again = Evaluator(ow, DEFAULT_RULES)
     again.tick()
-    assert Alerts(ow).firing() == {"lag": 1, "steals": 1, "errors": 1, "dead": 1}
+    assert Alerts(ow).firing() == {"lag": 1, "steals": 1, "errors": 1, "parked": 1, "dead": 1}

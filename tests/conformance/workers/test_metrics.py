@@ -274,7 +274,7 @@ def test_the_shipped_rules_name_metrics_that_exist(ow: Onceward) -> None:
         assert found, rule
         used |= found
     assert used <= names, used - names
-    for kind in ("lag_seconds", "steal_count", "error_count", "dead_letters"):
+    for kind in ("lag_seconds", "steal_count", "error_count", "parked_messages", "dead_letters"):
         assert any(name.endswith(kind) for name in used)
 
 

@@ -18,7 +18,9 @@ from tests.conformance.workers.running import drain
 
 STAGES = pytest.mark.parametrize("stage", ["decoding", "handling"])
 ORDERS = pytest.mark.parametrize("order", ["cursor", "key", "none"])
-LONG = Steps(seconds=(10.0,) * 9)
+#: Much longer than a test takes: PostgreSQL's clock goes on by itself.
+WAIT_SECONDS = 1000.0
+LONG = Steps(seconds=(WAIT_SECONDS,) * 9)
 
 
 class Numbers:
@@ -67,7 +69,7 @@ class Deaths:
         lease = self._ow.cursors.acquire("numbers", f"killed{self._count}", 1.0)
         assert lease is not None
         Begun(self._ow, lease).begin(position, stage)
-        self._time.advance(seconds=10.1)
+        self._time.advance(seconds=WAIT_SECONDS + 1)
 
 
 @STAGES
@@ -82,10 +84,10 @@ def test_h59_a_death_is_an_attempt_of_the_message_and_no_more(
     drain(app.app)
     assert ow.dead.list() == []
     assert app.values() == ([2] if order == "none" else [])
-    ow_time.advance(seconds=9.8)
+    ow_time.advance(seconds=WAIT_SECONDS / 2)
     drain(app.app)
     assert 1 not in app.values(), "its wait is not over"
-    ow_time.advance(seconds=0.4)
+    ow_time.advance(seconds=WAIT_SECONDS / 2 + 1)
     drain(app.app)
     assert sorted(app.seen) == [(1, 2), (2, 1)]
     assert app.values() == ([2, 1] if order == "none" else [1, 2])
@@ -106,7 +108,7 @@ def test_h59_three_deaths_at_one_message_make_it_poison(
         deaths.at("1", stage)
         assert ow.dead.list() == [], number
         drain(app.app)
-        ow_time.advance(seconds=10.1)
+        ow_time.advance(seconds=WAIT_SECONDS + 1)
     drain(app.app)
     (letter,) = ow.dead.list()
     assert (letter.position, letter.error_type, letter.attempts) == ("1", "PoisonMessage", 3)
@@ -122,15 +124,15 @@ def test_h59_failures_and_deaths_are_counted_together(
     ow: Onceward, ow_time: MovingTime, order: Any, stages: tuple[Stage, Stage]
 ) -> None:
     """Held while nobody could read its key, parked afterwards: the attempts stay the message's."""
-    app = Numbers(ow, order, Steps(seconds=(10.0, 10.0)), *numbers(1))
+    app = Numbers(ow, order, Steps(seconds=(WAIT_SECONDS,) * 2), *numbers(1))
     deaths = Deaths(ow, ow_time)
     deaths.at("1", stages[0])
     drain(app.app)
-    ow_time.advance(seconds=10.1)
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
     app.error = ValueError("no")
     drain(app.app)
     assert app.seen == [(1, 2)]
-    ow_time.advance(seconds=10.1)
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
     deaths.at("1", stages[1])
     drain(app.app)
     (letter,) = ow.dead.list()
@@ -147,7 +149,7 @@ def test_what_is_given_up_after_a_death_keeps_its_attempts(
     app = Numbers(ow, "key", LONG, *numbers(1))
     Deaths(ow, ow_time).at("1", "decoding")
     drain(app.app)
-    ow_time.advance(seconds=10.1)
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
     app.is_readable = what != "unreadable"
     app.error = Reject("no")
     drain(app.app)
@@ -171,11 +173,11 @@ def test_a_message_held_while_unreadable_lines_up_behind_its_key(
     source.values.append(late)
     Deaths(ow, ow_time).at("2", "decoding")
     drain(app.app)
-    ow_time.advance(seconds=10.1)
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
     drain(app.app)
     assert 2 not in app.values(), "its key waits"
     app.error = None
-    ow_time.advance(seconds=10.1)
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
     drain(app.app)
     assert app.values()[-2:] == [1, 2]
     assert ow.dead.list() == []

@@ -1,8 +1,15 @@
--- Return where those of the named cursors stand that nobody measured lately, and what was measured last.
+-- Return where those of the named cursors stand that nobody measured lately, what was measured last, how much is
+-- parked and for how long. The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor.cursor_name, cursor.last_position, cursor.processed_count,
   case when measure.measured_at is not null
     then greatest(0, extract(epoch from onceward_now() - measure.measured_at))::float8 end,
-  measure.position, measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute
+  measure.position, measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute,
+  (select count(*) from (
+    select from onceward_parked as p where p.cursor_name = cursor.cursor_name limit :most::bigint) as counted),
+  (select greatest(0, extract(epoch from onceward_now() - min(parked_at)))::float8 from (
+    select parked_at from onceward_parked as p
+    where p.cursor_name = cursor.cursor_name and is_head order by sequence limit 100) as first
+    having min(parked_at) is not null)
 from json_array_elements_text(:names::json) as named (name)
 join cursor_positions as cursor on cursor.cursor_name = named.name
 left join onceward_measures as measure on measure.cursor_name = cursor.cursor_name

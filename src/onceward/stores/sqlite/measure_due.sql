@@ -1,6 +1,11 @@
--- Return where those of the named cursors stand that nobody measured lately, and what was measured last.
+-- Return where those of the named cursors stand that nobody measured lately, what was measured last, how much is
+-- parked and for how long. The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor_name, last_position, now_count, age_seconds, position, lag_messages, lag_seconds,
-  processed_count, rate_per_minute
+  processed_count, rate_per_minute,
+  (select count(*) from (select 1 from onceward_parked as p where p.cursor_name = due.cursor_name limit :most)),
+  (select max(0.0, (julianday(:wall) - julianday(min(parked_at))) * 86400.0) from (
+    select parked_at from onceward_parked as p
+    where p.cursor_name = due.cursor_name and is_head order by sequence limit 100))
 from (
   select cursor.cursor_name, cursor.last_position, cursor.processed_count as now_count, measure.position,
     measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute,
@@ -9,6 +14,6 @@ from (
   from json_each(:names) as named
   join cursor_positions as cursor on cursor.cursor_name = named.value
   left join onceward_measures as measure on measure.cursor_name = cursor.cursor_name
-)
+) as due
 where age_seconds is null or age_seconds >= :seconds
 order by cursor_name

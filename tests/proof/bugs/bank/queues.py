@@ -9,6 +9,7 @@ _DEAD: Final = "tests/conformance/test_retries_dead.py"
 _PARKED: Final = "tests/conformance/test_retries_parked.py"
 _WORKER: Final = "tests/conformance/workers/test_worker.py"
 _DEATHS: Final = "tests/conformance/workers/test_worker_deaths.py"
+_FAILING: Final = "tests/conformance/workers/test_failing_consumers.py"
 _DISPATCH: Final = "tests/conformance/dispatch"
 
 BUGS: Final = (
@@ -193,6 +194,27 @@ BUGS: Final = (
         find="if found.failures[-1].error == self._lease.worker:",
         replace="if not found.failures:",
         test=f"{_DEATHS}::test_a_worker_that_lives_blames_no_message[sqlite-handling]",
+        breaks="R1",
+    ),
+    Bug(
+        id="failures-not-counted",
+        name="parking a failed message counts as a success",
+        harm="Every message of a consumer fails, and its error count is 0: no alert for an hour.",
+        file="workers/processing.py",
+        find="self._lease.checkpoint(kept.position, tx, count=0, failed=1)",
+        replace="self._lease.checkpoint(kept.position, tx, count=0)",
+        test=f"{_FAILING}::test_every_failed_attempt_counts[sqlite-none]",
+        breaks="R1",
+    ),
+    Bug(
+        id="parked-not-in-lag",
+        name="parked messages are not part of the lag",
+        harm="A consumer that parks everything looks as if it had caught up.",
+        file="workers/measuring.py",
+        find="lag.messages + parked,",
+        replace="lag.messages,",
+        test=f"{_FAILING}"
+        "::test_h60_twenty_of_twenty_failing_messages_are_told_within_a_minute[sqlite-none-None]",
         breaks="R1",
     ),
     Bug(

@@ -3,7 +3,7 @@
 import type { Look } from "../lists/look";
 import { duration } from "../../core/format";
 
-export type AlertKind = "lag" | "steals" | "errors" | "dead";
+export type AlertKind = "lag" | "steals" | "errors" | "parked" | "dead";
 
 export interface Alert {
   id: string;
@@ -41,6 +41,7 @@ export interface Check {
 const UNITS: Record<Exclude<AlertKind, "lag">, [one: string, many: string]> = {
   steals: ["lease steal", "lease steals"],
   errors: ["failure in a row", "failures in a row"],
+  parked: ["message waiting for a retry", "messages waiting for a retry"],
   dead: ["new dead letter", "new dead letters"],
 };
 
