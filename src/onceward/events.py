@@ -59,6 +59,11 @@ ACTIONS: Final[dict[str, Event]] = {
         "warning", "the store does not answer; work goes on when it does", _TROUBLE
     ),
     "source_failed": Event("warning", "a source raised; it is asked again", _TROUBLE),
+    "source_refused": Event(
+        "error",
+        "a source cannot be read without loss; told once, with the statements that help",
+        ("cursor", "error", "fix", "table"),
+    ),
     "version_mismatch": Event(
         "warning", "the cursor belongs to another version of the rules", _TROUBLE
     ),

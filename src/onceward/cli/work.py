@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from onceward.cli.apps import load_app
 from onceward.cli.output import ConfigFile, JsonFlag, print_json
 from onceward.cli.stopping import on_stop
+from onceward.cli.work_prepare import prepare
 from onceward.cli.work_reconcile import reconcile
 from onceward.errors import InvalidArgument
 
@@ -38,7 +39,7 @@ app = typer.Typer(
     cls=_RunFirst,
     add_completion=False,
     rich_markup_mode="markdown",
-    help="Run an app's consumers, and report what is only half done. "
+    help="Run an app's consumers, prepare their tables, and report what is only half done. "
     "Example: `onceward work shop:app --processes 3`; `onceward work run --help` has its options.",
 )
 
@@ -60,6 +61,7 @@ def show_help(ctx: typer.Context) -> None:
 
 
 app.command()(reconcile)
+app.command()(prepare)
 
 
 @app.command()

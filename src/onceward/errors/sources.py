@@ -38,3 +38,6 @@ class SourceRefused(SourceError):
     """The source cannot be read as it is: messages would be lost, or it does not let us."""
 
     code = "INVALID_ARGUMENT"
+    #: SQL that makes a table readable and loses nothing, statement by statement; empty when a
+    #: person has to decide.
+    statements: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from onceward.errors import (
     LeaseLost,
     OncewardError,
     OutcomeUnknown,
+    SourceRefused,
     StoreBusy,
     StoreUnavailable,
     VersionMismatch,
@@ -108,6 +109,9 @@ class Reader:
             turned = Turned(seconds=VERSION_SECONDS, state="elsewhere")
         except NotRecorded as exc:
             turned = self._in_trouble("message_not_recorded", exc, NOT_RECORDED_SECONDS)
+        except SourceRefused as exc:
+            self._reports.source_refused(self.name, exc)
+            turned = self._in_trouble(None, exc)
         except BaseException as exc:  # noqa: BLE001 - a source of the user's; the others must go on
             turned = self._in_trouble("source_failed", exc)
         else:
@@ -189,6 +193,7 @@ class Reader:
         while self._may_go_on(lease):
             if not self._page:
                 items = self.source.read(lease.position, self.consumer.page)
+                self._reports.source_accepted(self.name)
                 if not items:
                     return self._nothing(work, wait)
                 self._page = work.decoded(items)
@@ -238,12 +243,13 @@ class Reader:
         return 0.0
 
     def _in_trouble(
-        self, action: str, error: BaseException, seconds: float | None = None
+        self, action: str | None, error: BaseException, seconds: float | None = None
     ) -> Turned:
-        """Let go, tell, and come back later."""
+        """Let go, tell unless that was done, and come back later."""
         self._trouble += 1
         if seconds is None:
             seconds = min(TROUBLE_SECONDS_MIN * 2 ** min(self._trouble, 10), TROUBLE_SECONDS_MAX)
-        self._reports.trouble(action, self.name, error, seconds)
+        if action is not None:
+            self._reports.trouble(action, self.name, error, seconds)
         self.release()
         return Turned(messages=self._done, seconds=seconds, state="trouble")

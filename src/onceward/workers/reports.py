@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from onceward.cursors import Lease
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, SourceRefused
 from onceward.retries import Dead, Later
 from onceward.seams import Clock, SystemClock
 from onceward.workers.models import Message
@@ -43,6 +43,8 @@ class Reports:
         self._mutex = threading.Lock()
         #: By cursor.
         self.counts: defaultdict[str, Counts] = defaultdict(Counts)
+        #: What was told of sources that are refused, by cursor or consumer.
+        self._refused_sources: dict[str, str] = {}
 
     @contextmanager
     def timed(self, consumer: str) -> Iterator[None]:
@@ -95,6 +97,28 @@ class Reports:
             error=_line(error),
             retrySeconds=round(seconds, 3),
         )
+
+    def source_refused(self, cursor: str, error: SourceRefused) -> None:
+        """Tell of a source that is not read before a person changes something; once, until then."""
+        line = _line(error)
+        if self._refused_sources.get(cursor) == (told := f"{line} {error.fix}"):
+            return
+        self._refused_sources[cursor] = told
+        text, fix = "source refused", error.fix
+        if error.statements:
+            fix = f"{fix} `onceward work prepare` shows and applies them"
+        facts = {**error.context, "action": "source_refused", "cursor": cursor, "error": line}
+        extra = {"event": text, "facts": {**facts, "fix": fix}}
+        _log.error("%s on %s: %s; fix: %s", text, cursor, line, fix, extra=extra)
+
+    def source_accepted(self, cursor: str) -> None:
+        """Know that a source can be read."""
+        self._refused_sources.pop(cursor, None)
+
+    @property
+    def has_refused_sources(self) -> bool:
+        """Say whether there is a source that cannot be read as it is."""
+        return bool(self._refused_sources)
 
     def refused(self, cursor: str, error: BaseException) -> None:
         """Tell of a partition that is not worked before somebody changes something."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from onceward.cursors.models import check_name
-from onceward.errors import InvalidArgument, OncewardError
+from onceward.errors import InvalidArgument, OncewardError, SourceRefused
 from onceward.seams import Clock
 from onceward.workers.board import Board
 from onceward.workers.models import Consumer
@@ -64,10 +64,17 @@ class Search:
                 if is_first and isinstance(exc, OncewardError) and not exc.retryable:
                     raise
                 self._troubled.setdefault(consumer.name, self._clock.monotonic())
-                self._reports.trouble("source_failed", consumer.name, exc, consumer.poll_seconds)
+                self._tell(consumer, exc)
             else:
-                self._troubled.pop(consumer.name, None)
+                if self._troubled.pop(consumer.name, None) is not None:
+                    self._reports.source_accepted(consumer.name)
         return found
+
+    def _tell(self, consumer: Consumer, error: Exception) -> None:
+        if isinstance(error, SourceRefused):
+            self._reports.source_refused(consumer.name, error)
+        else:
+            self._reports.trouble("source_failed", consumer.name, error, consumer.poll_seconds)
 
     def find_due(self, name: str) -> int:
         """Put a cursor on the board that has something to retry, though nothing to read."""

@@ -84,6 +84,17 @@ class Waking(Protocol):
         """Call `wake` at every arrival while the block runs; a missed one only costs time."""
 
 
+@runtime_checkable
+class Preparable(Protocol):
+    """A source that can be refused, and says with which statements it can be read."""
+
+    def check(self) -> None:
+        """Raise SourceRefused, with what to run, if it cannot be read without loss."""
+
+    def apply(self, statement: str) -> None:
+        """Run one of these statements where the source is, in a transaction of its own."""
+
+
 class Partitions(Protocol):
     """Messages in many lines of their own, each with a cursor: one for every niche, say."""
 

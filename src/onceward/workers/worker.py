@@ -48,7 +48,7 @@ class Worked:
 
     #: Messages that are done with, parked and dead ones among them.
     messages: int
-    #: Whether every thread ended in time.
+    #: Whether every thread ended in time, and no source was refused.
     is_clean: bool
     #: Cursors that another worker holds, that are paused, in trouble or refused, or whose messages
     #: wait for a retry; and consumers whose partitions cannot be found.
@@ -122,7 +122,8 @@ class Worker:
                 self._look_after(once=once)
             finally:
                 self._end(threads)
-        is_clean = not any(thread.is_alive() for thread in threads)
+        is_ended = not any(thread.is_alive() for thread in threads)
+        is_clean = is_ended and not self.reports.has_refused_sources
         states = {name: state for name, state in self._states.items() if state != "idle"}
         left = tuple(sorted({*states, *self._search.left}))
         return Worked(messages=self._messages, is_clean=is_clean, left=left, states=states)

@@ -17,6 +17,7 @@ from onceward.workers.sources.selection import (
     refused_key,
 )
 
+_XID_TYPE: Final = "xid8"
 _DEFAULT: Final = "pg_current_xact_id()"
 #: Kinds of types whose values come as they are.
 _NUMBERS: Final = ("bool", "int2", "int4", "int8", "oid", "float4", "float8")
@@ -141,7 +142,9 @@ def _check(
         problems.append(f"it has no index on ({', '.join(names)})")
         statements.append(f"CREATE INDEX ON {table} ({column_list(names)})")
     if problems:
-        raise refused(selection, ", ".join(problems), statements)
+        # A column of another type may hold something of the user's: to drop it is not for us.
+        is_safe = xid not in columns or columns[xid][2] == _XID_TYPE
+        raise refused(selection, ", ".join(problems), statements, is_safe=is_safe)
     return [name for name in serving[0][: len(selection.filters)] if name is not None]
 
 
@@ -151,7 +154,7 @@ def _column_problems(table: str, xid: str, column: Row | None) -> tuple[list[str
         added = f"ALTER TABLE {table} ADD COLUMN {name} xid8 NOT NULL DEFAULT {_DEFAULT}"
         return [f"it has no column {xid!r}, which says in which transaction a row came"], [added]
     _, _, kind, _, not_null, default = column
-    if kind != "xid8":
+    if kind != _XID_TYPE:
         return [f"{xid!r} is {kind}, not xid8"], [f"ALTER TABLE {table} DROP COLUMN {name}"]
     problems, statements = [], []
     if default != _DEFAULT:

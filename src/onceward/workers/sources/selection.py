@@ -121,11 +121,18 @@ def indexes_of(rows: Iterable[Row]) -> list[tuple[str, bool, list[str | None]]]:
     return [(name, unique, [row[2] for row in found]) for (name, unique), found in grouped]
 
 
-def refused(selection: Selection, problem: str, statements: Sequence[str]) -> SourceRefused:
-    """Return the error for a table that would lose messages, with what to run."""
+def refused(
+    selection: Selection, problem: str, statements: Sequence[str], *, is_safe: bool = True
+) -> SourceRefused:
+    """Return the error for a table that would lose messages, with what to run.
+
+    Statements that are not safe are shown, and left to a person.
+    """
     message = f"table {selection.table!r} cannot be read without loss: {problem}"
     fix = f"run: {'; '.join(statements)};" if statements else "name another table or column"
-    return SourceRefused(message, fix=fix, table=selection.table)
+    error = SourceRefused(message, fix=fix, table=selection.table)
+    error.statements = tuple(statements) if is_safe else ()
+    return error
 
 
 def refused_key(selection: Selection, problem: str) -> SourceRefused:

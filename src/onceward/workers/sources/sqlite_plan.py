@@ -112,7 +112,7 @@ def _check_id(selection: Selection, column: Row) -> None:
         "may be given again, below a position that was reached"
     )
     made = f"CREATE TABLE … ({quoted(name)} INTEGER PRIMARY KEY AUTOINCREMENT, …)"
-    raise refused(selection, problem, [made, "INSERT INTO … SELECT …", "rename it"])
+    raise refused(selection, problem, [made, "INSERT INTO … SELECT …", "rename it"], is_safe=False)
 
 
 def _by_index(store: Store, selection: Selection, table: str, by: str | None) -> str:

@@ -83,6 +83,10 @@ class TableSource:
         """Raise SourceRefused, with what to run, if the table cannot be read without loss."""
         self._rows.reader.check()
 
+    def apply(self, statement: str) -> None:
+        """Run a statement that `check` asked for, in a transaction of its own."""
+        self._rows.apply(statement)
+
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
         """Return rows behind a position, as JSON objects."""
         return self._rows.reader.page(after, limit)
@@ -115,6 +119,10 @@ class TablePartitions:
     def check(self) -> None:
         """Raise SourceRefused, with what to run, if the table cannot be read without loss."""
         self._rows.reader.check(self._by)
+
+    def apply(self, statement: str) -> None:
+        """Run a statement that `check` asked for, in a transaction of its own."""
+        self._rows.apply(statement)
 
     def source(self, key: str) -> TableSource:
         """Return the rows that have this value."""
@@ -185,6 +193,10 @@ class _Rows:
         from onceward.workers.sources.sqlite_rows import SqliteRows  # noqa: PLC0415 - of them
 
         return SqliteRows(self.store, self._selection)
+
+    def apply(self, statement: str) -> None:
+        with self.store.transaction() as tx:
+            tx.execute(statement)
 
     def narrowed(self, column: str, value: Value) -> _Rows:
         found = _Rows(self._place, self._selection)

@@ -10,6 +10,7 @@ _PARKED: Final = "tests/conformance/test_retries_parked.py"
 _WORKER: Final = "tests/conformance/workers/test_worker.py"
 _DEATHS: Final = "tests/conformance/workers/test_worker_deaths.py"
 _FAILING: Final = "tests/conformance/workers/test_failing_consumers.py"
+_REFUSED: Final = "tests/conformance/workers/test_source_refused.py"
 _DISPATCH: Final = "tests/conformance/dispatch"
 
 BUGS: Final = (
@@ -216,6 +217,36 @@ BUGS: Final = (
         test=f"{_FAILING}"
         "::test_h60_twenty_of_twenty_failing_messages_are_told_within_a_minute[sqlite-none-None]",
         breaks="R1",
+    ),
+    Bug(
+        id="refusal-told-at-every-look",
+        name="a source that is refused is logged at every look",
+        harm="One missing index fills the log, and hides everything else.",
+        file="workers/reports.py",
+        find='if self._refused_sources.get(cursor) == (told := f"{line} {error.fix}"):',
+        replace='if not (told := f"{line} {error.fix}"):',
+        test=f"{_REFUSED}::test_a_refused_source_is_logged_once_with_what_to_run[sqlite]",
+        breaks="W1",
+    ),
+    Bug(
+        id="refused-and-clean",
+        name="a run in which a source was refused is clean",
+        harm="A deployment whose table lacks a column looks like one that had nothing to do.",
+        file="workers/worker.py",
+        find="is_clean = is_ended and not self.reports.has_refused_sources",
+        replace="is_clean = is_ended",
+        test=f"{_REFUSED}::test_a_run_in_which_a_source_was_refused_is_not_clean[sqlite]",
+        breaks="W1",
+    ),
+    Bug(
+        id="column-dropped",
+        name="preparing a table drops a column of another type",
+        harm="Whatever that column held is gone, because of a name.",
+        file="workers/sources/postgres_plan.py",
+        find="is_safe = xid not in columns or columns[xid][2] == _XID_TYPE",
+        replace="is_safe = True",
+        test=f"{_REFUSED}::test_prepare_leaves_to_a_person_what_could_lose_something[postgres]",
+        breaks="W1",
     ),
     Bug(
         id="table-by-id-postgres",
