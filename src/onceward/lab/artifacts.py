@@ -7,11 +7,11 @@ people see it. Whatever an agent left there, broken or hostile, is shown as such
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Final, Self, TypedDict
+from typing import Any, Final, Self
 
 from onceward.errors import (
     FileMissing,
@@ -22,6 +22,7 @@ from onceward.errors import (
     StorageError,
     TooLarge,
 )
+from onceward.lab.fingerprints import Fingerprint, SeenFile, SeenFiles
 from onceward.lab.manifest import (
     MANIFEST,
     VIDEO_TYPES,
@@ -54,22 +55,6 @@ RECOGNISED: Final[tuple[str, ...]] = (*(f"{stem}.json" for stem in _KNOWN), VIDE
 _ATTEMPT: Final = re.compile(
     rf"(?P<stem>{'|'.join(_KNOWN)})(?:-attempt(?P<attempt>[1-9][0-9]{{0,8}}))?\.json", re.ASCII
 )
-
-
-class FilePrint(TypedDict):
-    """One file as a fingerprint records it."""
-
-    path: str
-    sizeBytes: int
-    mtimeMs: int
-
-
-class Fingerprint(TypedDict, total=False):
-    """What tells a run from a later one in the same directory."""
-
-    video: FilePrint
-    script: FilePrint
-    files: list[FilePrint]
 
 
 class RunDirectory:
@@ -118,7 +103,7 @@ class RunDirectory:
         return (
             bool(self.manifest.files)
             or self.video_name() is not None
-            or any(self._print(self._chosen(stem)) is not None for stem in _KNOWN)
+            or any(self._seen(self._chosen(stem)) is not None for stem in _KNOWN)
         )
 
     def topic(self) -> str | None:
@@ -146,27 +131,28 @@ class RunDirectory:
             "captionReportPath": self._caption,
             "scorePath": "score",
         }
-        prints = {key: self._print(self._chosen(stem)) for key, stem in stems.items()}
-        return {key: each["path"] for key, each in prints.items() if each is not None}
+        found = {key: self._seen(self._chosen(stem)) for key, stem in stems.items()}
+        return {key: each.path for key, each in found.items() if each is not None}
 
     def fingerprint(self) -> Fingerprint:
-        """Return what changes when the run is made anew in the same directory."""
-        found: Fingerprint = {}
-        video, script = self._print(self.video_name()), self._print(self._chosen("script"))
-        if video is not None:
-            found["video"] = video
-        if script is not None:
-            found["script"] = script
+        """Return what changes when the run is made again in the same directory."""
+        return self._counted().to_record()
+
+    def holds(self, fingerprint: Mapping[str, Any]) -> bool:
+        """Say whether the directory holds what a recorded fingerprint was taken of."""
+        return self._counted().matches(fingerprint)
+
+    def _counted(self) -> SeenFiles:
+        """Return the files that count: video and script, declared ones, else all there are."""
+        video, script = self._seen(self.video_name()), self._seen(self._chosen("script"))
+        files = None
         if self.manifest.files:
             names = {MANIFEST, *(each.path for each in self.manifest.files)}
-            prints = [self._print(name) for name in names]
-            found["files"] = sorted((each for each in prints if each is not None), key=_by_path)
-        elif not found:
-            found["files"] = sorted(
-                (self._file_print(each.name, each) for each in self._directory.entries()),
-                key=_by_path,
-            )
-        return found
+            files = [each for each in map(self._seen, names) if each is not None]
+        elif video is None and script is None:
+            files = [self._file(each.name, each) for each in self._directory.entries()]
+        listed = None if files is None else sorted(files, key=lambda each: each.path)
+        return SeenFiles(video=video, script=script, files=listed)
 
     # --- what it shows ------------------------------------------------------------------------
 
@@ -298,14 +284,14 @@ class RunDirectory:
                 self._problems[name] = why_not(exc)
             return None
 
-    def _print(self, name: str | None) -> FilePrint | None:
+    def _seen(self, name: str | None) -> SeenFile | None:
         found = self._stat(name) if name else None
-        return self._file_print(name, found) if name and found else None
+        return self._file(name, found) if name and found else None
 
-    def _file_print(self, name: str, found: RootedStat | Entry) -> FilePrint:
+    def _file(self, name: str, found: RootedStat | Entry) -> SeenFile:
         # A name that is not text must not keep the record from being written.
         path = f"{self.path}/{name}".encode("utf-8", "backslashreplace").decode()
-        return FilePrint(path=path, sizeBytes=found.size, mtimeMs=found.mtime_ns // 1_000_000)
+        return SeenFile(path=path, size_bytes=found.size, mtime_ns=found.mtime_ns)
 
     def _described(self, file: Declared) -> dict[str, object]:
         state, size = "ok", None
@@ -334,10 +320,6 @@ def _inside(path: Path, video: str) -> str:
             if found := contained(str(whole.parent), [path]):
                 return str(found[1] / whole.name)
     return video
-
-
-def _by_path(each: FilePrint) -> str:
-    return each["path"]
 
 
 def _is_text(name: str) -> bool:

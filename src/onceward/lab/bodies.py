@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final, Literal, TypeVar
@@ -9,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -28,7 +30,11 @@ TAGS_MAX: Final = 50
 VARIANTS_MAX: Final = 8
 QUESTIONS_MAX: Final = 50
 ANSWERS_MAX: Final = 100
+#: Names in `answers` that begin so are ours: the outcome of an experiment, and its reason.
+OURS: Final = "onceward."
 _REQUEST_ID: Final = re.compile(r"[\x20-\x7e]{1,200}")
+#: A rating that was written as text; an empty field of a form is none.
+_RATING: Final = r"\s*(?:0*(?:100(?:\.0*)?|[0-9]{1,2}(?:\.[0-9]*)?))?\s*"
 
 Made = TypeVar("Made", bound=BaseModel)
 Item = TypeVar("Item")
@@ -47,8 +53,31 @@ Line = Annotated[_Text, StringConstraints(min_length=1, max_length=500)]
 Notes = Annotated[_Text, StringConstraints(max_length=NOTES_CHARACTERS_MAX)]
 Tag = Annotated[_Text, StringConstraints(min_length=1, max_length=100)]
 Id = Annotated[_Text, StringConstraints(min_length=1, max_length=200)]
-#: A percentage: 0 is the worst, 100 the best.
-Rating = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+
+def _whole_rating(value: object) -> int | None:
+    """Return a rating as a whole number; forms send text, and sliders fractions."""
+    if isinstance(value, str) and re.fullmatch(_RATING, value):
+        value = float(value) if value.strip() else None
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 100:  # type: ignore[operator]  # a number, as just seen
+        message = "must be a number from 0 to 100"
+        raise ValueError(message)
+    return math.floor(value + 0.5)  # type: ignore[operator]  # as above
+
+
+#: A percentage: 0 is the worst, 100 the best. Fractions are rounded.
+Rating = Annotated[
+    int | None,
+    BeforeValidator(
+        _whole_rating,
+        json_schema_input_type=Annotated[float, Field(ge=0, le=100)]
+        | Annotated[str, StringConstraints(pattern=f"^{_RATING}$")]
+        | None,
+    ),
+]
 RequestId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]{1,200}$")]
 
 
@@ -57,7 +86,9 @@ def _one_answer(value: object, handler: ValidatorFunctionWrapHandler) -> object:
     try:
         return handler(value)
     except ValidationError:
-        message = f"must be text of at most {NOTES_CHARACTERS_MAX} characters, a number, or yes/no"
+        message = (
+            f"must be text of at most {NOTES_CHARACTERS_MAX} characters, a number, yes/no or null"
+        )
         raise ValueError(message) from None
 
 
@@ -65,9 +96,10 @@ AnswerValue = Annotated[
     Notes
     | Annotated[bool, Field(strict=True)]
     | Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
-    | Annotated[float, Field(strict=True, allow_inf_nan=False)],
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    | None,
     WrapValidator(_one_answer),
-    Field(description="What was answered: text, a truth value or a number."),
+    Field(description="What was answered: text, a truth value, a number, or null."),
 ]
 Answers = Annotated[dict[Id, AnswerValue], Field(max_length=ANSWERS_MAX)]
 Tags = Annotated[tuple[Tag, ...], Field(max_length=TAGS_MAX)]
@@ -83,14 +115,14 @@ class _Body(BaseModel):
 class Ratings(_Body):
     """How good, by aspect."""
 
-    overall: Rating | None = None
-    hook: Rating | None = None
-    pacing: Rating | None = None
-    script: Rating | None = None
-    visuals: Rating | None = None
-    motion: Rating | None = None
-    captions: Rating | None = None
-    sync: Rating | None = None
+    overall: Rating = None
+    hook: Rating = None
+    pacing: Rating = None
+    script: Rating = None
+    visuals: Rating = None
+    motion: Rating = None
+    captions: Rating = None
+    sync: Rating = None
 
     def to_record(self) -> dict[str, int]:
         """Return the aspects that were rated."""
@@ -123,8 +155,11 @@ class NewFeedback(Judgement):
 
     @model_validator(mode="after")
     def _says_something(self) -> NewFeedback:
-        answered = any(str(each).strip() for each in (self.answers or {}).values())
-        if self.is_empty() and not answered:
+        given = (self.answers or {}).values()
+        answered = any(each is not None and str(each).strip() for each in given)
+        # The original's review page submits a form in which nothing was filled in.
+        is_form = self.runId is not None and self.ratings is not None
+        if self.is_empty() and not answered and not is_form:
             message = "there is nothing in it; send ratings, notes, tags or answers"
             raise ValueError(message)
         return self
@@ -154,6 +189,7 @@ class NewExperiment(_Body):
     baselineRunId: Id  # noqa: N815
     variants: Annotated[tuple[NewVariant, ...], Field(min_length=1, max_length=VARIANTS_MAX)]
     questions: Annotated[tuple[Question, ...], Field(max_length=QUESTIONS_MAX)] | None = None
+    requestId: RequestId | None = None  # noqa: N815
 
     @model_validator(mode="after")
     def _is_a_comparison(self) -> NewExperiment:
@@ -165,6 +201,22 @@ class NewExperiment(_Body):
         _no_twins("variants", [BASELINE, *labels], "label")
         _no_twins("questions", (each.id for each in self.questions or ()), "id")
         return self
+
+
+class ImportRun(_Body):
+    """Where a run lies."""
+
+    #: A directory, or a file in it. People paste it, with spaces and line ends around it.
+    path: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4096)]
+    requestId: RequestId | None = None  # noqa: N815
+
+
+class NewExport(_Body):
+    """What to export, and where to."""
+
+    sessionId: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None  # noqa: N815
+    path: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
+    requestId: RequestId | None = None  # noqa: N815
 
 
 class RunJudgement(Judgement):

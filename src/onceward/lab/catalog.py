@@ -63,7 +63,8 @@ class Catalog:
         options: dict[str, Any] = {"sync": False, "files": files, "clock": clock}
         self._run_lines = Tail(Journal(paths.runs, **options))
         self._experiment_lines = Tail(Journal(paths.experiments, **options))
-        self._feedback_lines = Tail(Journal(paths.feedback, valid=is_feedback, **options))
+        self._feedback = Journal(paths.feedback, valid=is_feedback, **options)
+        self._feedback_lines = Tail(self._feedback)
         self._runs: dict[str, Run] = {}
         self._run_order: list[Run] = []
         self._by_place: dict[str, list[Run]] = {}
@@ -129,6 +130,15 @@ class Catalog:
                 for each in self._experiments.values()
                 if each.is_done
             ]
+
+    def entry(self, feedback_id: str) -> Record | None:
+        """Return an entry of the feedback file by its id; looks through the whole file."""
+        since, tag = START, None
+        while True:
+            page = self._feedback.read(since, 1, {"id": feedback_id}, tag)
+            if page.items or page.next_cursor == since:
+                return page.items[0] if page.items else None
+            since, tag = page.next_cursor, page.tag
 
     def last_overall(self, run_ids: Iterable[str]) -> dict[str, int]:
         """Return the latest overall rating of each run that has one."""

@@ -6,6 +6,7 @@ through no link. Never writes over anything but an earlier export.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -243,6 +244,11 @@ def _check_name(name: str) -> None:
         message = f"path: {name[:60]!r} is not the name of an export"
         fix = f"choose a name that ends in {SUFFIX}, does not begin with a dot, and is not too long"
         raise InvalidArgument(message, fix=fix, field="path")
+
+
+def name_for(request_id: str) -> str:
+    """Return the name of the one export that a request id makes."""
+    return f"lab-{hashlib.sha256(request_id.encode()).hexdigest()[:24]}{SUFFIX}"
 
 
 def _new_name(now: str, randomness: Randomness) -> str:

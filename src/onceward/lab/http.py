@@ -7,6 +7,7 @@ Changes run in threads, and whoever waits or streams does not occupy those.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -19,10 +20,18 @@ from onceward.bells import WAIT_SECONDS_MAX, unless_gone
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.failures import Documented
 from onceward.journal import Page
+from onceward.journal.cursor import START
 from onceward.lab import schemas
-from onceward.lab.bodies import NewExperiment, NewFeedback, Submission, check_request_id
+from onceward.lab.bodies import (
+    ImportRun,
+    NewExperiment,
+    NewExport,
+    NewFeedback,
+    Submission,
+    check_request_id,
+)
 from onceward.lab.content import ARTIFACT_ANSWERS, VIDEO_ANSWERS, Sender
-from onceward.lab.lab import Lab
+from onceward.lab.lab import LISTED_MAX, Lab
 from onceward.lab.manifest import content_type
 from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
 from onceward.lab.submissions import Answer
@@ -52,6 +61,10 @@ register_url_convertor("run", _RunId())
 REQUEST_ID_HEADER: Final = "X-CM-LAB-REQUEST-ID"
 TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
+#: How many runs or experiments a page lists when it is not said.
+LISTED: Final = 50
+#: Zeros in front say nothing, and a number of zeros only is none.
+_LEADING_DIGITS: Final = re.compile(r"\s*\+?0*(?P<digits>[0-9]*)")
 #: Polls that read the file at the same time; the threads that changes need are others.
 POLLS_MAX: Final = 8
 #: Changes at the same time; they may wait for another process, and reads must not wait for them.
@@ -64,7 +77,13 @@ RequestId = Annotated[
         description="Makes a retry safe: the same id is carried out once. 1 to 200 characters.",
     ),
 ]
-Limit = Annotated[int, Query(ge=1, description="How many at the most; above 500 it is 500.")]
+Limit = Annotated[
+    str | None,
+    Query(
+        description="How many at the most. Leading digits count; 0, less or anything else is as if "
+        "absent; above 500 it is 500."
+    ),
+]
 Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
 
 
@@ -133,17 +152,21 @@ def _add_config(router: APIRouter, lab: Lab, version: str, *, external: bool) ->
 
 
 def _add_runs(router: APIRouter, lab: Lab, changes: _Changes) -> None:
-    @router.post("/api/runs/import", response_model=schemas.Imported, responses=answers(404, 415))
-    async def import_run(body: schemas.ImportRun) -> Response:
+    imported = answers(404, 415, 422)
+
+    @router.post("/api/runs/import", response_model=schemas.Imported, responses=imported)
+    async def import_run(
+        body: ImportRun, request: Request, request_id: RequestId = None
+    ) -> Response:
         """Make a directory a run, or find the run that it is already."""
-        run = await changes.do(lambda: lab.import_run(body.path))
-        return _json({"runId": run.run_id})
+        given = _one_id(request, request_id)
+        return _answered(await changes.do(lambda: lab.import_once(body, given)))
 
     @router.get("/api/runs", response_model=schemas.RunPage, responses=answers())
     @router.head("/api/runs", include_in_schema=False)
-    def runs(limit: Limit = 50, cursor: Cursor = None) -> Response:
+    def runs(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the runs, newest first."""
-        page = lab.runs(limit=limit, cursor=cursor)
+        page = lab.runs(limit=_limit(limit) or LISTED, cursor=cursor)
         items = [run_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
@@ -206,17 +229,19 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
 def _add_experiments(router: APIRouter, lab: Lab, changes: _Changes) -> None:
     base = "/api/experiments"
 
-    @router.post(base, response_model=schemas.ExperimentCreated, responses=answers(404, 415))
-    async def create(body: NewExperiment) -> Response:
+    @router.post(base, response_model=schemas.ExperimentCreated, responses=answers(404, 415, 422))
+    async def create(
+        body: NewExperiment, request: Request, request_id: RequestId = None
+    ) -> Response:
         """Set up a comparison of runs."""
-        experiment = await changes.do(lambda: lab.create_experiment(body))
-        return _json({"experimentId": experiment.experiment_id})
+        given = _one_id(request, request_id)
+        return _answered(await changes.do(lambda: lab.create_once(body, given)))
 
     @router.get(base, response_model=schemas.ExperimentPage, responses=answers())
     @router.head(base, include_in_schema=False)
-    def experiments(limit: Limit = 50, cursor: Cursor = None) -> Response:
+    def experiments(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the experiments, newest first."""
-        page = lab.experiments(limit=limit, cursor=cursor)
+        page = lab.experiments(limit=_limit(limit) or LISTED, cursor=cursor)
         items = [experiment_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
@@ -261,19 +286,21 @@ def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, cl
     @router.head("/api/feedback", include_in_schema=False)
     async def poll(  # noqa: PLR0913, PLR0917 - the parameters of the query
         request: Request,
-        since: Annotated[str, Query(description="The cursor to begin behind.")] = "0",
+        since: Annotated[
+            str, Query(description="The cursor to resume after; empty is 0, the start.")
+        ] = START,
         session_id: Annotated[str | None, Query(alias="sessionId")] = None,
-        limit: Annotated[int | None, Query(ge=1)] = None,
+        limit: Limit = None,
         wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX, allow_inf_nan=False)] = 0,
         tag: Annotated[str | None, Header(alias=TAG_HEADER)] = None,
     ) -> Response:
         """Return the feedback behind a cursor; wait for some if there is none."""
 
         async def read(since: str, tag: str | None) -> Page:
-            look = partial(lab.poll, since, limit=limit, session_id=session_id, tag=tag)
+            look = partial(lab.poll, since, limit=_limit(limit), session_id=session_id, tag=tag)
             return await anyio.to_thread.run_sync(look, limiter=readers)
 
-        page = await read(since, tag)
+        page = await read(since or START, tag)
         if wait and not page.items:
             work = wait_for_page(read, page, seconds=wait, bell=bell, clock=clock)
             # The client may hang up meanwhile; then nobody is there to read what is answered.
@@ -290,11 +317,13 @@ def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, cl
 
 
 def _add_export(router: APIRouter, lab: Lab, changes: _Changes) -> None:
-    @router.post("/api/export", response_model=schemas.ExportWritten, responses=answers(404, 415))
-    async def export(body: schemas.NewExport) -> Response:
+    @router.post(
+        "/api/export", response_model=schemas.ExportWritten, responses=answers(404, 415, 422)
+    )
+    async def export(body: NewExport, request: Request, request_id: RequestId = None) -> Response:
         """Write everything, or everything of a session, into one file."""
-        written = await changes.do(lambda: lab.export(session_id=body.sessionId, path=body.path))
-        return _json({"path": str(written.path), "count": written.count})
+        given = _one_id(request, request_id)
+        return _answered(await changes.do(lambda: lab.export_once(body, given)))
 
 
 def _add_pages(router: APIRouter) -> None:
@@ -306,6 +335,15 @@ def _task(task: Mapping[str, str] | None) -> dict[str, str] | None:
     """Return what is asked of the person; what the command keeps for itself stays here."""
     told = ("type", "experimentId", "runId")
     return None if task is None else {name: task[name] for name in told if name in task}
+
+
+def _limit(text: str | None) -> int | None:
+    """Return the limit of a query as the original Lab reads it; None when it says nothing."""
+    found = _LEADING_DIGITS.match(text or "")
+    if found is None or not found["digits"]:
+        return None
+    digits = found["digits"]
+    return LISTED_MAX if len(digits) > len(str(LISTED_MAX)) else int(digits)
 
 
 def _one_id(request: Request, request_id: str | None) -> str | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from onceward.errors import Conflict, InvalidArgument, OncewardError, RequestRefused, WrongPath
 from onceward.lab.artifacts import RECOGNISED, RunDirectory
 from onceward.lab.catalog import Catalog
-from onceward.lab.metrics import Metrics
 from onceward.lab.models import Run
 from onceward.rooted import contained
 
@@ -66,10 +66,10 @@ def find_or_make(  # noqa: PLR0913 - what a new run begins with
         message = f"path: nothing in {directory.path} can be judged{problems}"
         fix = f"put one of these there: {', '.join(RECOGNISED)}"
         raise InvalidArgument(message, fix=fix, field="path", recognised=list(RECOGNISED))
-    place, fingerprint = str(directory.path), directory.fingerprint()
+    place = str(directory.path)
     before = catalog.runs_at(place)
     for run in reversed(before):
-        if run.fingerprint == fingerprint:
+        if directory.holds(run.fingerprint):
             return run, False
     video = directory.video_name()
     made = Run(
@@ -79,7 +79,7 @@ def find_or_make(  # noqa: PLR0913 - what a new run begins with
         topic=directory.topic(),
         artifacts_dir=artifacts_dir,
         artifacts_dir_realpath=place,
-        fingerprint=fingerprint,
+        fingerprint=directory.fingerprint(),
         supersedes_run_id=before[-1].run_id if before else None,
         video_path=str(directory.path / video) if video else None,
         reports=directory.reports(),
@@ -92,17 +92,17 @@ def open_run(run: Run, roots: Sequence[Path]) -> RunDirectory:
     """Open the directory of a run, if it may be read and still holds that run."""
     place = Path(run.artifacts_dir_realpath)
     directory = RunDirectory.open(place, roots, video=run.video_path)
-    if directory.fingerprint() != run.fingerprint:
+    if not directory.holds(run.fingerprint):
         directory.close()
         message = f"{run.artifacts_dir} was overwritten since this run was imported"
         raise Conflict(message, fix="import it again to judge what is there now")
     return directory
 
 
-def metrics_of(run: Run, roots: Sequence[Path]) -> Metrics:
-    """Return the metrics of a run as they are now, or were when it was there to be read."""
+def as_now(run: Run, roots: Sequence[Path]) -> Run:
+    """Return a run with the reports and metrics of this moment, else with those of its import."""
     try:
         with open_run(run, roots) as directory:
-            return directory.metrics()
+            return replace(run, reports=directory.reports(), metrics=directory.metrics())
     except OncewardError:
-        return run.metrics
+        return run

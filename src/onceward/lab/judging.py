@@ -9,15 +9,20 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from onceward.errors import InvalidArgument
 from onceward.keys import canonical_json
-from onceward.lab.bodies import BASELINE, NewFeedback, Submission, invalid
+from onceward.lab.bodies import BASELINE, OURS, NewFeedback, Submission, invalid
 from onceward.lab.models import Experiment, Winner
 
 
-def fingerprint(body: NewFeedback | Submission, *about: str) -> str:
+def fingerprint(body: BaseModel, *about: str) -> str:
     """Return the digest of all that a request asks for, its id aside."""
-    asked = body.model_dump(mode="json", exclude={"requestId"}, exclude_none=True)
+    asked = body.model_dump(mode="json", exclude={"requestId", "answers"}, exclude_none=True)
+    answers = getattr(body, "answers", None)
+    if answers is not None:
+        asked["answers"] = dict(answers)  # An answer of null is an answer.
     return hashlib.sha256(canonical_json([*about, asked])).hexdigest()
 
 
@@ -53,14 +58,16 @@ def check_submission(submission: Submission, experiment: Experiment) -> None:
 
 
 def check_answers(answers: Mapping[str, Any], experiment: Experiment) -> None:
-    """Refuse answers to questions that were not asked, or of another kind."""
+    """Refuse answers of another kind than was asked for; what was not asked is kept as it is."""
     asked = {each["id"]: each["type"] for each in experiment.questions}
     for name, value in answers.items():
-        if name not in asked:
-            raise invalid(["answers", name], "the experiment does not ask this")
-        if asked[name] == "yes_no_unsure" and value not in ("yes", "no", "unsure"):
+        if name.startswith(OURS):
+            raise invalid(["answers", name], f"names that begin with `{OURS}` are reserved")
+        if value is None:
+            continue
+        if asked.get(name) == "yes_no_unsure" and value not in ("yes", "no", "unsure"):
             raise invalid(["answers", name], "must be yes, no or unsure")
-        if asked[name] == "text" and not isinstance(value, str):
+        if asked.get(name) == "text" and not isinstance(value, str):
             raise invalid(["answers", name], "must be text")
 
 
@@ -70,7 +77,7 @@ def decision(submission: Submission) -> dict[str, Any]:
     return {
         "status": "done",
         "winner": Winner(variant_id=winner, reason=submission.reason) if winner else None,
-        "reason": submission.reason,
+        "reason": submission.reason or None,
         "outcome": submission.outcome or ("winner" if winner else None),
         "answers": dict(submission.answers or {}),
     }

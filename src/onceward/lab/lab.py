@@ -16,21 +16,31 @@ from typing import Final
 from onceward.crash import crash_point
 from onceward.errors import InvalidArgument, StorageError
 from onceward.journal import Journal, Page, Record
-from onceward.lab import importing
+from onceward.lab import importing, judging
 from onceward.lab.artifacts import RunDirectory
-from onceward.lab.bodies import NewExperiment, NewFeedback, Submission
+from onceward.lab.bodies import (
+    ImportRun,
+    NewExperiment,
+    NewExport,
+    NewFeedback,
+    Submission,
+    check_request_id,
+)
 from onceward.lab.catalog import Catalog, Listed
-from onceward.lab.exports import Exported, write_export
+from onceward.lab.exports import Exported, name_for, write_export
 from onceward.lab.metrics import Metrics
 from onceward.lab.models import Experiment, Run, Variant, is_feedback
 from onceward.lab.paths import LabPaths
+from onceward.lab.requests import EXPERIMENT_CREATE, EXPORT, RUN_IMPORT
 from onceward.lab.results import Results, summarise
 from onceward.lab.sessions import Session
-from onceward.lab.steps import Steps
+from onceward.lab.steps import Plan, Request, Steps
 from onceward.lab.submissions import Answer, Submissions
 from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
 
 LISTED_MAX: Final = 500
+#: Bodies that may carry a request id.
+_Identified = ImportRun | NewExperiment | NewExport
 #: How long a look at an experiment waits for its turn.
 LOOK_PATIENCE_SECONDS: Final = 0.5
 
@@ -54,7 +64,7 @@ class Lab:
         paths: LabPaths,
         session: Session,
         roots: Sequence[Path] = (),
-        exit_after_submit: int | None = None,
+        exit_after_submit: int = 0,
         files: Files | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -65,7 +75,7 @@ class Lab:
             paths: Where everything lies.
             session: The sitting that new runs, experiments and entries belong to.
             roots: Directories that runs may be imported from and exports written to.
-            exit_after_submit: After how many submissions the server means to stop; told to pages.
+            exit_after_submit: After how many submissions the server stops; 0 is never.
             files: The file system.
             clock: The clock.
             ids: Where new identifiers come from.
@@ -122,21 +132,44 @@ class Lab:
         """Return the run of a directory: the one it already is, or a new one."""
         place, directory = importing.open_place(path, self.roots)
         with directory, self._steps.turn():
-            run, is_new = importing.find_or_make(
-                directory,
-                self._catalog,
-                run_id=self._ids.new("run"),
-                session_id=self.session.session_id,
-                created_at=timestamp(self._clock.now()),
-                artifacts_dir=place,
-            )
-            crash_point("lab.import.before_append")
-            if is_new:
-                self._journal(self.paths.runs).append(run.to_record())
-            else:
-                self._journal(self.paths.runs).end()  # On disk, should its writer have died early.
-            crash_point("lab.import.after_append")
-            return run
+            return self._imported(place, directory)
+
+    def import_once(self, new: ImportRun, request_id: str | None = None) -> Answer:
+        """Import a directory; a retry is told the same run, whatever the directory holds by then.
+
+        Needs no intent: until its answer is written down, a retry finds the run by its content.
+        """
+        request = self._request(RUN_IMPORT, new, request_id)
+        if request is None:
+            return Answer(body={"runId": self.import_run(new.path).run_id}, replayed=False)
+        with self._steps.turn() as turn:
+            before = turn.answered(request)
+            if before is not None:
+                return Answer(body=before, replayed=True)
+            place, directory = importing.open_place(new.path, self.roots)
+            with directory:
+                run = self._imported(place, directory)
+            body: Record = {"runId": run.run_id}
+            turn.note(request, run.run_id, body)
+            return Answer(body=body, replayed=False)
+
+    def _imported(self, place: str, directory: RunDirectory) -> Run:
+        """Find or append the run of a directory, while nobody else changes the root."""
+        run, is_new = importing.find_or_make(
+            directory,
+            self._catalog,
+            run_id=self._ids.new("run"),
+            session_id=self.session.session_id,
+            created_at=timestamp(self._clock.now()),
+            artifacts_dir=place,
+        )
+        crash_point("lab.import.before_append")
+        if is_new:
+            self._journal(self.paths.runs).append(run.to_record())
+        else:
+            self._journal(self.paths.runs).end()  # On disk, should its writer have died early.
+        crash_point("lab.import.after_append")
+        return run
 
     def runs(self, *, limit: int = 50, cursor: str | None = None) -> Listed[RunSummary]:
         """Return a page of runs, newest first, with the metrics of their import."""
@@ -152,7 +185,7 @@ class Lab:
         """Return a run with its metrics as they are now, or were when they cannot be read."""
         run = self._catalog.need_run(run_id, "runId")
         overall = self._catalog.last_overall([run_id]).get(run_id)
-        metrics = importing.metrics_of(run, self.roots)
+        metrics = importing.as_now(run, self.roots).metrics
         return RunSummary(run=run, metrics=metrics, last_overall=overall)
 
     def directory(self, run: Run) -> RunDirectory:
@@ -163,31 +196,53 @@ class Lab:
 
     def create_experiment(self, new: NewExperiment) -> Experiment:
         """Set up a comparison of runs that were imported."""
-        self._catalog.need_run(new.baselineRunId, "baselineRunId")
-        for place, each in enumerate(new.variants):
-            self._catalog.need_run(each.runId, f"variants[{place}].runId")
         with self._steps.turn():
-            experiment = Experiment(
-                experiment_id=self._ids.new("exp"),
-                session_id=self.session.session_id,
-                created_at=timestamp(self._clock.now()),
-                name=new.name,
-                hypothesis=new.hypothesis,
-                topic=new.topic,
-                baseline_run_id=new.baselineRunId,
-                variants=tuple(
-                    Variant(
-                        variant_id=self._ids.new("var"),
-                        label=each.label or f"variant {place + 1}",
-                        run_id=each.runId,
-                    )
-                    for place, each in enumerate(new.variants)
-                ),
-                questions=tuple(each.model_dump() for each in new.questions or ()),
-            )
+            experiment = self._new_experiment(new)
             self._journal(self.paths.experiments).append(experiment.to_record())
             crash_point("lab.experiment.after_append")
             return experiment
+
+    def create_once(self, new: NewExperiment, request_id: str | None = None) -> Answer:
+        """Set up a comparison; the same request id sets up one."""
+        request = self._request(EXPERIMENT_CREATE, new, request_id)
+        if request is None:
+            made = self.create_experiment(new)
+            return Answer(body={"experimentId": made.experiment_id}, replayed=False)
+        with self._steps.turn() as turn:
+            before = turn.answered(request)
+            if before is not None:
+                return Answer(body=before, replayed=True)
+            made = self._new_experiment(new)
+            plan = Plan(
+                entity_id=made.experiment_id,
+                entries=[],
+                experiment=made.to_record(),
+                response={"experimentId": made.experiment_id},
+            )
+            return Answer(body=turn.settle(request, plan), replayed=False)
+
+    def _new_experiment(self, new: NewExperiment) -> Experiment:
+        self._catalog.need_run(new.baselineRunId, "baselineRunId")
+        for place, each in enumerate(new.variants):
+            self._catalog.need_run(each.runId, f"variants[{place}].runId")
+        return Experiment(
+            experiment_id=self._ids.new("exp"),
+            session_id=self.session.session_id,
+            created_at=timestamp(self._clock.now()),
+            name=new.name,
+            hypothesis=new.hypothesis,
+            topic=new.topic,
+            baseline_run_id=new.baselineRunId,
+            variants=tuple(
+                Variant(
+                    variant_id=self._ids.new("var"),
+                    label=each.label or f"variant {place + 1}",
+                    run_id=each.runId,
+                )
+                for place, each in enumerate(new.variants)
+            ),
+            questions=tuple(each.model_dump() for each in new.questions or ()),
+        )
 
     def experiments(self, *, limit: int = 50, cursor: str | None = None) -> Listed[Experiment]:
         """Return a page of experiments, the last made first."""
@@ -245,7 +300,40 @@ class Lab:
             clock=self._clock,
         )
 
+    def export_once(self, new: NewExport, request_id: str | None = None) -> Answer:
+        """Write an export; a retry is told where it is, and writes nothing.
+
+        Its name comes from the request id, so that a retry whose predecessor died before its answer
+        was written down replaces the same file.
+        """
+        request = self._request(EXPORT, new, request_id)
+        path = new.path
+        if request is not None:
+            with self._steps.turn() as turn:
+                before = turn.answered(request)
+            if before is not None:
+                return Answer(body=before, replayed=True)
+            path = path or name_for(request.request_id)
+        # Without the lock: it may take long, and changes nothing that others look at.
+        written = self.export(session_id=new.sessionId, path=path)
+        body: Record = {"path": written.path, "count": written.count}
+        if request is None:
+            return Answer(body=body, replayed=False)
+        with self._steps.turn() as turn:
+            before = turn.answered(request)
+            if before is None:
+                turn.note(request, written.path, body)
+        return Answer(body=before or body, replayed=before is not None)
+
     # --- how it is done --------------------------------------------------------------------------
+
+    def _request(self, kind: str, new: _Identified, header: str | None) -> Request | None:
+        """Return what tells this request from others; None when it has no id."""
+        given = judging.one_id(header, new.requestId)
+        if given is None:
+            return None
+        digest = judging.fingerprint(new, kind)
+        return Request(request_id=check_request_id(given), type=kind, fingerprint=digest)
 
     def _told(self, answer: Answer) -> Answer:
         """Ring if something new was written, and pass the answer on."""

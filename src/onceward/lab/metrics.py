@@ -35,6 +35,8 @@ _SNAPSHOT: Final = (
     "captionCoverageRatio",
     "ocrConfidenceMean",
 )
+#: Of those, the ones that strict readers of feedback take only as whole numbers from 0 to 100.
+_PERCENTS: Final = ("syncRating", "captionOverall", "proxyScoreOverall")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,10 +86,17 @@ class Metrics:
         """Return all of them by the names in records, None where there is none."""
         return {key: getattr(self, field) for key, field in _SUMMARY.items()}
 
-    def to_snapshot(self) -> dict[str, float]:
-        """Return the numbers that go with feedback; what is not known is left out."""
+    def numbers(self) -> dict[str, float]:
+        """Return the numbers by their names in records; what is not known is left out."""
         numbers = {key: getattr(self, _SUMMARY[key]) for key in _SNAPSHOT}
         return {key: number for key, number in numbers.items() if number is not None}
+
+    def to_snapshot(self) -> dict[str, float]:
+        """Return the numbers as they go with feedback: percentages whole, and within 0 and 100."""
+        return {
+            key: round(min(max(number, 0), 100)) if key in _PERCENTS else number
+            for key, number in self.numbers().items()
+        }
 
 
 def _at(value: object, *keys: str) -> object:

@@ -11,12 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from onceward.journal import Record
-from onceward.lab.bodies import BASELINE, Judgement
+from onceward.lab.bodies import BASELINE, OURS, Judgement
 from onceward.lab.metrics import Metrics
 
 SCHEMA_VERSION: Final = 1
 STATUSES: Final = ("queued", "running", "done", "failed")
 OUTCOMES: Final = ("winner", "tie", "both_bad")
+#: How an experiment is called that got no name: strict readers want one.
+UNNAMED: Final = "A/B Compare"
+#: Where the line of an experiment keeps what strict readers allow nowhere else.
+_OUTCOME: Final = f"{OURS}outcome"
+_REASON: Final = f"{OURS}reason"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,13 +143,14 @@ class Experiment:
     def to_record(self) -> Record:
         """Return the line of this experiment; what another tool wrote into it stays in it."""
         winner = self.winner
-        chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason)
-        ours = _without_none(
+        chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason or None)
+        ours = {_OUTCOME: self.outcome, _REASON: None if winner else self.reason or None}
+        line = _without_none(
             schemaVersion=SCHEMA_VERSION,
             experimentId=self.experiment_id,
             sessionId=self.session_id,
             createdAt=self.created_at,
-            name=self.name,
+            name=self.name or UNNAMED,
             hypothesis=self.hypothesis,
             topic=self.topic,
             baselineRunId=self.baseline_run_id,
@@ -154,18 +160,17 @@ class Experiment:
             ],
             status=self.status,
             winner=chosen,
-            reason=self.reason,
-            outcome=self.outcome,
             questions=[dict(each) for each in self.questions] or None,
-            answers=dict(self.answers) or None,
+            answers={**self.answers, **_without_none(**ours)} or None,
             updatedAt=self.updated_at,
         )
         if not self.line:
-            return ours
+            return line
         # What was asked stays as it was written, however much of it we understand.
         kept = {name: self.line.get(name) for name in ("sessionId", "variants", "questions")}
-        known = {**ours, **kept}
-        theirs = {name: value for name, value in self.line.items() if name not in known}
+        known = {**line, **kept}
+        written = {*known, "outcome", "reason"}  # At the top, as older lines of ours have them.
+        theirs = {name: value for name, value in self.line.items() if name not in written}
         return _without_none(**known, **theirs)
 
     @classmethod
@@ -176,6 +181,10 @@ class Experiment:
         if variants is None or not all(isinstance(record.get(name), str) for name in needed):
             return None
         questions = record.get("questions")
+        answers, winner = _mapping(record.get("answers")), _winner(record.get("winner"))
+        # Older lines of ours have both at the top.
+        reason = _text(answers.get(_REASON)) or _text(record.get("reason"))
+        outcome = answers.get(_OUTCOME) or record.get("outcome")
         return cls(
             experiment_id=record["experimentId"],
             session_id=_text(record.get("sessionId")) or "",
@@ -186,11 +195,11 @@ class Experiment:
             baseline_run_id=record["baselineRunId"],
             variants=variants,
             status=_one_of(STATUSES, record.get("status")) or "queued",
-            winner=_winner(record.get("winner")),
-            reason=_text(record.get("reason")),
-            outcome=_one_of(OUTCOMES, record.get("outcome")),
+            winner=winner,
+            reason=reason or (winner.reason if winner else None),
+            outcome=_one_of(OUTCOMES, outcome),
             questions=tuple(filter(_is_question, questions if isinstance(questions, list) else ())),
-            answers=_mapping(record.get("answers")),
+            answers={k: v for k, v in answers.items() if k not in (_OUTCOME, _REASON)},
             updated_at=_text(record.get("updatedAt")),
             line=record,
         )
@@ -201,12 +210,11 @@ class Subject:
     """What a judgement is about."""
 
     session_id: str
+    #: With the reports and metrics of the moment at which the judgement was made.
     run: Run | None = None
     experiment_id: str | None = None
     variant_id: str | None = None
     topic: str | None = None
-    #: Taken when the judgement was made.
-    metrics: Metrics = field(default_factory=Metrics)
 
 
 def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
@@ -234,7 +242,7 @@ def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
         ratings=(judgement.ratings.to_record() if judgement.ratings else None) or None,
         notes=judgement.notes or None,
         tags=list(judgement.tags) if judgement.tags else None,
-        autoMetricsSnapshot=subject.metrics.to_snapshot() or None,
+        autoMetricsSnapshot=(run.metrics.to_snapshot() if run else None) or None,
         answers=dict(answers) if answers else None,
         reports=(dict(run.reports) if run else None) or None,
         extra={"requestId": request_id} if request_id else None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from onceward.errors import InvalidCursor, NotCanonical
 from onceward.journal import Journal, Record
@@ -16,8 +16,11 @@ from onceward.keys import compact_json
 from onceward.lab.paths import LabPaths
 from onceward.seams import Clock, Files
 
-FEEDBACK = "feedback"
-EXPERIMENT_SUBMIT = "experiment_submit"
+FEEDBACK: Final = "feedback"
+EXPERIMENT_SUBMIT: Final = "experiment_submit"
+EXPERIMENT_CREATE: Final = "experiment_create"
+RUN_IMPORT: Final = "run_import"
+EXPORT: Final = "export"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,9 +28,9 @@ class Intent:
     """Everything that one request will write, known before any of it is written."""
 
     request_id: str
-    #: feedback or experiment_submit.
+    #: What kind of request it is, such as feedback or experiment_submit.
     type: str
-    #: The entry, or the experiment, that it is about.
+    #: The entry, the experiment, the run or the export that it made or decided.
     entity_id: str
     created_at: str
     #: What tells two requests with one id apart.
@@ -55,10 +58,10 @@ class Intent:
 class Known:
     """A request id that has an answer."""
 
-    #: feedback or experiment_submit, and the entry or experiment it was about.
+    #: What kind of request it was, and what it made or decided.
     type: str
     entity_id: str
-    #: None when another tool wrote it down without one.
+    #: None when another program wrote it down, without one.
     fingerprint: str | None
     response: Record
 
@@ -69,15 +72,18 @@ class Requests:
     def __init__(self, paths: LabPaths, *, files: Files, clock: Clock) -> None:
         """Know nothing yet."""
         self._paths, self._files, self._clock = paths, files, clock
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, list[Known]] = {}
         self._submissions: dict[str, Record] = {}
         self._unfinished: dict[str, tuple[str, Intent]] = {}
         #: Cursor and tag by session.
         self._read: dict[str, tuple[str, str]] = {}
 
-    def known(self, request_id: str) -> Known | None:
-        """Return what a request id was answered."""
-        return self._known.get(request_id)
+    def known(self, request_id: str) -> list[Known]:
+        """Return what a request id was answered; more than once only by programs other than ours.
+
+        The original Lab knows request ids by session, and may have used one in several.
+        """
+        return self._known.get(request_id, [])
 
     def submission_of(self, experiment_id: str) -> Record | None:
         """Return what the one submission of an experiment was answered."""
@@ -123,28 +129,41 @@ class Requests:
 
     def _take(self, session_id: str, record: Record) -> None:
         request_id, kind = record.get("requestId"), record.get("type")
-        entity_id = record.get("entityId")
-        if not all(isinstance(each, str) for each in (request_id, kind, entity_id)):
+        if not isinstance(request_id, str) or not isinstance(kind, str):
             return
         if record.get("state") == "intent":
             intent = _intent(record)
             if intent is not None and request_id not in self._known:
                 self._unfinished[intent.request_id] = session_id, intent
             return
-        response = record.get("response")
+        response, entity_id = record.get("response"), _entity(record)
+        if entity_id is None:
+            return
         if not isinstance(response, dict):
-            response = _plain_response(str(kind), str(entity_id))
+            response = _plain_response(kind, entity_id)
         fingerprint = record.get("fingerprint")
         known = Known(
-            type=str(kind),
-            entity_id=str(entity_id),
+            type=kind,
+            entity_id=entity_id,
             fingerprint=fingerprint if isinstance(fingerprint, str) else None,
             response=response,
         )
-        self._unfinished.pop(str(request_id), None)
-        self._known.setdefault(str(request_id), known)
+        self._unfinished.pop(request_id, None)
+        before = self._known.setdefault(request_id, [])
+        if known not in before:
+            before.append(known)
         if kind == EXPERIMENT_SUBMIT:
-            self._submissions.setdefault(str(entity_id), response)
+            self._submissions.setdefault(entity_id, response)
+
+
+def _entity(record: Record) -> str | None:
+    """Return what a request made or decided; the original Lab names it in the response only."""
+    found = record.get("entityId")
+    response = record.get("response")
+    if found is None and isinstance(response, dict):
+        is_decision = record["type"] == EXPERIMENT_SUBMIT
+        found = response.get("experimentId" if is_decision else "feedbackId")
+    return found if isinstance(found, str) else None
 
 
 def _plain_response(kind: str, entity_id: str) -> Record:
@@ -157,7 +176,7 @@ def _plain_response(kind: str, entity_id: str) -> Record:
 def _intent(record: Record) -> Intent | None:
     """Return what a line announces; None when it could not be carried out from this line."""
     redo: Any = record.get("redo")
-    texts = [record.get(name) for name in ("createdAt", "fingerprint")]
+    texts = [record.get(name) for name in ("entityId", "createdAt", "fingerprint")]
     if not isinstance(redo, dict) or not all(isinstance(each, str) for each in texts):
         return None
     entries, response = redo.get("entries"), record.get("response")

@@ -128,8 +128,8 @@ def _compare(
     baseline = runs.get(experiment.baseline_run_id)
     if variant_id == BASELINE or run is None or baseline is None:
         return
-    before = baseline.metrics.to_snapshot()
-    for metric, value in run.metrics.to_snapshot().items():
+    before = baseline.metrics.numbers()
+    for metric, value in run.metrics.numbers().items():
         other = before.get(metric)
         if other is not None:
             tally.deltas.setdefault(metric, []).append(value - other)

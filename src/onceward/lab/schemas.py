@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from onceward.failures import Documented, documented, failure
@@ -75,25 +75,8 @@ class Config(_Answer):
     allowed_roots: tuple[str, ...]
     ui: Ui = Ui()
     task: CompareTask | ReviewTask | None
-    exit_after_submit: int | None
-
-
-class ImportRun(BaseModel):
-    """Where a run lies."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    #: A directory, or a file in it.
-    path: str = Field(min_length=1, max_length=4096)
-
-
-class NewExport(BaseModel):
-    """What to export, and where to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sessionId: str | None = Field(default=None, min_length=1, max_length=200)  # noqa: N815 - the name on the wire
-    path: str | None = Field(default=None, min_length=1, max_length=4096)
+    #: After how many submissions the server stops; 0 is never.
+    exit_after_submit: int
 
 
 class Imported(_Answer):
@@ -338,7 +321,13 @@ def experiment_item(experiment: Experiment) -> dict[str, Any]:
     """Return an experiment as lists show it: its record, with null for what is absent."""
     # Of what another tool wrote into the line, only what could be understood.
     record = replace(experiment, line={}).to_record()
-    empty: dict[str, Any] = {"questions": [], "answers": {}}
+    record |= {
+        "name": experiment.name,
+        "reason": experiment.reason,
+        "outcome": experiment.outcome,
+        "answers": dict(experiment.answers),
+    }
+    empty: dict[str, Any] = {"questions": []}
     item = {name: record.get(name, empty.get(name)) for name in _EXPERIMENT_KEYS}
     if item["winner"] is not None:
         item["winner"] = {"reason": None, **item["winner"]}

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,7 +28,7 @@ from onceward.journal import Journal, Record
 from onceward.journal.cursor import START
 from onceward.journal.locked import give_back, open_locked
 from onceward.lab.paths import LabPaths, check_session_id
-from onceward.lab.requests import Intent, Requests
+from onceward.lab.requests import EXPERIMENT_SUBMIT, FEEDBACK, Intent, Known, Requests
 from onceward.seams import Clock, Files, FileStat, OpenFile, timestamp
 
 #: The lock file names who wrote, a line each; so many bytes surely hold the last whole line.
@@ -47,12 +47,22 @@ class Request:
     """What makes two attempts the same."""
 
     request_id: str
-    #: feedback or experiment_submit.
+    #: What kind of request it is, such as feedback or experiment_submit.
     type: str
     #: Digest of all that was asked, without the id.
     fingerprint: str
     #: The experiment that it decides; None when it makes something new.
     about: str | None = None
+    #: Says whether what another program stored, and answered so, is what is asked here.
+    is_stored: Callable[[Record], bool] = field(default=lambda _: False, compare=False)
+
+    def fits(self, known: Known) -> bool:
+        """Say whether a request that was answered before is this one."""
+        if known.type != self.type or self.about not in (None, known.entity_id):
+            return False
+        if known.fingerprint is None:
+            return self.is_stored(known.response)
+        return known.fingerprint == self.fingerprint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +149,8 @@ class Steps:
             except OncewardError as exc:
                 _log.warning("a request cannot be completed yet: %s", exc.message)
                 continue
-            if session_id == self._session_id:
+            is_submission = intent.type in (FEEDBACK, EXPERIMENT_SUBMIT)
+            if session_id == self._session_id and is_submission:
                 self.rolled_forward.add(intent.request_id)
                 self.completed += 1
 
@@ -170,6 +181,20 @@ class Steps:
             # Whatever went wrong, it has happened: whoever comes next completes it.
             raise _in_doubt(intent.request_id, exc.message) from exc
 
+    def note(self, lock: OpenFile, request: Request, entity_id: str, response: Record) -> None:
+        """Write down what a request was answered whose effect is on disk already."""
+        done = Intent(
+            request_id=request.request_id,
+            type=request.type,
+            entity_id=entity_id,
+            created_at=timestamp(self._clock.now()),
+            fingerprint=request.fingerprint,
+            response=response,
+            redo={},
+        )
+        self._announce_writer(lock, self._session_id)
+        self._journal(self._paths.requests(self._session_id)).append(done.to_record("done"))
+
     def _finish(self, lock: OpenFile, session_id: str, intent: Intent, *, is_new: bool) -> None:
         """Write what an intent announced and is not there yet; then say that it is done."""
         redo = intent.redo
@@ -195,6 +220,8 @@ class Steps:
         Other tools write without our lock: half a line of theirs can come between our look at the
         end and our write, and make ours unreadable. Then it is written once more.
         """
+        if not records:
+            return
         if is_new:
             self._journal(place.path).append(*records)
         for _ in range(WRITES_MAX):
@@ -265,16 +292,15 @@ class Turn:
     def answered(self, request: Request) -> Record | None:
         """Return what this request was answered before; KeyReused when it was another one."""
         known = self._requests.known(request.request_id)
-        if known is None:
+        if not known:
             self._check_settled(request.request_id, request.about)
             return None
-        # Another tool may have noted no fingerprint; what it was about still has to fit.
-        is_other = known.type != request.type or request.about not in (None, known.entity_id)
-        if is_other or known.fingerprint not in (None, request.fingerprint):
+        found = next(filter(request.fits, known), None)
+        if found is None:
             message = f"requestId {request.request_id!r} was used for another request"
             raise KeyReused(message, fix="make a new request id", requestId=request.request_id)
         self._steps.rolled_forward.discard(request.request_id)
-        return known.response
+        return found.response
 
     def _check_settled(self, request_id: str, about: str | None) -> None:
         """Refuse what was announced and cannot be completed now: it is neither done nor new."""
@@ -285,6 +311,10 @@ class Turn:
     def submission_of(self, experiment_id: str) -> Record | None:
         """Return what the one submission of an experiment was answered."""
         return self._requests.submission_of(experiment_id)
+
+    def note(self, request: Request, entity_id: str, response: Record) -> None:
+        """Write down what a request was answered whose effect is idempotent and on disk already."""
+        self._steps.note(self._lock, request, entity_id, response)
 
     def settle(self, request: Request, plan: Plan) -> Record:
         """Do what a new request asks, once, and return its answer."""

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from onceward.errors import AlreadySubmitted
 from onceward.journal import Record
-from onceward.lab import judging
+from onceward.lab import judging, replays
 from onceward.lab.bodies import Answers, Judgement, NewFeedback, Submission, check_request_id
 from onceward.lab.catalog import Catalog
-from onceward.lab.importing import metrics_of
-from onceward.lab.metrics import Metrics
+from onceward.lab.importing import as_now
 from onceward.lab.models import Experiment, Subject, feedback_record
 from onceward.lab.requests import EXPERIMENT_SUBMIT, FEEDBACK
 from onceward.lab.steps import Plan, Request, Steps, Turn
@@ -56,7 +55,15 @@ class Submissions:
         """Decide an experiment, once: an entry for each side, and the decision itself."""
         given = judging.one_id(header, submission.requestId)
         digest = judging.fingerprint(submission, "submit", experiment_id)
-        request = self._request(given, EXPERIMENT_SUBMIT, digest, about=experiment_id)
+
+        def is_stored(response: Record) -> bool:
+            experiment = self._catalog.need_experiment(experiment_id)
+            entries = self._entries(response.get("feedbackIds"))
+            return replays.is_same_submission(submission, experiment, entries)
+
+        request = self._request(
+            given, EXPERIMENT_SUBMIT, digest, about=experiment_id, is_stored=is_stored
+        )
 
         def plan(turn: Turn) -> Plan:
             experiment = self._catalog.need_experiment(experiment_id)
@@ -73,7 +80,14 @@ class Submissions:
     def add(self, new: NewFeedback, header: str | None) -> Answer:
         """Add one judgement; the same request id adds it once."""
         given = judging.one_id(header, new.requestId)
-        request = self._request(given, FEEDBACK, judging.fingerprint(new, "feedback"))
+
+        def is_stored(response: Record) -> bool:
+            run = self._catalog.run(new.runId) if new.runId is not None else None
+            stored = self._entries([response.get("feedbackId")])
+            return len(stored) == 1 and replays.is_same_feedback(new, stored[0], run)
+
+        digest = judging.fingerprint(new, "feedback")
+        request = self._request(given, FEEDBACK, digest, is_stored=is_stored)
 
         def plan(_: Turn) -> Plan:
             run_id, answers = new.runId, new.answers
@@ -84,11 +98,10 @@ class Submissions:
             run = self._catalog.need_run(run_id, "runId") if run_id is not None else None
             subject = Subject(
                 session_id=self._session_id,
-                run=run,
+                run=run and as_now(run, self._roots),
                 experiment_id=new.experimentId,
                 variant_id=new.variantId,
                 topic=new.topic,
-                metrics=metrics_of(run, self._roots) if run else Metrics(),
             )
             entry = self._entry(subject, new, given, answers)
             response: Record = {"feedbackId": entry["id"]}
@@ -114,11 +127,10 @@ class Submissions:
             run = self._catalog.need_run(each.runId, "perRun.runId")
             subject = Subject(
                 session_id=self._session_id,
-                run=run,
+                run=as_now(run, self._roots),
                 experiment_id=experiment.experiment_id,
                 variant_id=each.variantId,
                 topic=experiment.topic,
-                metrics=metrics_of(run, self._roots),
             )
             entries.append(self._entry(subject, each, request_id, submission.answers))
         now = timestamp(self._clock.now())
@@ -150,9 +162,26 @@ class Submissions:
             answers=answers,
         )
 
+    def _entries(self, feedback_ids: object) -> list[Record]:
+        """Return the entries of these ids that are in the file."""
+        named = feedback_ids if isinstance(feedback_ids, list) else []
+        found = [self._catalog.entry(each) for each in named if isinstance(each, str)]
+        return [each for each in found if each is not None]
+
     def _request(
-        self, given: str | None, kind: str, fingerprint: str, about: str | None = None
+        self,
+        given: str | None,
+        kind: str,
+        fingerprint: str,
+        *,
+        is_stored: Callable[[Record], bool],
+        about: str | None = None,
     ) -> Request:
         """Return what tells this request from others; one without an id gets one nobody repeats."""
-        request_id = self._ids.new("req") if given is None else check_request_id(given)
-        return Request(request_id=request_id, type=kind, fingerprint=fingerprint, about=about)
+        return Request(
+            request_id=self._ids.new("req") if given is None else check_request_id(given),
+            type=kind,
+            fingerprint=fingerprint,
+            about=about,
+            is_stored=is_stored,
+        )

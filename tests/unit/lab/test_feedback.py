@@ -126,6 +126,7 @@ def test_h10_a_replaced_file_is_noticed(lab: Lab) -> None:
         {"topic": "cats"},
         {"notes": "  \n"},
         {"ratings": {}, "tags": [], "answers": {}},
+        {"runId": "run_x", "answers": {"q": None}},
     ],
 )
 def test_an_entry_with_nothing_in_it_is_refused(body: dict[str, Any]) -> None:
@@ -154,7 +155,7 @@ def test_what_a_file_could_not_hold_is_refused_by_name(body: dict[str, Any], nam
 
 def test_an_answer_that_is_refused_is_named_as_it_was_sent() -> None:
     """Not by the kinds of values that were tried in vain."""
-    for value in ("x" * 20_001, {"deep": 1}, None, "\ud800"):
+    for value in ("x" * 20_001, {"deep": 1}, ["deep"], "\ud800"):
         body = {"answers": {"q1": value}}
         with pytest.raises(InvalidArgument) as refused:
             made(lambda: NewFeedback.model_validate(body))  # noqa: B023 - called at once

@@ -44,7 +44,7 @@ def test_the_config_tells_a_page_what_it_needs(site: Site, tmp_path: Path) -> No
         "allowedRoots": [str(tmp_path)],
         "ui": {"blindMetricsDefault": True, "revealMetricsEnabled": True},
         "task": None,
-        "exitAfterSubmit": None,
+        "exitAfterSubmit": 0,
     }
 
 
@@ -172,7 +172,10 @@ def test_the_document_knows_every_error(site: Site) -> None:
             reused |= {(method, path)} if "422" in answers else set()
     assert reused == {
         ("post", "/api/feedback"),
+        ("post", "/api/experiments"),
         ("post", "/api/experiments/{experiment_id}/submit"),
+        ("post", "/api/runs/import"),
+        ("post", "/api/export"),
     }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from onceward.lab import schemas
-from tests.unit.lab.labs import feedback_of, paths_in
+from onceward.lab.bodies import NewFeedback
+from tests.unit.lab.labs import feedback_of, make_experiment, paths_in
 from tests.unit.lab.sites import Site, body_of, error_of
 
 
@@ -101,9 +102,27 @@ def test_a_limit_drops_nothing(site: Site) -> None:
     assert len(huge["items"]) == 5
 
 
-@pytest.mark.parametrize(
-    "since", ["", "-1", "1.5", "x", "00", "9" * 30, "1", "1000", " 0", "\u0661"]
-)
+@pytest.mark.parametrize("path", ["/api/feedback", "/api/runs", "/api/experiments"])
+def test_a_limit_is_read_as_the_original_reads_it(site: Site, path: str) -> None:
+    """Leading digits count; what is no positive number is as if it were not there."""
+    for number in range(4):
+        site.lab.add_feedback(NewFeedback(notes=str(number)))
+        make_experiment(site.lab, site.directory, sides=2 + number)
+    total = len(site.get(path).json()["items"])
+    for limit in ("2", "2abc", " 2", "+2", "2.9", "002"):
+        assert len(site.get(path, params={"limit": limit}).json()["items"]) == 2, limit
+    for limit in ("", "0", "000", "-1", "abc", "٢", "0x2", "501", "9" * 5000):
+        assert len(site.get(path, params={"limit": limit}).json()["items"]) == total, limit
+
+
+def test_an_empty_cursor_is_the_start(site: Site) -> None:
+    """A client that keeps its cursor in an empty file begins at the beginning."""
+    site.post("/api/feedback", {"notes": "good"})
+    empty = site.get("/api/feedback", params={"since": ""})
+    assert empty.json() == site.get("/api/feedback", params={"since": "0"}).json()
+
+
+@pytest.mark.parametrize("since", ["-1", "1.5", "x", "00", "9" * 30, "1", "1000", " 0", "\u0661"])
 def test_a_cursor_that_does_not_fit_is_refused(site: Site, since: str) -> None:
     """No number, not the start of a line, or beyond the end: the answer says how to go on."""
     site.post("/api/feedback", {"notes": "good"})

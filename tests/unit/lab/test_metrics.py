@@ -58,16 +58,19 @@ def test_a_strange_summary_gives_what_is_usable() -> None:
 
 
 def test_the_snapshot_leaves_out_what_is_not_known() -> None:
-    """Seven numbers at most, in the order of the feedback record, without the label."""
+    """Seven numbers at most, in the order of the feedback record, percentages whole."""
     assert list(FULL.to_snapshot().items()) == [
         ("syncRating", 82),
-        ("captionOverall", 87.65),
-        ("proxyScoreOverall", 29.0),
+        ("captionOverall", 88),
+        ("proxyScoreOverall", 29),
         ("meanDriftMs", 41.5),
         ("maxDriftMs", 120),
         ("captionCoverageRatio", 0.95),
         ("ocrConfidenceMean", 0.91),
     ]
+    assert FULL.numbers() == {**FULL.to_snapshot(), "captionOverall": 87.65}
+    odd = Metrics(sync_rating=-3, caption_overall=1e300).to_snapshot()
+    assert odd == {"syncRating": 0, "captionOverall": 100}
     assert Metrics(sync_label="good").to_snapshot() == {}
     assert Metrics(sync_rating=0, mean_drift_ms=0.0).to_snapshot() == {
         "syncRating": 0,

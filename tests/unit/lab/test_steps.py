@@ -200,9 +200,10 @@ def test_a_replaced_file_of_request_ids_is_read_anew(lab: Lab) -> None:
 
 def test_a_mapping_of_another_tool_is_recognised(tmp_path: Path) -> None:
     """The smallest form of a mapping, without state or answer, still answers its id."""
-    path = make_lab(tmp_path, "lab_other").paths.requests("lab_other")
+    paths = make_lab(tmp_path, "lab_other").paths
     line = {"requestId": "theirs", "type": "feedback", "entityId": "fb_1", "createdAt": "now"}
-    Journal(path).append(line)
+    Journal(paths.requests("lab_other")).append(line)
+    Journal(paths.feedback).append({"id": "fb_1", "createdAt": "now", "notes": "good"})
     assert make_lab(tmp_path).add_feedback(notes(), "theirs").body == {"feedbackId": "fb_1"}
 
 
