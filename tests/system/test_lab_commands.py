@@ -31,7 +31,7 @@ def test_lab_alone_serves_the_lab(bench: Bench) -> None:
         config = server.get("/api/config")
         assert config["sessionId"] == server.told["sessionId"]
         assert config["allowedRoots"] == [str(bench.directory)]
-        assert (config["task"], config["exitAfterSubmit"]) == (None, None)
+        assert (config["task"], config["exitAfterSubmit"]) == (None, 0)
         assert httpx.get(f"{server.url}/lab", trust_env=False).status_code == 200
         assert server.get("/healthz")["status"] == "ok"
         assert server.stop() == (0, [], "stopped\n")

@@ -131,7 +131,8 @@ def test_what_was_submitted_meanwhile_is_printed_at_once(bench: Bench) -> None:
         server.submit()
     ran = bench.run("lab", *words, "--json")
     first, second = map(json.loads, ran.stdout.splitlines())
-    assert first == {"url": None, "sessionId": "lab_mine", "pageUrl": None}
+    assert [first[name] for name in ("url", "sessionId", "pageUrl")] == [None, "lab_mine", None]
+    assert first["experimentId"] == task["experimentId"]
     assert second["experimentId"] == task["experimentId"]
     assert second["winner"]["label"] == "b"
     with bench.lab(*words) as server:  # What was printed is over; this is a new question.
@@ -211,7 +212,7 @@ def test_a_look_that_fails_is_not_the_end(bench: Bench) -> None:
         (["compare", "runs/a", "nowhere"], "nowhere"),
         (["review", "lab"], "can be judged"),
         (["review", "runs/a", "--session", "../x"], "not the id of a session"),
-        (["--exit-after-submit", "0"], "exit-after-submit"),
+        (["--exit-after-submit", "-1"], "exit-after-submit"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(bench: Bench, words: list[str], says: str) -> None:
@@ -267,3 +268,46 @@ def test_people_read_the_review(bench: Bench) -> None:
         code, lines, _ = server.end()
     assert code == 0
     assert lines[0] == "overall 70, hook 5 | fine | #a #b"
+
+
+# --- the words of the original command ------------------------------------------------------------
+
+
+def test_the_first_line_names_the_experiment_and_its_runs(bench: Bench) -> None:
+    """An agent submits by itself, without asking the server what it is about."""
+    words = ["--json", "lab", "compare", "runs/a", "runs/b", "runs/c", "--no-open", "--port", "0"]
+    with bench.start(*words) as server:
+        told = server.told
+        experiment = server.get(f"/api/experiments/{told['experimentId']}")
+        assert told["baselineRunId"] == experiment["baselineRunId"]
+        assert told["variantRunIds"] == [each["runId"] for each in experiment["variants"]]
+        assert told["variantRunId"] == told["variantRunIds"][0]
+        assert server.get("/api/config")["exitAfterSubmit"] == 1
+        assert server.submit().status_code == 200
+        assert server.end()[0] == 0
+    with bench.start("lab", "review", "runs/a", "--json", "--port", "0") as server:
+        runs = server.get("/api/runs")["items"]
+        assert server.told["runId"] == runs[-1]["runId"]
+
+
+def test_it_stays_open_when_asked_to(bench: Bench) -> None:
+    """The result is printed when it comes; the server answers until it is stopped, and exits 0."""
+    words = ["compare", "runs/a", "runs/b", "--stay-open", "--require-overall", "--good-bad"]
+    with bench.lab(*words) as server:
+        assert server.told["pageUrl"].endswith("?requireOverall=1&goodBadMode=1")
+        assert server.get("/api/config")["exitAfterSubmit"] == 0
+        assert server.submit().status_code == 200
+        assert server.process.stdout is not None
+        result = json.loads(server.process.stdout.readline())
+        assert result["experimentId"] == server.told["experimentId"]
+        assert server.get("/api/config")["exitAfterSubmit"] == 0
+        code, lines, err = server.stop()
+    assert (code, lines, err) == (0, [], "")
+
+
+def test_what_stays_open_and_is_stopped_without_an_answer_goes_on(bench: Bench) -> None:
+    """As without it: the words that go on, and the exit code of a stop."""
+    with bench.lab("review", "runs/a", "--stay-open") as server:
+        code, lines, err = server.stop()
+    assert (code, lines) == (130, [])
+    assert "--stay-open" in json.loads(err)["error"]["context"]["fix"]

@@ -41,8 +41,15 @@ _Tag = Annotated[
 ]
 
 
+#: The same as `--rating NAME=…`, in the words of the original command.
+_Rating = Annotated[str | None, typer.Option(help="This rating, 0 to 100.")]
+
+
 @app.command()
 def add(
+    path: Annotated[
+        Path | None, typer.Argument(help="The run that it is about: its directory, or its video.")
+    ] = None,
     run: Annotated[str | None, typer.Option(help="The run that it is about.")] = None,
     experiment: Annotated[str | None, typer.Option(help="The experiment.")] = None,
     variant: Annotated[
@@ -53,6 +60,14 @@ def add(
         list[str] | None,
         typer.Option(help="An aspect and 0 to 100, as `overall=80`. Repeatable."),
     ] = None,
+    overall: _Rating = None,
+    hook: _Rating = None,
+    pacing: _Rating = None,
+    script: _Rating = None,
+    visuals: _Rating = None,
+    motion: _Rating = None,
+    captions: _Rating = None,
+    sync: _Rating = None,
     notes: Annotated[str | None, typer.Option(help="What there is to say.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     answer: Annotated[
@@ -69,27 +84,45 @@ def add(
 ) -> None:
     """Add one judgement and print its id.
 
-    Example: `onceward feedback add --run run_1 --rating overall=80 --notes "a better hook"`
+    Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
     from onceward.cli.lab import open_lab
     from onceward.lab.bodies import NewFeedback, made
 
+    if path is not None and run is not None:
+        message = "the run is named twice, by its path and by --run"
+        raise InvalidArgument(message, fix="name it once", field="run")
+    aspects = {
+        "overall": overall,
+        "hook": hook,
+        "pacing": pacing,
+        "script": script,
+        "visuals": visuals,
+        "motion": motion,
+        "captions": captions,
+        "sync": sync,
+    }
+    rated = [f"{name}={value}" for name, value in aspects.items() if value is not None]
+    ratings = _pairs("rating", [*(rating or ()), *rated])
     body = {
         "runId": run,
         "experimentId": experiment,
         "variantId": variant,
         "topic": topic,
-        "ratings": {name: _whole(name, text) for name, text in _pairs("rating", rating)} or None,
+        "ratings": dict(ratings) or None,
         "notes": notes,
         "tags": tag,
         "answers": dict(_pairs("answer", answer)) or None,
     }
-    if not any((rating, (notes or "").strip(), tag, answer)):
+    if not any((ratings, (notes or "").strip(), tag, answer)):
         message = "there is nothing to add"
-        raise InvalidArgument(message, fix="pass --rating, --notes, --tag or --answer")
+        raise InvalidArgument(message, fix="pass --overall, --rating, --notes, --tag or --answer")
     new = made(lambda: NewFeedback.model_validate(body))
     # Whoever is at the terminal can read the files anyway, so every run may be looked at.
-    found = open_lab([Path("/")], session).add_feedback(new, request_id)
+    lab = open_lab([Path("/")], session)
+    if path is not None:
+        new = new.model_copy(update={"runId": lab.import_run(str(path.absolute())).run_id})
+    found = lab.add_feedback(new, request_id)
     if json_output:
         print_json({**found.body, "replayed": found.replayed})
     else:
@@ -125,6 +158,9 @@ def export(
         Path | None,
         typer.Argument(help="The file, its name ending in `.json`; else one in the Lab's exports."),
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The same file, as an option.")
+    ] = None,
     session: Annotated[
         str | None, typer.Option(help="Only this session, and what it refers to.")
     ] = None,
@@ -137,6 +173,10 @@ def export(
     from onceward.lab.exports import write_export
     from onceward.lab.paths import LabPaths
 
+    if path is not None and output is not None:
+        message = "the file is named twice, by PATH and by --output"
+        raise InvalidArgument(message, fix="name it once", field="output")
+    path = output if path is None else path
     # Whoever is at the terminal may write where the system lets them.
     directory = None if path is None else path.parent.resolve()
     named = None if path is None or directory is None else str(directory / path.name)
@@ -212,15 +252,6 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
             raise InvalidArgument(message, fix="give each name once", field=option)
         pairs.append((name, value))
     return pairs
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        message = f"--rating {name}={text} is not a whole number"
-        fix = f"write --rating {name}=80, from 0 to 100"
-        raise InvalidArgument(message, fix=fix, field="rating") from None
 
 
 def _match(

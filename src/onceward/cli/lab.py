@@ -33,7 +33,7 @@ from onceward.errors import FileMissing, InvalidArgument, Retryable, StorageErro
 from onceward.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.applications import Starlette
 
@@ -58,7 +58,15 @@ _Session = Annotated[
 ]
 _ExitAfterSubmit = Annotated[
     int | None,
-    typer.Option("--exit-after-submit", help="Stop after so many new submissions.", min=1),
+    typer.Option(
+        "--exit-after-submit", help="Stop after so many new submissions; 0: never.", min=0
+    ),
+]
+_StayOpen = Annotated[
+    bool, typer.Option("--stay-open", help="Go on serving after the submission, until Ctrl-C.")
+]
+_RequireOverall = Annotated[
+    bool, typer.Option("--require-overall", help="Require an overall rating of each run.")
 ]
 _Timeout = Annotated[
     float | None,
@@ -98,6 +106,7 @@ def serve_lab(
     allow_root: AllowRoot = None,
     session: _Session = None,
     exit_after_submit: _ExitAfterSubmit = None,
+    stay_open: _StayOpen = False,
     open_page: OpenPage = None,
     json_output: ServerJson = False,
 ) -> None:
@@ -107,11 +116,11 @@ def serve_lab(
     """
     place = check_place(host, port, allow_host, external=allow_external)
     roots = allowed_roots(allow_root)
+    wanted = 0 if stay_open or exit_after_submit is None else exit_after_submit
     with until_stopped():
-        lab = open_lab(roots, session, exit_after_submit=exit_after_submit)
+        lab = open_lab(roots, session, exit_after_submit=wanted)
         server = _Server(lab, place, open_page=open_page, json_output=json_output)
-        wanted = exit_after_submit
-        looking = None if wanted is None else Looking(Submissions(lab, wanted))
+        looking = Looking(Submissions(lab, wanted)) if wanted else None
         server.run(_SERVING, "/lab", looking=looking)
 
 
@@ -125,6 +134,8 @@ def review(
     allow_root: AllowRoot = None,
     session: _Session = None,
     timeout: _Timeout = None,
+    require_overall: _RequireOverall = False,
+    stay_open: _StayOpen = False,
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
@@ -137,9 +148,13 @@ def review(
     from onceward.cli.lab_tasks import review_task
 
     place = check_place(host, port, allow_host, external=allow_external)
-    lab = open_lab(allowed_roots(allow_root, path), session)
+    lab = open_lab(
+        allowed_roots(allow_root, path), session, exit_after_submit=0 if stay_open else 1
+    )
     server = _Server(lab, place, open_page=open_page, json_output=json_output)
-    _finish(server, review_task(lab, path), timeout)
+    task = review_task(lab, path)
+    task.page += _query(requireOverall=require_overall)
+    _finish(server, task, timeout, stay_open=stay_open)
 
 
 @app.command()
@@ -161,6 +176,11 @@ def compare(
     allow_root: AllowRoot = None,
     session: _Session = None,
     timeout: _Timeout = None,
+    require_overall: _RequireOverall = False,
+    good_bad: Annotated[
+        bool, typer.Option("--good-bad", help="Ask for a winner: neither a tie nor all bad.")
+    ] = False,
+    stay_open: _StayOpen = False,
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
@@ -178,10 +198,14 @@ def compare(
         message = "a comparison needs two runs or more"
         raise InvalidArgument(message, fix="name another directory", field="paths")
     place = check_place(host, port, allow_host, external=allow_external)
-    lab = open_lab(allowed_roots(allow_root, *paths), session)
+    lab = open_lab(
+        allowed_roots(allow_root, *paths), session, exit_after_submit=0 if stay_open else 1
+    )
     server = _Server(lab, place, open_page=open_page, json_output=json_output)
     asked = Asked(name=name, hypothesis=hypothesis, topic=topic, questions=question or [])
-    _finish(server, compare_task(lab, paths, asked), timeout)
+    task = compare_task(lab, paths, asked)
+    task.page += _query(requireOverall=require_overall, goodBadMode=good_bad)
+    _finish(server, task, timeout, stay_open=stay_open)
 
 
 # --- what the commands are made of --------------------------------------------------------------
@@ -208,7 +232,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def open_lab(
-    roots: Sequence[Path], session_id: str | None = None, *, exit_after_submit: int | None = None
+    roots: Sequence[Path], session_id: str | None = None, *, exit_after_submit: int = 0
 ) -> Lab:
     """Return the Lab that the environment names, with nothing left unfinished in it."""
     from onceward.lab.lab import Lab
@@ -236,13 +260,15 @@ class _Server:
         sentence: str,
         page: str,
         *,
-        is_task: bool = False,
+        task: Mapping[str, object] | None = None,
         looking: Looking[Any] | None = None,
         seconds: float | None = None,
+        and_then: Callable[[], None] | None = None,
     ) -> bool:
         """Serve; with something to look for, until it is found or the seconds have passed.
 
-        Returns whether it was stopped from outside.
+        With something to do after it is found, until Ctrl-C. Returns whether it was stopped from
+        outside.
         """
         token = self.lab.session.token
         announcement = Announcement(
@@ -251,13 +277,13 @@ class _Server:
             session_id=self.lab.session.session_id,
             sentence=sentence,
             page=page,
-            is_task=is_task,
+            task=task,
             open_page=self._open_page,
             json_output=self.json_output,
         )
         until = None
         if looking is not None:
-            until = partial(looking.until_found, self.lab.on_change, seconds)
+            until = partial(_until_over, looking, self.lab, seconds, and_then)
         with listen(self._place) as listener:
             return serve(
                 self._place, listener, token, self._build, announce=announcement, until=until
@@ -269,32 +295,60 @@ class _Server:
         return build_app(lab=self.lab, external=self._place.external)
 
 
-def _finish(server: _Server, task: Task, timeout: float | None) -> None:
+async def _until_over(
+    looking: Looking[Any], lab: Lab, seconds: float | None, and_then: Callable[[], None] | None
+) -> None:
+    await looking.until_found(lab.on_change, seconds)
+    if and_then is not None and looking.found is not None:
+        import asyncio
+
+        and_then()
+        await asyncio.Event().wait()  # For ever: only a signal ends it.
+
+
+def _query(**flags: bool) -> str:
+    """Return what tells a page how to behave, with the names of the original's page."""
+    given = "&".join(f"{name}=1" for name, is_set in flags.items() if is_set)
+    return f"?{given}" if given else ""
+
+
+def _finish(server: _Server, task: Task, timeout: float | None, *, stay_open: bool = False) -> None:
     """Serve the page of a task until it is done, then print what came of it."""
     is_stopped, session_id = False, server.lab.session.session_id
     looking = Looking(task.result)
-    result = task.result()
-    if result is not None:
+
+    def tell() -> None:
+        assert looking.found is not None
+        if server.json_output:
+            print_json(looking.found)
+        else:
+            print("\n".join(task.lines(looking.found)), flush=True)
+        task.forget()
+
+    looking.found = task.result()
+    if looking.found is not None:
         if server.json_output:  # No server was needed; the result is the second line all the same.
-            print_json({"url": None, "sessionId": session_id, "pageUrl": None})
-    else:
-        is_stopped = _serve_task(server, task, looking, timeout)
-        result = looking.found
-    if result is None:
+            told = {"url": None, "sessionId": session_id, "pageUrl": None}
+            print_json({**told, **task.names})
+        tell()
+        return
+    is_stopped = _serve_task(server, task, looking, timeout, tell if stay_open else None)
+    if looking.found is None:
         error = _unanswered(session_id, None if is_stopped else timeout, looking.error)
         if not is_stopped:
             raise error
         print_error(error)
         raise typer.Exit(128 + signal.SIGINT)
-    if server.json_output:
-        print_json(result)
-    else:
-        print("\n".join(task.lines(result)), flush=True)
-    task.forget()
+    if not stay_open:
+        tell()
 
 
 def _serve_task(
-    server: _Server, task: Task, looking: Looking[Record], timeout: float | None
+    server: _Server,
+    task: Task,
+    looking: Looking[Record],
+    timeout: float | None,
+    and_then: Callable[[], None] | None,
 ) -> bool:
     """Serve until the task is done; return whether somebody stopped it before."""
     try:
@@ -302,9 +356,10 @@ def _serve_task(
             is_stopped = server.run(
                 f"{task.what} at {{url}} - waiting for the answer, Ctrl-C stops",
                 task.page,
-                is_task=True,
+                task=task.names,
                 looking=looking,
                 seconds=timeout,
+                and_then=and_then,
             )
             looking.look_last()
             return is_stopped

@@ -37,6 +37,8 @@ class Task(Protocol):
     what: str
     #: Where it is done.
     page: str
+    #: The ids that it is about, as machines are told them.
+    names: Record
 
     def result(self) -> Record | None:
         """Return what came of it; None as long as it is not done."""
@@ -94,7 +96,7 @@ def compare_task(lab: Lab, paths: Sequence[Path], asked: Asked) -> Task:
     if experiment is None:
         experiment = lab.create_experiment(new)
         _remember(lab, {"type": "compare", "experimentId": experiment.experiment_id})
-    return _Compare(lab, experiment.experiment_id)
+    return _Compare(lab, experiment)
 
 
 def _unfinished(lab: Lab, new: NewExperiment) -> Experiment | None:
@@ -139,9 +141,16 @@ class _Compare:
 
     what = "compare"
 
-    def __init__(self, lab: Lab, experiment_id: str) -> None:
-        self._lab, self._experiment_id = lab, experiment_id
-        self.page = f"/lab/compare/{experiment_id}"
+    def __init__(self, lab: Lab, experiment: Experiment) -> None:
+        self._lab, self._experiment_id = lab, experiment.experiment_id
+        self.page = f"/lab/compare/{experiment.experiment_id}"
+        variants = [each.run_id for each in experiment.variants]
+        self.names: Record = {
+            "experimentId": experiment.experiment_id,
+            "baselineRunId": experiment.baseline_run_id,
+            "variantRunId": variants[0],
+            "variantRunIds": variants,
+        }
         self._result: Record | None = None
 
     def result(self) -> Record | None:
@@ -234,6 +243,7 @@ class _Review:
         #: What was said before: in a file that was replaced, it stands behind the place again.
         self._before = frozenset(task.get("before", "").split())
         self.page = f"/lab/review/{run.run_id}"
+        self.names: Record = {"runId": run.run_id}
         self._result: Record | None = None
 
     def result(self) -> Record | None:

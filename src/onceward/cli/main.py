@@ -49,6 +49,7 @@ SECTIONS: Final = {
     "Workers": ("work", "cursors", "dead"),
     "The core they share": ("outcomes", "keys", "journal", "db"),
 }
+JSON: Final = "--json"
 #: Set to see where an error inside Onceward came from.
 DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
 EXIT_FAILED: Final = 1
@@ -85,6 +86,20 @@ class LazyGroup(TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in names])
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's signature
+        """Pass a `--json` that stands before the command to the command."""
+        if args[:1] == [JSON] and len(args) > 1:
+            args = self._with_json_behind(ctx, args[1:])
+        return super().parse_args(ctx, args)
+
+    def _with_json_behind(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's
+        """Put it right behind the words that name the command: what follows may be another's."""
+        command, words = self.get_command(ctx, args[0]), 1
+        while isinstance(command, TyperGroup) and args[words : words + 1]:
+            command = command.get_command(ctx, args[words])
+            words += command is not None
+        return [*args[:words], JSON, *args[words:]]
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - Typer's signature
         """Complete the first word from the summaries: whoever presses Tab waits for it."""
         self._is_listing = True
@@ -112,6 +127,9 @@ def root(
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
+    ] = False,
+    _json: Annotated[
+        bool, typer.Option(JSON, help="Print JSON: the same as behind the command.")
     ] = False,
 ) -> None:
     """Make agent and worker systems safe to crash, retry and resume.

@@ -22,7 +22,7 @@ from onceward.errors import Internal, InvalidArgument
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.applications import Starlette
     from uvicorn import Server
@@ -313,8 +313,8 @@ class Announcement:
     sentence: str
     #: The page to open; empty is the first one.
     page: str = ""
-    #: Whether somebody is asked to do something on that page, so that machines are told of it.
-    is_task: bool = False
+    #: What somebody is asked to do on that page, as machines are told it; None when nothing is.
+    task: Mapping[str, object] | None = None
     open_page: bool | None = None
     json_output: bool = False
 
@@ -324,8 +324,10 @@ class Announcement:
         if self.place.external:
             self._tell_token(url)
         if self.json_output:
-            told = {"url": url, "sessionId": self.session_id}
-            print(json.dumps({**told, "pageUrl": page_url} if self.is_task else told), flush=True)
+            told: dict[str, object] = {"url": url, "sessionId": self.session_id}
+            if self.task is not None:
+                told |= {"pageUrl": page_url, **self.task}
+            print(json.dumps(told), flush=True)
         else:
             print(self.sentence.format(url=page_url), flush=True)
         # A browser's address bar is no place for a token, so an external page is not opened.
@@ -335,7 +337,8 @@ class Announcement:
 
     def _tell_token(self, url: str) -> None:
         print(f"token: {self.token}", file=sys.stderr)
-        print(f"open {url}{self.page or '/'}?token={self.token}", file=sys.stderr, flush=True)
+        page, mark = self.page or "/", "&" if "?" in self.page else "?"
+        print(f"open {url}{page}{mark}token={self.token}", file=sys.stderr, flush=True)
         if self.place.host in _WILDCARDS:
             print(
                 "from elsewhere, use this machine's address; a name needs --allow-host NAME",

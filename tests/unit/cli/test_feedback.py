@@ -79,7 +79,7 @@ def test_a_request_id_adds_once(run: Run, path: Path) -> None:
         ([], "there is nothing to add"),
         (["--notes", " "], "there is nothing to add"),
         (["--rating", "overall"], "must read NAME=VALUE"),
-        (["--rating", "overall=high"], "is not a whole number"),
+        (["--rating", "overall=high"], "must be a number from 0 to 100"),
         (["--rating", "overall=101"], "ratings.overall"),
         (["--rating", "beauty=1"], "ratings.beauty"),
         (["--rating", "overall=80", "--rating", "overall=90"], "'overall' is given twice"),
@@ -270,3 +270,60 @@ def test_wait_wakes_when_somebody_appends(
     thread.join()
     assert ran.code == 0
     assert json.loads(ran.out)["experimentId"] == "exp_1"
+
+
+# --- the words of the original command ------------------------------------------------------------
+
+
+def test_add_takes_the_path_of_a_run_and_ratings_by_name(
+    run: Run, path: Path, lab: Lab, tmp_path: Path
+) -> None:
+    """The run is imported if it is not one yet; a rating is read as everywhere else."""
+    place = make_run(tmp_path)
+    words = [
+        "feedback",
+        "add",
+        str(place),
+        "--overall",
+        "80",
+        "--sync",
+        "70.5",
+        "--request-id",
+        "r",
+    ]
+    assert run(*words).out == run(*words).out
+    (entry,) = Journal(path).read().items
+    assert entry["runId"] == lab.import_run(str(place)).run_id
+    assert entry["ratings"] == {"overall": 80, "sync": 71}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--overall", "high"], "ratings.overall: must be a number from 0 to 100"),
+        (["--overall", "80", "--rating", "overall=90"], "'overall' is given twice"),
+        ([], "there is nothing to add"),
+        (["--overall", "80", "--run", "run_1"], "named twice"),
+    ],
+)
+def test_add_with_a_path_refuses_what_it_refuses_without(
+    run: Run, path: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    """Exit 2; neither an entry nor a run is written."""
+    ran = run("feedback", "add", str(make_run(tmp_path)), *words)
+    assert ran.code == 2
+    assert says in ran.err
+    assert not path.exists()
+    assert not (tmp_path / "lab" / "runs.jsonl").exists()
+
+
+def test_export_takes_its_file_as_an_option(run: Run, path: Path, tmp_path: Path) -> None:
+    """`-o` and the argument are the same; both at once are one too many."""
+    fill(path, 2)
+    target = tmp_path / "out.json"
+    ran = run("feedback", "export", "-o", str(target), "--json")
+    assert ran.json == {"path": str(target), "count": 2}
+    ran = run("feedback", "export", str(target), "--output", str(tmp_path / "other.json"))
+    assert ran.code == 2
+    assert "named twice" in ran.err
+    assert not (tmp_path / "other.json").exists()

@@ -121,3 +121,32 @@ def test_control_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "json_argument", interrupt)
     ran = run("keys", "canonical", "1")
     assert (ran.code, ran.err.strip()) == (130, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("keys", "ik", "--action", "a", "--task", "t", "--snapshot", "s", "--inputs", "{}"),
+        ("keys", "ik", "--action", "a"),
+        ("feedback", "list"),
+    ],
+)
+def test_json_before_the_command_is_the_same_as_behind_it(run: Run, words: tuple[str, ...]) -> None:
+    """As the commands of the original take it, errors included."""
+    before, behind = run("--json", *words), run(*words, "--json")
+    assert (before.code, before.out, before.err) == (behind.code, behind.out, behind.err)
+
+
+def test_json_before_the_command_reaches_no_other_program(run: Run) -> None:
+    """It goes right behind the words that name the command, not to the end of the line."""
+    context = typer.Context(typer.main.get_command(app))
+    moved = context.command._with_json_behind  # type: ignore[attr-defined]  # of our own group
+    assert moved(context, ["lab", "compare", "a", "b"]) == ["lab", "compare", "--json", "a", "b"]
+    assert moved(context, ["lab", "--port", "0"]) == ["lab", "--json", "--port", "0"]
+    assert moved(context, ["lab"]) == ["lab", "--json"]
+    assert moved(context, ["doctor", "--", "x"]) == ["doctor", "--json", "--", "x"]
+    for words in (("bogus",), ("lab", "bogus"), ("--bogus",)):
+        ran = run("--json", *words)
+        assert ran.code == 2
+        assert json.loads(ran.err)["error"]["code"] == "INVALID_ARGUMENT"
+    assert "Usage:" in run("--json").out

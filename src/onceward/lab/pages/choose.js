@@ -5,6 +5,7 @@ import { post } from "./api.js";
 import { comparePage, nameOf } from "./cards.js";
 import { button, el, fill, freshId } from "./dom.js";
 import { Fields } from "./fields.js";
+import { newId } from "./ids.js";
 import { isPassing, why } from "./patience.js";
 import { plural, said } from "./words.js";
 
@@ -16,6 +17,8 @@ export class Choice {
   #sides = el("ol", { class: "chosen" });
   #asked = el("div", { class: "stack" });
   #problem = el("p", { class: "field-error", role: "alert", hidden: true });
+  /** What was sent last without a final answer, and its id: trying again makes one comparison. */
+  #sent = null;
 
   constructor(changed) {
     this.#changed = changed;
@@ -152,7 +155,10 @@ export class Choice {
     this.#problem.hidden = true;
     this.submit.disabled = true;
     try {
-      const { experimentId } = await post("/api/experiments", this.#body());
+      const body = JSON.stringify(this.#body());
+      if (this.#sent?.body !== body) this.#sent = { body, id: newId() };
+      const { experimentId } = await post("/api/experiments", body, this.#sent.id);
+      this.#sent = null;
       location.assign(comparePage(experimentId));
     } catch (error) {
       this.submit.disabled = false;

@@ -13,6 +13,7 @@ import { Keys, playingKeys } from "./keys.js";
 import { isEmpty } from "./leftover.js";
 import { context, problemNotes, videoRow } from "./material.js";
 import { metricsReveal, metricsTable } from "./metrics.js";
+import { modes } from "./modes.js";
 import { Questions } from "./questions.js";
 import { Judgement, toBody } from "./rating.js";
 import { Sender } from "./sending.js";
@@ -80,9 +81,12 @@ class ComparePage {
     const letters = this.#sides.map((side) => side.letter);
     entitle(this.#experiment.name ?? "Compare", "Names and metrics stay hidden until you have submitted.");
     const runs = this.#sides.map((side) => side.run);
-    this.verdict = new Verdict(letters, this.#chosenBefore(), (value) =>
+    this.verdict = new Verdict(
+      letters,
+      this.#chosenBefore(),
       // By id, not by letter: what was meant stays what is sent.
-      this.draft.change((data) => (data.choice = this.#sides[value]?.variantId ?? value)),
+      (value) => this.draft.change((data) => (data.choice = this.#sides[value]?.variantId ?? value)),
+      modes().goodBadMode,
     );
     this.#fields.add("outcome", this.verdict.control, this.verdict.node);
     this.#fields.add("winnerVariantId", this.verdict.control, this.verdict.node);
@@ -215,8 +219,21 @@ class ComparePage {
       this.verdict.ask();
       return;
     }
+    if (modes().requireOverall && this.#asksForOverall()) return;
     this.draft.flush();
     this.sender.send(bodyOf(this.#experiment, this.draft.data));
+  }
+
+  /** Say which side has no overall rating, and go there; false when all have one. */
+  #asksForOverall() {
+    const places = sidesOf(this.#experiment).map((side) => side.variantId);
+    const side = this.#sides.find((each) => !this.draft.data.perRun[each.variantId]?.ratings?.overall);
+    if (!side) return false;
+    return this.#fields.show({
+      field: `perRun[${places.indexOf(side.variantId)}].ratings.overall`,
+      message: `Not submitted yet: side ${side.letter} has no overall rating`,
+      fix: "Rate it from 0 to 100",
+    });
   }
 
   #finish(body) {

@@ -86,9 +86,8 @@ function notUsed({ body, why, forget }, experiment, sides) {
 }
 
 /** What to do after a submission: nothing. A server that was started for it stops by itself. */
-export function closing({ exitAfterSubmit, task }) {
-  const stops = exitAfterSubmit || task;
-  return stops ? `${CLOSE} The server may stop now; nothing more is needed from it.` : CLOSE;
+export function closing({ exitAfterSubmit }) {
+  return exitAfterSubmit ? `${CLOSE} The server may stop now; nothing more is needed from it.` : CLOSE;
 }
 
 function nameOf(side) {

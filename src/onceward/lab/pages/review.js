@@ -14,6 +14,7 @@ import { Keys, playingKeys } from "./keys.js";
 import { promptSection } from "./material.js";
 import { Transport, videoBox } from "./media.js";
 import { metricsReveal, metricsTable } from "./metrics.js";
+import { modes } from "./modes.js";
 import { Judgement } from "./rating.js";
 import { Sender } from "./sending.js";
 import { ago, exactly } from "./words.js";
@@ -125,6 +126,14 @@ class ReviewPage {
         field: "ratings.overall",
         message: "Not submitted yet: there is nothing in it",
         fix: "Rate something, write a note, or add a tag",
+      });
+      return;
+    }
+    if (modes().requireOverall && body.ratings?.overall === undefined) {
+      this.#fields.show({
+        field: "ratings.overall",
+        message: "Not submitted yet: there is no overall rating",
+        fix: "Rate it from 0 to 100",
       });
       return;
     }

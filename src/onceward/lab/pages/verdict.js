@@ -4,13 +4,17 @@
 import { el, freshId, keycap } from "./dom.js";
 
 /** Outcomes for so many sides: `{value, text, key}`, value being a side's index, "tie" or "both_bad". */
-export function outcomesFor(letters) {
+export function outcomesFor(letters, needsWinner = false) {
   const bad = letters.length === 2 ? "Both bad" : "All bad";
   const best = letters.length === 2 ? "better" : "best";
   const all = [
     ...letters.map((letter, index) => ({ value: String(index), text: `${letter} ${best}` })),
-    { value: "tie", text: "Tie" },
-    { value: "both_bad", text: bad },
+    ...(needsWinner
+      ? []
+      : [
+          { value: "tie", text: "Tie" },
+          { value: "both_bad", text: bad },
+        ]),
   ];
   // After 9 comes 0; a tenth choice and more have no key.
   return all.map((each, index) => ({
@@ -23,9 +27,9 @@ export class Verdict {
   #inputs = new Map();
   #error = el("p", { id: "verdict-error", class: "field-error", hidden: true });
 
-  /** `change` hears the value that was chosen. */
-  constructor(letters, value, change) {
-    this.outcomes = outcomesFor(letters);
+  /** `change` hears the value that was chosen; with `needsWinner` it is a side's. */
+  constructor(letters, value, change, needsWinner = false) {
+    this.outcomes = outcomesFor(letters, needsWinner);
     const name = freshId("verdict");
     const choices = this.outcomes.map(({ value: each, text, key }) => {
       const input = el("input", { type: "radio", name, value: each, "aria-keyshortcuts": key });
