@@ -24,6 +24,7 @@ TERMINAL: Final = "terminal"
 #: How much of the end of the file is looked through first; then twice as much, and so on.
 _LIST_BYTES: Final = 1024 * 1024
 _NOTES_SHOWN: Final = 60
+_NOTHING: Final = "there is nothing to add"
 
 app = group("Add, list, export, poll and wait for judgements, with or without a server.")
 
@@ -39,8 +40,6 @@ _Tag = Annotated[
     str | None,
     typer.Option(help="The tag that came with the cursor: notices a file that was replaced."),
 ]
-
-
 #: The same as `--rating NAME=…`, in the words of the original command.
 _Rating = Annotated[str | None, typer.Option(help="This rating, 0 to 100.")]
 
@@ -87,23 +86,13 @@ def add(
     Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
     from onceward.cli.lab import open_lab
-    from onceward.lab.bodies import NewFeedback, made
+    from onceward.lab.bodies import NewFeedback, Ratings, made
 
-    if path is not None and run is not None:
-        message = "the run is named twice, by its path and by --run"
-        raise InvalidArgument(message, fix="name it once", field="run")
-    aspects = {
-        "overall": overall,
-        "hook": hook,
-        "pacing": pacing,
-        "script": script,
-        "visuals": visuals,
-        "motion": motion,
-        "captions": captions,
-        "sync": sync,
-    }
-    rated = [f"{name}={value}" for name, value in aspects.items() if value is not None]
-    ratings = _pairs("rating", [*(rating or ()), *rated])
+    _check_named_once("run", path, run)
+    given = (overall, hook, pacing, script, visuals, motion, captions, sync)
+    aspects = zip(Ratings.model_fields, given, strict=True)
+    named = [f"{name}={value}" for name, value in aspects if value is not None]
+    ratings = _pairs("rating", [*(rating or ()), *named])
     body = {
         "runId": run,
         "experimentId": experiment,
@@ -115,8 +104,7 @@ def add(
         "answers": dict(_pairs("answer", answer)) or None,
     }
     if not any((ratings, (notes or "").strip(), tag, answer)):
-        message = "there is nothing to add"
-        raise InvalidArgument(message, fix="pass --overall, --rating, --notes, --tag or --answer")
+        raise InvalidArgument(_NOTHING, fix="pass --overall, --rating, --notes, --tag or --answer")
     new = made(lambda: NewFeedback.model_validate(body))
     # Whoever is at the terminal can read the files anyway, so every run may be looked at.
     lab = open_lab([Path("/")], session)
@@ -173,9 +161,7 @@ def export(
     from onceward.lab.exports import write_export
     from onceward.lab.paths import LabPaths
 
-    if path is not None and output is not None:
-        message = "the file is named twice, by PATH and by --output"
-        raise InvalidArgument(message, fix="name it once", field="output")
+    _check_named_once("output", path, output)
     path = output if path is None else path
     # Whoever is at the terminal may write where the system lets them.
     directory = None if path is None else path.parent.resolve()
@@ -237,6 +223,12 @@ def wait(
             message = f"nothing that matches came within {timeout:g} seconds"
             fix = f"go on waiting with --since {since}"
             raise Retryable(message, fix=fix, nextCursor=since, tag=tag)
+
+
+def _check_named_once(option: str, path: Path | None, other: object) -> None:
+    if path is not None and other is not None:
+        message = f"--{option}: it is named twice, by PATH and by this option"
+        raise InvalidArgument(message, fix="name it once", field=option)
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:

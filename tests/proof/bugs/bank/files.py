@@ -8,6 +8,7 @@ _CRASHES: Final = "tests/unit/journal/test_crashes.py"
 _APPEND: Final = "tests/unit/journal/test_append.py"
 _ROOTED: Final = "tests/unit/test_rooted.py"
 _STEPS: Final = "tests/unit/lab/test_steps.py"
+_ORIGINAL: Final = "tests/unit/lab/test_original_roots.py"
 _ORCHESTRATOR: Final = "tests/unit/orchestrator"
 
 BUGS: Final = (
@@ -155,8 +156,8 @@ BUGS: Final = (
         name="a request id is answered without looking at what it was used for",
         harm="A judgement is dropped in silence because another one had the same id.",
         file="lab/steps.py",
-        find="if is_other or known.fingerprint not in (None, request.fingerprint):",
-        replace="if is_other:",
+        find="        return known.fingerprint == self.fingerprint\n",
+        replace="        return True\n",
         test=f"{_STEPS}::test_h05_the_same_id_for_another_request_is_refused",
         breaks="L1",
     ),
@@ -223,5 +224,72 @@ BUGS: Final = (
         replace="",
         test=f"{_CRASHES}::test_no_acknowledged_record_is_lost_and_no_torn_one_returned",
         breaks="D1",
+    ),
+    Bug(
+        id="times-compared-in-fractions",
+        name="times of a fingerprint are compared as they were recorded, with their fractions",
+        harm="Every run that a Node program imported looks overwritten, and cannot be judged.",
+        file="lab/fingerprints.py",
+        find="math.isfinite(mtime) and math.floor(mtime) in (",
+        replace="math.isfinite(mtime) and mtime in (",
+        test=f"{_ORIGINAL}::test_h61_a_run_of_the_original_is_unchanged[1770000000123456789]",
+        breaks="L1",
+    ),
+    Bug(
+        id="foreign-request-id-not-compared",
+        name="a request id of another program answers whatever comes under it",
+        harm="Somebody is told that their judgement is recorded, and it is not.",
+        file="lab/steps.py",
+        find="            return self.is_stored(known.response)\n",
+        replace="            return True\n",
+        test=f"{_ORIGINAL}"
+        "::test_h61_another_request_is_not_answered_by_a_line_of_the_original[changed0]",
+        breaks="L1",
+    ),
+    Bug(
+        id="foreign-request-id-unknown",
+        name="a request id is read only from lines that name an entity",
+        harm="A retry of what the original Lab recorded is recorded a second time.",
+        file="lab/requests.py",
+        find="    if found is None and isinstance(response, dict):\n",
+        replace="    if found is not None and isinstance(response, dict):\n",
+        test=f"{_ORIGINAL}::test_h61_a_retry_of_the_originals_review_appends_nothing",
+        breaks="L1",
+    ),
+    Bug(
+        id="null-answer-not-in-the-fingerprint",
+        name="the fingerprint of a request leaves out answers of null",
+        harm="Two requests under one id are taken for one, and the second is lost.",
+        file="lab/judging.py",
+        find='        asked["answers"] = dict(answers)',
+        replace='        asked["answers"] = {k: v for k, v in answers.items() if v is not None}',
+        test="tests/unit/lab/test_liberal_posts.py::test_a_null_answer_is_not_the_same_as_none",
+        breaks="L1",
+    ),
+    Bug(
+        id="experiment-made-without-intent",
+        name="an experiment is appended before its request id is written down",
+        harm="A retry whose answer was lost sets up a second comparison.",
+        file="lab/lab.py",
+        find="            return Answer(body=turn.settle(request, plan), replayed=False)",
+        replace="""            self._journal(self.paths.experiments).append(made.to_record())
+            crash_point("lab.step.after_experiment")
+            turn.note(request, plan.entity_id, plan.response)
+            return Answer(body=plan.response, replayed=False)""",
+        test="tests/unit/lab/test_request_ids.py"
+        "::test_death_while_an_experiment_is_made_is_made_up_by_the_retry"
+        "[lab.step.after_experiment]",
+        breaks="L1",
+    ),
+    Bug(
+        id="outcome-at-the-top",
+        name="the line of an experiment has a key that strict readers do not know",
+        harm="Another program that shares the file drops every decision.",
+        file="lab/models.py",
+        find="            winner=chosen,\n",
+        replace="            winner=chosen,\n            outcome=self.outcome,\n",
+        test="tests/unit/lab/test_strict_readers.py"
+        "::test_outcome_and_reason_stand_among_the_answers",
+        breaks="L1",
     ),
 )
