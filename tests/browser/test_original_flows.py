@@ -67,8 +67,8 @@ def test_h61_default_compare_with_swipe_answers(page: Page, lab: LabServer) -> N
     """Nobody asked for mode, confidence and the active variant, which is null; all are kept."""
     page.goto(f"{lab.url}/lab")
     runs = [imported(lab, make_run(lab.directory, f"swiped-{each}")) for each in "ab"]
-    new = {"name": "A/B Compare", "baselineRunId": runs[0]}
-    new["variants"] = [{"label": "B", "runId": runs[1]}]
+    sides = {"baselineRunId": runs[0], "variants": [{"label": "B", "runId": runs[1]}]}
+    new = {"name": "A/B Compare", **sides}
     made = call(page, "/api/experiments", new, "create-1")
     assert call(page, "/api/experiments", new, "create-1") == made
     path = f"/api/experiments/{made['experimentId']}"

@@ -314,11 +314,13 @@ def _query(**flags: bool) -> str:
 
 def _finish(server: _Server, task: Task, timeout: float | None, *, stay_open: bool = False) -> None:
     """Serve the page of a task until it is done, then print what came of it."""
-    is_stopped, session_id = False, server.lab.session.session_id
+    session_id = server.lab.session.session_id
     looking = Looking(task.result)
+    told: list[bool] = []
 
     def tell() -> None:
         assert looking.found is not None
+        told.append(True)
         if server.json_output:
             print_json(looking.found)
         else:
@@ -328,8 +330,8 @@ def _finish(server: _Server, task: Task, timeout: float | None, *, stay_open: bo
     looking.found = task.result()
     if looking.found is not None:
         if server.json_output:  # No server was needed; the result is the second line all the same.
-            told = {"url": None, "sessionId": session_id, "pageUrl": None}
-            print_json({**told, **task.names})
+            address = {"url": None, "sessionId": session_id, "pageUrl": None}
+            print_json({**address, **task.names})
         tell()
         return
     is_stopped = _serve_task(server, task, looking, timeout, tell if stay_open else None)
@@ -339,7 +341,7 @@ def _finish(server: _Server, task: Task, timeout: float | None, *, stay_open: bo
             raise error
         print_error(error)
         raise typer.Exit(128 + signal.SIGINT)
-    if not stay_open:
+    if not told:  # Also what came in the moment of the stop.
         tell()
 
 

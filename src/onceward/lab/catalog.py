@@ -133,9 +133,14 @@ class Catalog:
 
     def entry(self, feedback_id: str) -> Record | None:
         """Return an entry of the feedback file by its id; looks through the whole file."""
-        since, tag = START, None
+        since: str = START
+        tag: str | None = None
         while True:
-            page = self._feedback.read(since, 1, {"id": feedback_id}, tag)
+            try:
+                page = self._feedback.read(since, 1, {"id": feedback_id}, tag)
+            except InvalidCursor:
+                since, tag = START, None  # Replaced or cut meanwhile.
+                continue
             if page.items or page.next_cursor == since:
                 return page.items[0] if page.items else None
             since, tag = page.next_cursor, page.tag
