@@ -1,8 +1,8 @@
 """The lead platform under fire: workers killed every moment, the database killed twice.
 
-Run as `python -m tests.system.leads_chaos ENGINE SECONDS SEED`. Prints a JSON summary; a broken
-promise is an AssertionError and exit code 1. Workers are forked from a parent that has everything
-imported and has opened nothing.
+Run as `python -m tests.system.leads_chaos ENGINE SECONDS SEED KILLS_MIN LEADS_MIN`. Prints a JSON
+summary; a broken promise is an AssertionError and exit code 1. Workers are forked from a parent
+that has everything imported and has opened nothing.
 """
 
 import json
@@ -35,7 +35,9 @@ BUYERS = {
     for niche in ("roofing", "solar", "plumbing", "gardens", "moving", "lawyers")
 }
 KILL_SECONDS = (0.2, 1.0)
-HEAL_SECONDS_MAX = 60.0
+HEAL_SECONDS_MAX = 180.0
+#: How much longer than planned it may take on a slow machine.
+LATE_SECONDS_MAX = 180.0
 
 
 def be(what: bytes) -> None:
@@ -82,8 +84,11 @@ def produce() -> None:
 class Chaos:
     """One run."""
 
-    def __init__(self, engine: str, seconds: float, seed: int) -> None:
+    def __init__(
+        self, engine: str, seconds: float, seed: int, kills_min: int, leads_min: int
+    ) -> None:
         self.seconds = seconds
+        self.kills_min, self.leads_min = kills_min, leads_min
         self.source = random.Random(seed)
         self.nursery = Nursery(be)
         self.server: PostgresServer | None = None
@@ -126,10 +131,11 @@ class Chaos:
         }
 
     def fire(self, ow: Onceward, workers: list[int]) -> None:
-        """Kill a random worker every moment, and the database twice."""
+        """Kill a random worker every moment, and the database twice, until enough has happened."""
         began = time.monotonic()
         due = [self.seconds / 3, 2 * self.seconds / 3] if self.server else []
-        while (passed := time.monotonic() - began) < self.seconds:
+        while (passed := time.monotonic() - began) < self.seconds or due or not self.is_enough(ow):
+            assert passed < self.seconds + LATE_SECONDS_MAX, (self.kills, self.takeovers)
             time.sleep(self.source.uniform(*KILL_SECONDS))
             if due and passed > due[0]:
                 due.pop(0)
@@ -146,6 +152,16 @@ class Chaos:
             self.watches.append(watch)
         for watch in self.watches:
             watch.join()
+
+    def is_enough(self, ow: Onceward) -> bool:
+        """Return whether as much has happened as the caller asked for."""
+        if self.kills < self.kills_min or not self.takeovers:
+            return False
+        try:
+            ((leads_in,),) = ow.store.select("select count(*) from leads")
+        except OncewardError:
+            return False  # The database has just been killed.
+        return bool(leads_in > self.leads_min)
 
     def await_takeover(self, ow: Onceward, killed: int) -> None:
         """Measure how long what the dead held stays theirs."""
@@ -207,9 +223,9 @@ def check(ow: Onceward) -> dict[str, int]:
     return {"leads": len(arrived), "lost": len(lost), "doubled": len(doubled)}
 
 
-def main(engine: str, seconds: float, seed: int) -> None:
-    json.dump(Chaos(engine, seconds, seed).run(), sys.stdout)
+def main(engine: str, seconds: float, seed: int, *least: int) -> None:
+    json.dump(Chaos(engine, seconds, seed, *least).run(), sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], float(sys.argv[2]), *map(int, sys.argv[3:6]))

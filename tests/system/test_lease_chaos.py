@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.testing.zombie import freeze, wake
 from tests.proof.evidence import Entry, Evidence
@@ -18,6 +19,8 @@ WORKERS = 3
 SEED = 20260208
 #: So many numbers must be written in the meantime, or nothing was tried.
 NUMBERS_MIN = 20
+#: A machine on which they are not written by then stands still.
+PATIENCE_SECONDS = 120.0
 REPRO = "make test ARGS='tests/system/test_lease_chaos.py -n 0'"
 
 
@@ -26,13 +29,25 @@ def start(url: str, name: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, *words])
 
 
-def torment(url: str, source: random.Random, seconds: float) -> Counter[str]:
-    """Freeze for up to three leases, wake, now and then kill; return how often."""
+def count(ow: Onceward) -> int:
+    """Return how many numbers are written, without waiting for a frozen writer."""
+    return int(ow.store.select("select count(*) from effects")[0][0])
+
+
+def torment(ow: Onceward, url: str, source: random.Random, seconds: float) -> Counter[str]:
+    """Freeze for up to three leases, wake, now and then kill; return how often.
+
+    It begins with the first number and goes on until there are enough, however slow the machine.
+    """
     workers = [start(url, f"w{number}") for number in range(WORKERS)]
     times: Counter[str] = Counter()
     deadline = time.monotonic() + seconds
     try:
-        while time.monotonic() < deadline:
+        while not count(ow):
+            assert time.monotonic() < deadline + PATIENCE_SECONDS, "no worker writes"
+            threading.Event().wait(0.01)
+        while time.monotonic() < deadline or count(ow) <= NUMBERS_MIN:
+            assert time.monotonic() < deadline + PATIENCE_SECONDS, (count(ow), times)
             chosen = source.randrange(WORKERS)
             freeze(workers[chosen])
             threading.Event().wait(source.random() * 3 * LEASE_SECONDS)
@@ -60,7 +75,8 @@ def test_h13_every_number_is_written_once_whatever_happens_to_the_writers(
     with open_handle(ow_url) as ow:
         with ow.transaction() as tx:
             tx.execute("create table effects (number bigint, worker text)")
-        times = torment(ow_url, random.Random(SEED), 60.0 if soak else 15.0 if prove else 5.0)
+        seconds = 60.0 if soak else 15.0 if prove else 5.0
+        times = torment(ow, ow_url, random.Random(SEED), seconds)
         with ow.transaction() as tx:
             # In one look: the database may still be at what a killed worker sent last.
             rows = tx.execute(
