@@ -13,7 +13,10 @@ from tests.system.lease_worker import started
 
 #: Short, so that a test need not wait long for it to run out; long enough for a slow machine.
 SECONDS = 0.5
-PATIENCE_SECONDS = 30.0
+#: A busy machine may be late for a short lease, so a test that needs one to be kept passes with the
+#: first that is. A heartbeat that does not work keeps none of them.
+LEASES_SECONDS = (SECONDS, 2.0, 8.0)
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -35,11 +38,11 @@ def pause() -> None:
     threading.Event().wait(0.01)
 
 
-def take(ow: Onceward, worker: str) -> Lease:
+def take(ow: Onceward, worker: str, name: str = "c") -> Lease:
     """Ask for the cursor until it is given."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        lease = ow.cursors.acquire("c", worker, SECONDS)
+        lease = ow.cursors.acquire(name, worker, SECONDS)
         if lease is not None:
             return lease
         pause()
@@ -160,51 +163,66 @@ def test_h16_wrong_clocks_of_workers_change_nothing(
 
 def test_h18_long_work_is_not_run_twice_while_its_worker_lives(real: Onceward, ow_url: str) -> None:
     """For many leases' time nobody takes a cursor whose worker sends heartbeats."""
-    with started(ow_url) as busy:
-        assert busy.ask("acquire", "c", "busy", SECONDS) == 1
-        assert busy.ask("hold") is None
-        deadline = time.monotonic() + 6 * SECONDS
-        while time.monotonic() < deadline:
-            assert real.cursors.acquire("c", "thief", SECONDS) is None
-            pause()
-        busy.ask("begin")
-        busy.ask("execute", "insert into effects values ('once')")
-        busy.ask("checkpoint", "1")
-        assert busy.ask("commit") is None
-        assert busy.ask("let_go") is None
-        assert busy.ask("release") is None
-    assert take(real, "next").position == "1"
+
+    def is_kept(seconds: float) -> bool:
+        name = f"c-{seconds}"
+        with started(ow_url) as busy:
+            assert busy.ask("acquire", name, "busy", seconds) == 1
+            assert busy.ask("hold") is None
+            deadline = time.monotonic() + 6 * seconds
+            while time.monotonic() < deadline:
+                if real.cursors.acquire(name, "thief", seconds) is not None:
+                    return False
+                pause()
+            busy.ask("begin")
+            busy.ask("execute", "insert into effects values ('once')")
+            busy.ask("checkpoint", "1")
+            assert busy.ask("commit") is None
+            assert busy.ask("let_go") is None
+            assert busy.ask("release") is None
+        assert take(real, "next", name).position == "1"
+        return True
+
+    assert any(map(is_kept, LEASES_SECONDS))
     assert effects(real) == ["once"]
     real.close()
 
 
 def test_h18_a_heartbeat_is_not_blocked_by_its_own_handler(real: Onceward, ow_url: str) -> None:
     """A handler that guards and writes for longer than its lease keeps it, and commits."""
-    with started(ow_url) as busy:
-        busy.ask("acquire", "c", "busy", SECONDS)
-        busy.ask("hold")
-        busy.ask("begin")
-        busy.ask("guard")
-        busy.ask("execute", "insert into effects values ('once')")
-        outcome: list[object] = []
+
+    def is_kept(seconds: float) -> bool:
+        name = f"c-{seconds}"
+        stolen = threading.Event()
 
         def steal() -> None:
-            deadline = time.monotonic() + 4 * SECONDS
-            while time.monotonic() < deadline and not outcome:
-                if real.cursors.acquire("c", "thief", SECONDS) is not None:
-                    outcome.append("stolen")
+            deadline = time.monotonic() + 4 * seconds
+            while time.monotonic() < deadline and not stolen.is_set():
+                if real.cursors.acquire(name, "thief", seconds) is not None:
+                    stolen.set()
                 pause()
 
         thief = threading.Thread(target=steal)
-        thief.start()
-        # On SQLite the thief waits for the write lock, and then gives way.
-        thief.join(timeout=4 * SECONDS)
-        busy.ask("checkpoint", "1")
-        assert busy.ask("commit") is None
-        thief.join()
-        assert outcome == []
-        assert busy.ask("renew") == "renewed"
-    assert effects(real) == ["once"]
+        with started(ow_url) as busy:
+            busy.ask("acquire", name, "busy", seconds)
+            busy.ask("hold")
+            busy.ask("begin")
+            busy.ask("guard")
+            busy.ask("execute", f"insert into effects values ('{name}')")
+            thief.start()
+            # On SQLite the thief waits for the write lock, and then gives way.
+            thief.join(timeout=4 * seconds)
+            busy.ask("checkpoint", "1")
+            answer = busy.ask("commit")
+            thief.join()
+            if stolen.is_set():
+                return False
+            assert answer is None
+            assert busy.ask("renew") == "renewed"
+        assert name in effects(real)
+        return True
+
+    assert any(map(is_kept, LEASES_SECONDS))
     real.close()
 
 

@@ -7,16 +7,19 @@ file is there.
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 
 from onceward.retries import Steps
 from onceward.stores import Transaction
-from onceward.workers import App, Item, Message
+from onceward.workers import App, Item, Message, Worker
 
 PLACE = Path(os.environ.get("WORKER_APP_PLACE", "/nonexistent"))
 LEASE_SECONDS = float(os.environ.get("WORKER_APP_LEASE", "0.5"))
+#: The name of the cursor, so that a test can begin again in the same store.
+NAME = os.environ.get("WORKER_APP_NAME", "slow")
 MESSAGES = int(os.environ.get("WORKER_APP_MESSAGES", "3"))
 DEADLY = int(os.environ.get("WORKER_APP_DEADLY", "0"))
 #: What a deadly message dies of: its handler, only when it is tried again, or its decoder.
@@ -40,6 +43,15 @@ app = App(os.environ.get("WORKER_APP_STORE"))
 def tell(what: str) -> None:
     with (PLACE / what).open("a") as file:
         file.write(f"{os.getpid()}\n")
+
+
+def stop(worker: Worker, *, stop: Callable[[Worker], None] = Worker.stop) -> None:
+    """Stop as usual, and tell it, so that a test need not guess when the signal has arrived."""
+    stop(worker)
+    tell("stopping")
+
+
+Worker.stop = stop  # type: ignore[method-assign]
 
 
 def deadly(messages: Message | list[Message], tx: Transaction) -> None:
@@ -82,4 +94,4 @@ if DEADLY:
         retry=Steps(seconds=(0.0,)),
     )(deadly)
 else:
-    app.consumer("slow", source=Numbers(), lease_seconds=LEASE_SECONDS, poll_seconds=0.02)(slow)
+    app.consumer(NAME, source=Numbers(), lease_seconds=LEASE_SECONDS, poll_seconds=0.02)(slow)
