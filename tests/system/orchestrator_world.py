@@ -39,6 +39,8 @@ with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
     agent.cache.put = put
     agent.run()
 """
+#: An agent that lives is not taken for dead on a busy machine.
+PATIENT = {"heartbeats_missed_max": 60}
 TASKS = ("T-1", "T-2", "T-3")
 #: What differs between two runs that did the same: names, times, and how often somebody died.
 EPHEMERAL = {"at", "asked_at", "completed_at", "message_id", "correlation_id", "deadline"}
@@ -87,7 +89,7 @@ def build(directory: Path) -> Path:
         scenario = {"count": f"state/counts/{agent}.txt", "actions": actions}
         (workspace / "agents" / f"{agent}.json").write_text(json.dumps(scenario))
         agents[agent] = {"command": [sys.executable, "-c", AGENT, f"agents/{agent}.json", agent]}
-    limits = {"heartbeat_seconds": 1, "restarts_max": 50}
+    limits = {"heartbeat_seconds": 1, "restarts_max": 50, **PATIENT}
     config = {"schemaVersion": 1, "agents": agents, "limits": limits}
     (workspace / "onceward.json").write_text(json.dumps(config))
     return workspace
@@ -182,7 +184,7 @@ def small(directory: Path, limits: dict[str, Any] | None = None, **scenarios: An
         scenario = {"count": f"state/counts/{agent}.txt", "actions": scenarios.get(agent, {})}
         (workspace / "agents" / f"{agent}.json").write_text(json.dumps(scenario))
         agents[agent] = {"command": [sys.executable, "-c", AGENT, f"agents/{agent}.json", agent]}
-    config = {"schemaVersion": 1, "agents": agents, "limits": limits or {}}
+    config = {"schemaVersion": 1, "agents": agents, "limits": {**PATIENT, **(limits or {})}}
     (workspace / "onceward.json").write_text(json.dumps(config))
     return workspace
 

@@ -155,16 +155,26 @@ HOSTILE: dict[str, list[dict[str, Any]]] = {
 }
 
 
+#: How many heartbeats a frozen agent may miss. A busy machine may be late for a few, so the first
+#: number counts at which no other agent was silent for so long.
+MISSED_MAX = (2, 25, 100)
+
+
 @pytest.mark.parametrize("manners", HOSTILE)
 def test_h27_whatever_an_agent_does_the_run_goes_on_and_its_ledger_is_whole(
     manners: str, tmp_path: Path
 ) -> None:
     """It is started again or ignored; what is recorded stays small and verifies."""
-    hasty = {"heartbeat_seconds": 0.2, "heartbeats_missed_max": 2}
-    limits = hasty if manners == "freezes" else {}
     builder = {"implement": [*HOSTILE[manners], WRITE]}
-    workspace = world.small(tmp_path, limits, builder=builder)
-    assert run(workspace).status == "done"
+    hasty = [
+        {"heartbeat_seconds": 0.2, "heartbeats_missed_max": number, "restarts_max": 50}
+        for number in MISSED_MAX
+    ]
+    for number, limits in enumerate(hasty if manners == "freezes" else [{}]):
+        workspace = world.small(tmp_path / str(number), limits, builder=builder)
+        assert run(workspace).status == "done"
+        if len(world.records(workspace, "agent.restarting")) <= 1:
+            break
     assert verified(workspace)
     (ledger,) = (workspace / "events").iterdir()
     assert ledger.stat().st_size < 2_000_000
@@ -189,8 +199,14 @@ def test_h28_a_torn_record_does_not_prevent_a_resume(tmp_path: Path) -> None:
 
 def test_h29_of_processes_that_resume_at_once_one_works(tmp_path: Path) -> None:
     """The others are told its process id; nothing is done twice."""
-    slow = {"review": [{"delay": 1}]}
-    workspace = world.small(tmp_path, builder={"implement": [WRITE]}, reviewer=slow)
+    # A busy machine may hold two of them up until the first is done; then it takes its time.
+    assert any(one_works(tmp_path / str(seconds), seconds) for seconds in (1, 5, 25))
+
+
+def one_works(directory: Path, seconds: int) -> bool:
+    """Resume in three processes; say whether they met, which makes one work and two refused."""
+    slow = {"review": [{"delay": seconds}]}
+    workspace = world.small(directory, builder={"implement": [WRITE]}, reviewer=slow)
     killed_at(workspace, "orchestrator.receipt.after_record:1:kill")
     three = [process(workspace) for _ in range(3)]
     for each in three:
@@ -201,11 +217,15 @@ def test_h29_of_processes_that_resume_at_once_one_works(tmp_path: Path) -> None:
         each.stdin.write("\n")
         each.stdin.flush()
     told = {each.pid: each.communicate()[0].strip() for each in three}
-    (winner,) = (pid for pid, said in told.items() if said == "done")
-    del told[winner]
-    assert all(f"is being worked on by process {winner} on " in said for said in told.values())
+    done = [pid for pid, said in told.items() if said == "done"]
+    for said in told.values():
+        held = any(f"is being worked on by process {pid} on " in said for pid in done)
+        assert held or said == "done", told
     assert set(started(workspace).values()) == {1}
+    if len(done) > 1:
+        return False
     assert len(world.records(workspace, "run.resumed")) == 1
+    return True
 
 
 @pytest.mark.parametrize("damage", ["changed", "deleted"])
