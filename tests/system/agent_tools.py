@@ -16,7 +16,7 @@ from typing import Any
 from onceward.agents import messages
 from onceward.errors import InvalidArgument
 
-ANSWER_SECONDS = 40.0
+ANSWER_SECONDS = 120.0
 TYPE_OF_ACTION = {
     "implement": "builder",
     "implement_changes": "builder",
@@ -31,7 +31,7 @@ def command(  # noqa: PLR0913 - a command has that many fields
     *,
     task_id: str = "T-0001",
     outputs: Sequence[Mapping[str, Any]] = (),
-    seconds: float = 60,
+    seconds: float = 600,
     number: int = 1,
 ) -> dict[str, Any]:
     return messages.command(
@@ -56,7 +56,7 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def until(holds: Callable[[], object], seconds: float = 40) -> None:
+def until(holds: Callable[[], object], seconds: float = 120) -> None:
     """Wait until this holds."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -28,7 +28,12 @@ class Run(SupervisedRun):
     """A run whose agent is of the kit."""
 
     def supervisor(self, **env: str) -> Supervisor:
-        limits = Limits(heartbeat_seconds=0.5, timeout_seconds={"implement": 30.0})
+        limits = Limits(
+            heartbeat_seconds=0.5,
+            heartbeats_missed_max=240,
+            start_seconds=120.0,
+            timeout_seconds={"implement": 240.0},
+        )
         return self.supervise(COMMAND, limits, env)
 
     def call(self, supervisor: Supervisor, **inputs: str) -> Message:
@@ -48,7 +53,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 def await_file(path: Path) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < until, path
         time.sleep(0.01)
@@ -158,7 +163,7 @@ def test_an_agent_outlives_its_orchestrator_until_its_answer_is_kept(run: Run, g
     process, record = orchestrator(run.workspace, gate)
     killed(process)
     gate.open("w").close()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while (found := process_stat(record.pid)) is not None and found.is_alive:
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -102,16 +102,26 @@ def pids(workspace: Path) -> list[int]:
     return [int(each) for each in path.read_text().split()]
 
 
-@pytest.mark.parametrize(("options", "seconds"), [(("--timeout", "1.2"), 60), ((), 1.5)])
-def test_a_program_dies_with_its_time(
-    tmp_path: Path, options: tuple[str, ...], seconds: float
-) -> None:
+@pytest.mark.parametrize("has_option", [True, False])
+def test_a_program_dies_with_its_time(tmp_path: Path, has_option: bool) -> None:
     """And all that it started; the answer comes before the deadline."""
-    with wrapped(tmp_path, SLEEPER, *options) as agent:
-        agent.lines.get(timeout=30)  # Its own start does not count.
-        answer = agent.ask(command(seconds=seconds))
-        assert (answer["payload"]["code"], answer["payload"]["retryable"]) == ("TIMED_OUT", True)
-        until(lambda: not any(map(is_running, pids(tmp_path))))
+
+    def is_started(times: int) -> bool:
+        place = tmp_path / f"times-{times}"
+        place.mkdir()
+        options = ("--timeout", str(1.2 * times)) if has_option else ()
+        with wrapped(place, SLEEPER, *options) as agent:
+            agent.lines.get(timeout=60)  # Its own start does not count.
+            answer = agent.ask(command(seconds=600 if has_option else 1.5 * times))
+            if not (place / "state" / "pids.txt").exists():
+                return False
+            told = answer["payload"]
+            assert (told["code"], told["retryable"]) == ("TIMED_OUT", True)
+            until(lambda: not any(map(is_running, pids(place))))
+        return True
+
+    # A busy machine may need all of it to start the program, and then gets more.
+    assert any(map(is_started, (1, 4, 16)))
 
 
 @pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGTERM])
@@ -256,7 +266,7 @@ def test_steps_that_happen_once_are_remembered_over_deaths(tmp_path: Path) -> No
     for code in (-signal.SIGKILL, 3):
         with scripted(tmp_path, scenario) as agent:
             agent.send(asked)
-            assert agent.process.wait(10) == code
+            assert agent.process.wait(60) == code
     with scripted(tmp_path, scenario) as agent:
         failed = agent.ask(asked)["payload"]
         assert failed == {"code": "BUSY", "message": "later", "retryable": True}
