@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 COMMAND = [sys.executable, "-m", "onceward", "demo"]
 PARTS = ["leads", "run", "feedback", "memory", "chat"]
+PATIENCE_SECONDS = 120.0
+STORY_SECONDS = ("8", "25", "60")
 #: Lets a story live until it is told to stop, or killed.
 LIVING = """
 import signal, sys, time
@@ -55,8 +57,8 @@ def processes(home: Path) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "in vain"
         time.sleep(0.05)
@@ -65,18 +67,22 @@ def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
 def played(home: Path, *words: str) -> dict[str, Any]:
     """Let a short demo run to its end, and return what it says."""
     command = [*COMMAND, "--keep", str(home), "--json", *words]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr
     story: dict[str, Any] = json.loads(ran.stdout)
     assert processes(home) == []
     return story
 
 
-def check(story: dict[str, Any]) -> None:
-    """Everything was tried, and nothing is lost or doubled."""
-    rows = {row["part"]: row for row in story["parts"]}
-    assert list(rows) == PARTS
+def check_whole(story: dict[str, Any]) -> None:
+    """All parts were played, and nothing is lost or doubled."""
+    assert [row["part"] for row in story["parts"]] == PARTS
     assert (story["ok"], story["total"]["lost"], story["total"]["doubled"]) == (True, 0, 0)
+
+
+def check_covered(story: dict[str, Any]) -> None:
+    """Everything that a story is about has happened in it."""
+    rows = {row["part"]: row for row in story["parts"]}
     assert all(row["done"] > 0 for row in rows.values()), rows
     assert all(row["killed"] > 0 for row in rows.values()), rows
     assert all(row["retried"] > 0 for row in rows.values()), rows
@@ -88,13 +94,27 @@ def check(story: dict[str, Any]) -> None:
         assert any(words in text for text in told), (words, told)
 
 
+def played_until_covered(directory: Path) -> tuple[Path, dict[str, Any]]:
+    """Play a short story, and longer ones if a slow machine left something out of it."""
+    for seconds in STORY_SECONDS:
+        home = directory / f"home-{seconds}"
+        story = played(home, "--seconds", seconds)
+        check_whole(story)
+        try:
+            check_covered(story)
+        except AssertionError:
+            if seconds == STORY_SECONDS[-1]:
+                raise
+        else:
+            break
+    return home, story
+
+
 def test_a_short_story_loses_and_doubles_nothing_and_the_numbers_are_counted(
     tmp_path: Path,
 ) -> None:
     """Exit 0 and a table of zeros; and one row less or more in the store would have shown."""
-    home = tmp_path / "home"
-    story = played(home, "--seconds", "8")
-    check(story)
+    home, story = played_until_covered(tmp_path)
     world = DemoWorld(home=home, store_url=store_in(home))
     with closing(open_handle(world.store_url)) as ow:
         before = total(tally(world, ow))
@@ -115,7 +135,9 @@ def test_the_story_is_the_same_on_postgresql(
     """A database of its own instead of a file, and the same table at the end."""
     if not prove:
         pytest.skip("the same story once more; `make prove` runs it")
-    check(played(tmp_path / "home", "--store", postgres_server.new_database("demo")))
+    story = played(tmp_path / "home", "--store", postgres_server.new_database("demo"))
+    check_whole(story)
+    check_covered(story)
 
 
 @contextmanager
@@ -138,9 +160,9 @@ def test_a_story_that_is_cut_short_leaves_no_process_behind(
     home = tmp_path / "home"
     with begun(home, *COMMAND, "--keep", str(home)) as process:
         process.send_signal(how)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
         assert process.returncode == (130 if how is signal.SIGINT else -how)
-        wait_for(lambda: not processes(home), seconds=20.0)
+        wait_for(lambda: not processes(home))
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -154,8 +176,8 @@ def test_a_living_story_ends_with_whoever_shows_it(how: signal.Signals, tmp_path
         with closing(open_handle(store_in(home))) as ow:
             wait_for(lambda: any(each.processed_count for each in ow.cursors.list("demo_*")))
         process.send_signal(how)
-        process.communicate(timeout=20)
-        wait_for(lambda: not processes(home), seconds=20.0)
+        process.communicate(timeout=60)
+        wait_for(lambda: not processes(home))
     if how is signal.SIGTERM:
         assert process.returncode == 0
 
