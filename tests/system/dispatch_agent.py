@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 300.0
 Say = Callable[[str, str | None], None]
 
 

@@ -8,17 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.models import NewMessage
 from onceward.handle import open as open_handle
-from tests.system.chat_servers import ChatServer, until_there
+from tests.system.chat_servers import SOON_SECONDS, ChatServer, until_there
 
-#: How soon what another process wrote is told; the rest is for a busy machine.
-NOTICED_SECONDS = 15.0
+#: How soon what another process wrote is told: before the end of the longest wait, which would tell
+#: it anyway. The rest is for a busy machine.
+WAIT_SECONDS, NOTICED_SECONDS = 60, 50.0
+#: Asked of a machine that has nothing else to do, which is where proofs run.
 STOP_SECONDS = 2.5
-TRIES_MAX = 3
+TRIES_MAX = 10
+#: What a stop took that came before the request which should wait: it does not count.
+NOT_ARRIVED = float("inf")
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +77,17 @@ def test_who_waits_gets_the_answer_each(shared: ChatServer) -> None:
     """Two readers that wait at the same place get the same, and see it once."""
     cursor = shared.page("two")["nextCursor"]
     with ThreadPoolExecutor() as pool:
-        waiting = [pool.submit(shared.page, "two", since=cursor, wait=30) for _ in range(2)]
+        asked = {"since": cursor, "wait": WAIT_SECONDS}
+        waiting = [pool.submit(shared.page, "two", **asked) for _ in range(2)]
         time.sleep(0.3)
         shared.say("two", "ping")
         pages = [each.result() for each in waiting]
     for page in pages:
-        assert [each["text"] for each in page["items"]] == ["ping"]
-        rest = shared.page("two", since=page["nextCursor"], wait=30)
-        assert [each["text"] for each in rest["items"]] == ["You said: ping"]
+        heard = [each["text"] for each in page["items"]]
+        if heard == ["ping"]:  # Else it arrived when there was an answer already.
+            rest = shared.page("two", since=page["nextCursor"], wait=WAIT_SECONDS)
+            heard += [each["text"] for each in rest["items"]]
+        assert heard == ["ping", "You said: ping"]
 
 
 def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
@@ -87,7 +95,7 @@ def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
     shared.say("state", "fail")
     tag = ""
     states: list[dict[str, Any]] = []
-    until = time.monotonic() + 30
+    until = time.monotonic() + SOON_SECONDS
     while not (states and states[-1]["retryAt"]):
         assert time.monotonic() < until, states
         cursor = shared.page("state")["nextCursor"]
@@ -106,7 +114,7 @@ def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> N
     shared.say("wait", "before")
     cursor = shared.page("wait")["nextCursor"]
     with open_handle(shared.store) as ow, ThreadPoolExecutor() as pool:
-        waiting = pool.submit(shared.page, "wait", since=cursor, wait=30)
+        waiting = pool.submit(shared.page, "wait", since=cursor, wait=WAIT_SECONDS)
         time.sleep(0.5)
         began = time.monotonic()
         message = NewMessage(group="wait", id="other", sender="cron", text="from elsewhere")
@@ -154,13 +162,18 @@ def test_what_was_said_before_a_kill_is_not_said_again(mortal: ChatServer) -> No
     mortal.kill()
     (place / "go").write_text("")
     mortal.start()
-    assert mortal.page("team")["state"]["lastFailure"]["state"] == "kept"
+    # It answers before it has looked after what the dead one left.
+    until = time.monotonic() + SOON_SECONDS
+    while not (failure := mortal.page("team")["state"]["lastFailure"]):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert failure["state"] == "kept"
     mortal.say("team", "next")
     heard = mortal.until_heard("team", "> You said: next")
     assert heard == ["say and hold", "> At once: say and hold", "next", "> You said: next"]
 
 
-def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer) -> None:
+def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer, prove: bool) -> None:
     """With an agent at work and a reader that waits, the server is gone within two seconds."""
     place = mortal.places["team"]
     mortal.say("team", "hold")
@@ -174,27 +187,31 @@ def test_a_stop_is_quick_and_loses_nothing(mortal: ChatServer) -> None:
             began = time.monotonic()
             code, out, err = mortal.stop()
             took = time.monotonic() - began
-            assert waiting.result()["items"] == []
+            try:
+                assert waiting.result()["items"] == []
+            except httpx.TransportError:
+                took = NOT_ARRIVED
         assert (code, out) == (0, "")
         assert err.endswith("stopped\n")
         assert "Traceback" not in err
         (place / "holding").unlink()
         return took
 
-    assert_quick(mortal, stop)
+    assert_quick(mortal, stop, prove=prove)
     (place / "go").write_text("")
     mortal.start()
     assert mortal.until_heard("team", "> You said: hold") == ["hold", "> You said: hold"]
 
 
-def assert_quick(server: ChatServer, stop: Callable[[], float]) -> None:
+def assert_quick(server: ChatServer, stop: Callable[[], float], *, prove: bool) -> None:
     """Stop it in time; where the machine stood still for a moment, once more."""
+    most = STOP_SECONDS if prove else SOON_SECONDS
     took: list[float] = []
-    while not took or (took[-1] >= STOP_SECONDS and len(took) < TRIES_MAX):
+    while not took or (took[-1] >= most and len(took) < TRIES_MAX):
         if took:
             server.start()
         took.append(stop())
-    assert took[-1] < STOP_SECONDS, took
+    assert took[-1] < most, took
 
 
 def test_a_second_server_serves_alike_and_takes_over(mortal: ChatServer, tmp_path: Path) -> None:
@@ -227,7 +244,7 @@ def test_other_machines_bring_the_token(tmp_path: Path) -> None:
             assert server.get(path).status_code == 401
 
 
-def test_up_has_conversations_too(tmp_path: Path) -> None:
+def test_up_has_conversations_too(tmp_path: Path, prove: bool) -> None:
     """It runs the agents of its store beside the Lab, and stops as quickly as ever."""
     server = ChatServer(tmp_path, words="up")
     server.add_group("team")
@@ -242,7 +259,7 @@ def test_up_has_conversations_too(tmp_path: Path) -> None:
             assert server.stop() == (0, "", "stopped\n")
             return time.monotonic() - began
 
-        assert_quick(server, stop)
+        assert_quick(server, stop, prove=prove)
 
 
 def test_up_leaves_the_agents_to_who_has_them(mortal: ChatServer, tmp_path: Path) -> None:

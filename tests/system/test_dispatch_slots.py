@@ -7,7 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from onceward.dispatch.models import DeliveryState
-from tests.system.dispatch_world import World, chat, is_running, lines, until
+from tests.system.dispatch_world import (
+    HARD_SECONDS,
+    PATIENCE_SECONDS,
+    World,
+    chat,
+    is_running,
+    lines,
+    until,
+)
 
 __all__ = ["chat"]
 
@@ -46,29 +54,42 @@ def test_an_idle_agent_is_closed(chat: World) -> None:
 
 def test_an_agent_that_does_not_finish_is_ended(chat: World) -> None:
     """After the hard limit the process is gone, and the messages go to another."""
-    own = chat.group(hard_seconds=0.4)
     chat.start()
-    chat.tell("!once wait never; say at last", "1")
-    chat.answered("at last")
-    first, second = map(int, lines(own / "starts"))
-    assert not is_running(first)
-    assert first != second
-    (failed, _) = reversed(chat.operators.deliveries("team"))
-    assert "0.4 s" in str(failed.error)
+
+    def is_ended_once(seconds: float) -> bool:
+        group = f"team-{seconds:.0f}"
+        own = chat.group(group, hard_seconds=seconds)
+        chat.tell("!once wait never; say at last", "1", group=group)
+        until(lambda: chat.is_idle(group), lambda: chat.told(group))
+        first, *others = map(int, lines(own / "starts"))
+        assert not is_running(first)
+        assert first not in others
+        failed = chat.operators.deliveries(group)[-1]
+        assert f"{seconds:g} s" in str(failed.error)
+        return (len(others), chat.replies(group)) == (1, ["at last"])
+
+    assert any(map(is_ended_once, HARD_SECONDS))
 
 
 def test_the_hard_limit_is_for_what_is_not_done_and_not_for_a_long_talk(chat: World) -> None:
     """An agent that finishes one thing after the other may go on, however many come."""
-    own = chat.group(with_kit=True, hard_seconds=2.5)
     chat.start()
-    for number in range(8):
-        chat.tell(f"!sleep 0.5; say {number}", str(number))
-        time.sleep(0.3)
-    until(lambda: len(chat.replies()) == 8, lambda: chat.told("team"))
-    assert chat.replies() == [str(number) for number in range(8)]
-    assert len(lines(own / "starts")) == 1
-    # The last word is seen before its agent says that it is done.
-    until(lambda: set(chat.states()) == {DONE}, chat.states)
+
+    def is_left_alone(times: int) -> bool:
+        group = f"team-{times}"
+        own = chat.group(group, with_kit=True, hard_seconds=2.5 * times)
+        for number in range(8):
+            chat.tell(f"!sleep {0.5 * times}; say {number}", str(number), group=group)
+            time.sleep(0.3 * times)
+        until(lambda: chat.is_idle(group), lambda: chat.told(group))
+        if len(lines(own / "starts")) > 1:
+            return False
+        assert chat.replies(group) == [str(number) for number in range(8)]
+        assert set(chat.states(group)) == {DONE}
+        return True
+
+    # A busy machine may need the whole limit to start an agent; then everything is slower.
+    assert any(map(is_left_alone, (1, 3, 9)))
 
 
 def test_no_more_agents_than_allowed_run_at_once(chat: World) -> None:
@@ -112,17 +133,19 @@ def test_h43_a_stream_of_messages_does_not_starve_other_groups(chat: World) -> N
     chat.start(agents_max=1)
     numbers = itertools.count()
 
-    def press_on() -> int:
-        number = next(numbers)
-        chat.tell(f"!sleep 0.03; say {number}", str(number), group="busy")
-        time.sleep(0.01)
-        return number
+    def press_on(other: str) -> None:
+        """Keep the busy group busy until another is answered, and leave no mountain behind."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not chat.replies(other):
+            assert time.monotonic() < deadline, "it starves"
+            if chat.operators.status_of("busy").pending < 20:
+                number = next(numbers)
+                chat.tell(f"!sleep 0.03; say {number}", str(number), group="busy")
+            time.sleep(0.01)
 
-    while not chat.replies("busy"):
-        press_on()
+    press_on("busy")
     chat.tell("me too", group="other")
-    while not chat.replies("other"):
-        assert press_on() < 1000, "it starves"
+    press_on("other")
     count = next(numbers)
     until(lambda: len(chat.replies("busy")) == count, lambda: chat.told("busy"))
     assert chat.replies("busy") == [str(each) for each in range(count)]
@@ -142,10 +165,8 @@ def test_a_group_that_people_never_stop_writing_to_is_answered(chat: World) -> N
 
     writing = threading.Thread(target=write)
     writing.start()
-    began = time.monotonic()
     try:
         until(chat.replies)
-        assert time.monotonic() - began < 20
     finally:
         stopping.set()
         writing.join()
