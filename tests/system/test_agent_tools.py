@@ -313,11 +313,14 @@ def test_silence_stops_the_heartbeat(tmp_path: Path) -> None:
         agent.send(command())
         stat = Path(f"/proc/{agent.process.pid}/stat")
         until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        time.sleep(0.3)  # What it had said before is on its way through the pipe.
-        while not agent.lines.empty():
-            agent.lines.get()
-        time.sleep(0.3)
-        assert agent.lines.empty()
+
+        def is_silent() -> bool:
+            while not agent.lines.empty():
+                agent.lines.get()
+            time.sleep(0.3)
+            return agent.lines.empty()
+
+        until(is_silent)  # What it had said before is on its way through the pipe.
 
 
 def test_a_broken_scenario_is_told_at_the_start(tmp_path: Path) -> None:

@@ -140,8 +140,9 @@ def test_h27_a_silent_agent_is_started_again(mode: str, run: Run) -> None:
 
     def is_replaced_once(times: int) -> bool:
         run.begin_again(times)
-        limits = {"start_seconds": 1.5 * times, "heartbeats_missed_max": 5 * times}
-        answer = run.call(mode, restarts_max=50, **limits)
+        answer = run.call(
+            mode, start_seconds=1.5 * times, heartbeats_missed_max=5 * times, restarts_max=50
+        )
         for exited in run.of("agent.exited"):
             assert exited["signal"] == signal.SIGKILL
             assert exited["reason"].startswith("no heartbeat")

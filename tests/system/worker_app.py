@@ -7,7 +7,6 @@ file is there.
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -45,9 +44,12 @@ def tell(what: str) -> None:
         file.write(f"{os.getpid()}\n")
 
 
-def stop(worker: Worker, *, stop: Callable[[Worker], None] = Worker.stop) -> None:
+_stop = Worker.stop
+
+
+def stop(self: Worker) -> None:
     """Stop as usual, and tell it, so that a test need not guess when the signal has arrived."""
-    stop(worker)
+    _stop(self)
     tell("stopping")
 
 
