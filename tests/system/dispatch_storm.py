@@ -1,10 +1,12 @@
 """A storm: many groups, agents that fail, and a dispatcher that is killed again and again.
 
-Run as `python -m tests.system.dispatch_storm URL DIRECTORY SEED SECONDS GROUPS MESSAGES`. Prints a
-JSON summary; a lost message or a reply shown twice is an AssertionError and exit code 1.
-Dispatchers are forked from a parent that has everything imported and has opened nothing.
+Run as `python -m tests.system.dispatch_storm URL DIRECTORY SEED SECONDS GROUPS MESSAGES KILLS DONE
+BACK KEPT`, the last five being the least that must happen: it goes on until that has. Prints a JSON
+summary; a lost message or a reply shown twice is an AssertionError and exit code 1. Dispatchers
+are forked from a parent that has everything imported and has opened nothing.
 """
 
+import itertools
 import json
 import logging
 import os
@@ -14,6 +16,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from onceward.dispatch.arrivals import Arrivals
@@ -32,6 +36,8 @@ from tests.system.nursery import Nursery
 AGENT = Path(__file__).with_name("dispatch_storm_agent.py")
 KILL_SECONDS = (0.5, 3.0)
 HEAL_SECONDS_MAX = 240.0
+#: So many times the messages are written at the most, until everything has happened.
+TIMES_MAX = 20
 #: People write no faster than they are answered, so that a busy machine has as many deliveries.
 WAITING_MAX = 3
 #: The groups' channels in turn, and how often each is asked for.
@@ -58,11 +64,21 @@ class BusyChannel(FileChannel):
             raise OutcomeUnknown(message)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Least:
+    """What must happen, or nothing was tried."""
+
+    messages: int
+    kills: int
+    #: How many deliveries must end how.
+    states: Mapping[str, int]
+
+
 class Storm:
     """One run."""
 
-    def __init__(self, url: str, directory: Path, seed: int) -> None:
-        self.url, self.directory = url, directory
+    def __init__(self, url: str, directory: Path, seed: int, least: Least) -> None:
+        self.url, self.directory, self.least = url, directory, least
         self.source = random.Random(seed)
         self.names: list[str] = []
         self.kills = self.last = 0
@@ -104,13 +120,16 @@ class Storm:
             )
             self.names.append(name)
 
-    def produce(self, ow: Onceward, messages: int, seconds: float) -> None:
-        """Let people write, now and then twice, until everything is known to be kept."""
+    def produce(self, ow: Onceward, seconds: float) -> None:
+        """Let people write, now and then twice, until enough of it has happened."""
         arrivals, operators = Arrivals(ow.store), Operators(ow.store)
         source = random.Random(self.source.random())
         began = time.monotonic()
-        for number in range(messages):
-            due = began + seconds * number / messages
+        for number in itertools.count():
+            if number >= self.least.messages and self.is_enough(ow):
+                return
+            assert number < TIMES_MAX * self.least.messages, self.kills
+            due = began + seconds * number / self.least.messages
             time.sleep(max(0.0, due - time.monotonic()))
             group = source.choice(self.names)
             until = time.monotonic() + HEAL_SECONDS_MAX
@@ -127,6 +146,22 @@ class Storm:
             for _ in range(source.choice([1, 1, 1, 2])):
                 arrivals.receive(message)
             self.acknowledged.add((message.group, message.id))
+
+    def is_enough(self, ow: Onceward) -> bool:
+        """Return whether as much has happened as must."""
+        select = ow.store.select
+        states = "select state, count(*) from {} group by state"
+        ends: dict[str, int] = dict(select(states.format("dispatch_deliveries")))
+        sayings: dict[str, int] = dict(select(states.format("dispatch_outbox")))
+        ((recovered,),) = select(
+            "select count(*) from dispatch_deliveries where error = 'recovered'"
+        )
+        return (
+            self.kills >= self.least.kills
+            and recovered >= self.least.kills // 2
+            and sayings.get("sent", 0) >= self.least.states["done"]
+            and all(ends.get(state, 0) >= count for state, count in self.least.states.items())
+        )
 
     def fire(self, seconds: float, producing: threading.Thread) -> None:
         """Kill the dispatcher at random, and start another, while people write."""
@@ -150,10 +185,10 @@ class Storm:
                 return
         raise AssertionError([each for each in found if each.in_flight or each.unsent])
 
-    def run(self, seconds: float, groups: int, messages: int) -> dict[str, object]:
+    def run(self, seconds: float, groups: int) -> dict[str, object]:
         with open_handle(self.url) as ow:
             self.prepare(ow, groups)
-            producing = threading.Thread(target=self.produce, args=[ow, messages, seconds * 0.9])
+            producing = threading.Thread(target=self.produce, args=[ow, seconds * 0.9])
             producing.start()
             try:
                 self.fire(seconds, producing)
@@ -226,14 +261,16 @@ class Storm:
         assert places == sorted(places), group.name
 
 
-def main(url: str, directory: Path, seed: int, *numbers: float) -> None:
-    seconds, groups, messages = numbers
+def main(url: str, directory: Path, seed: int, seconds: float, groups: int, *least: int) -> None:
+    messages, kills, done, back, kept = least
+    states = {"done": done, "rolled back": back, "kept": kept}
     try:
-        storm = Storm(url, directory, seed)
-        json.dump(storm.run(seconds, int(groups), int(messages)), sys.stdout)
+        storm = Storm(url, directory, seed, Least(messages=messages, kills=kills, states=states))
+        json.dump(storm.run(seconds, groups), sys.stdout)
     except OncewardError as exc:
         raise AssertionError(exc.message) from exc
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:7]))
+    url, directory, seed, seconds, *numbers = sys.argv[1:]
+    main(url, Path(directory), int(seed), float(seconds), *map(int, numbers))

@@ -11,7 +11,7 @@ SEED = 20261115
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
     ow_url: str, tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
@@ -19,12 +19,12 @@ def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
     seconds, groups, messages, kills = (
         (120, 50, 5000, 40) if soak else (30, 25, 1000, 10) if prove else (10, 12, 180, 4)
     )
-    numbers = (SEED, seconds, groups, messages)
-    found = run_module("tests.system.dispatch_storm", ow_url, tmp_path / "storm", *numbers)
-    assert found["kills"] >= kills
-    assert sum(found["messages"].values()) == messages
     # Else nothing of what it is about has happened.
     done, back, kept = (50, 25, 3) if soak else (20, 5, 1)
+    numbers = (SEED, seconds, groups, messages, kills, done, back, kept)
+    found = run_module("tests.system.dispatch_storm", ow_url, tmp_path / "storm", *numbers)
+    assert found["kills"] >= kills
+    assert sum(found["messages"].values()) >= messages
     least = {"done": done, "rolled back": back, "kept": kept}
     for state, count in least.items():
         assert found["deliveries"].get(state, 0) >= count, (state, found)
@@ -38,7 +38,7 @@ def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
             engine="sqlite" if ow_url.startswith("sqlite") else "postgres",
             schedules=1,
             faults={"kill": found["kills"]},
-            work=messages,
+            work=sum(found["messages"].values()),
             reached={state: found["deliveries"][state] for state in least},
         )
     )
