@@ -52,15 +52,21 @@ def processor_seconds(*words: str) -> float:
 
     The best of three counts: whatever else runs can only make it longer.
     """
+    bare = bare_seconds()
+    return (min(seconds_of(*words) for _ in range(3)) - bare) * min(1.0, PYTHON_SECONDS / bare)
 
-    def once(*arguments: str) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    bare = min(once("-c", "pass") for _ in range(3))
-    return (min(once(*words) for _ in range(3)) - bare) * min(1.0, PYTHON_SECONDS / bare)
+def bare_seconds() -> float:
+    """Return how long Python alone works."""
+    return min(seconds_of("-c", "pass") for _ in range(3))
+
+
+def seconds_of(*words: str) -> float:
+    """Return how long a program works."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def top(names: set[str]) -> set[str]:
@@ -98,8 +104,19 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 def test_a_server_answers_before_long(home: dict[str, str], tmp_path: Path) -> None:
     """From nothing to the first answer, in an empty home, is less than two seconds of work."""
+    common = min(1.0, PYTHON_SECONDS / bare_seconds())
+    took: list[float] = []
+    while not took or (took[-1] >= UP_SECONDS_MAX and len(took) < 3):
+        seconds, found = started_server(home, tmp_path / "errors")
+        took.append(seconds * common)
+    assert top(found).isdisjoint({"mcp", "psycopg", "psycopg_pool"})
+    assert len(found) <= UP_MODULES_MAX
+    assert took[-1] < UP_SECONDS_MAX, took
+
+
+def started_server(home: dict[str, str], errors: Path) -> tuple[float, set[str]]:
+    """Return how long a server works until its first answer, and what it loads for that."""
     command = [sys.executable, "-X", "importtime", "-m", "onceward", "up"]
-    errors = tmp_path / "errors"
     with errors.open("w") as file:
         process = subprocess.Popen(
             [*command, "--port", "0", "--no-open", "--json"],
@@ -116,11 +133,8 @@ def test_a_server_answers_before_long(home: dict[str, str], tmp_path: Path) -> N
             ticks = sum(map(int, fields.split()[11:13]))
         finally:
             process.terminate()
-            process.communicate(timeout=30)
-    found = imported(errors.read_text())
-    assert top(found).isdisjoint({"mcp", "psycopg", "psycopg_pool"})
-    assert len(found) <= UP_MODULES_MAX
-    assert ticks / os.sysconf("SC_CLK_TCK") < UP_SECONDS_MAX
+            process.communicate(timeout=120)
+    return ticks / os.sysconf("SC_CLK_TCK"), imported(errors.read_text())
 
 
 def test_the_version_is_written_in_one_place() -> None:
