@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +28,8 @@ CHECKS = (
 )
 #: How much longer than planned it may take on a machine that is busy.
 TIMES = (1, 3, 9)
+SEED = "20261115"
+REQUEST_SECONDS_MAX = 120
 
 
 @contextmanager
@@ -56,30 +58,40 @@ def fuzz(  # noqa: PLR0913 - all by name
     *,
     seconds: float,
     got_through: Callable[[], bool],
+    is_random: bool,
     environment: Mapping[str, str] | None = None,
 ) -> None:
     """Take the document at its word for so long, and have no doubt.
 
-    What it sent must not all have been refused, or nothing was tried. On a busy machine its time
-    may be over before it has begun, so it gets more then. Its settings are
-    those of `schemathesis.toml` in the directory, if there are any.
+    Every run sends the same, unless it is to be random. What it sent must not all have been
+    refused, or nothing was tried. On a busy machine its time may be over before it has begun, so it
+    gets more then. Its settings are those of `schemathesis.toml` in the directory, if there are.
     """
+    seed = () if is_random else ("--seed", SEED)
     for times in TIMES:
-        said = _fuzz(url, token, directory, times * seconds, environment or {})
+        options = ("--max-time", str(times * seconds), *seed)
+        said = _fuzz(url, token, directory, options, environment or {})
         if got_through():
             return
     raise AssertionError(said)
 
 
 def _fuzz(
-    url: str, token: str, directory: Path, seconds: float, environment: Mapping[str, str]
+    url: str,
+    token: str,
+    directory: Path,
+    options: Sequence[str],
+    environment: Mapping[str, str],
 ) -> str:
     command = [
         *(str(Path(sys.executable).parent / "st"), "run"),
         f"{url}/api/console/openapi.json",
         *("--header", f"X-CM-LAB-TOKEN: {token}"),
         *("--checks", ",".join(CHECKS)),
-        *("--max-time", str(seconds)),
+        # How long an answer or an example takes says how busy the machine is.
+        *("--request-timeout", str(REQUEST_SECONDS_MAX)),
+        *("--suppress-health-check", "all"),
+        *options,
         "--no-color",
     ]
     ran = subprocess.run(

@@ -64,7 +64,9 @@ def known_to(ow: Onceward, house: House) -> dict[str, Sequence[dict[str, object]
 
 @pytest.mark.prove
 @pytest.mark.timeout(SECONDS_OF_SOAK + 600)
-def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
+def test_the_console_keeps_what_its_openapi_document_says(
+    tmp_path: Path, prove: bool, soak: bool
+) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     home = seeding.Home(path=tmp_path / "home")
     seeding.fill_cursors(home)
@@ -94,5 +96,6 @@ def test_the_console_keeps_what_its_openapi_document_says(tmp_path: Path, soak: 
                 tmp_path,
                 seconds=seconds,
                 got_through=acted,
+                is_random=prove,
                 environment=environment,
             )

@@ -34,7 +34,9 @@ values = [0, 1, 2]
 
 @pytest.mark.prove
 @pytest.mark.timeout(SECONDS_OF_SOAK + 300)
-def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, soak: bool) -> None:
+def test_conversations_keep_what_their_openapi_document_says(
+    tmp_path: Path, prove: bool, soak: bool
+) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
     with open_handle(f"sqlite:///{tmp_path / 'chat.db'}") as ow:
@@ -51,4 +53,5 @@ def test_conversations_keep_what_their_openapi_document_says(tmp_path: Path, soa
                 tmp_path,
                 seconds=SECONDS_OF_SOAK if soak else SECONDS,
                 got_through=lambda: dispatcher.operators.positions()[0] > 1,
+                is_random=prove,
             )

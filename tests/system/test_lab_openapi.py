@@ -104,7 +104,9 @@ def _probability(place: str) -> float:
 
 @pytest.mark.prove
 @pytest.mark.timeout(SECONDS_OF_SOAK + 600)
-def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool) -> None:
+def test_the_lab_keeps_what_its_openapi_document_says(
+    tmp_path: Path, prove: bool, soak: bool
+) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     lab = make_lab(tmp_path)
     (tmp_path / "schemathesis.toml").write_text(settings_for(lab, tmp_path))
@@ -117,5 +119,6 @@ def test_the_lab_keeps_what_its_openapi_document_says(tmp_path: Path, soak: bool
             tmp_path,
             seconds=seconds,
             got_through=lambda: lab.submitted > (50 if soak else 1),
+            is_random=prove,
             environment=environment,
         )
