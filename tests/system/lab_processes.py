@@ -19,14 +19,14 @@ from tests.system.served import Served, started
 from tests.unit.lab.labs import make_run
 
 COMMAND = [sys.executable, "-m", "onceward"]
-STOP_SECONDS_MAX = 40
+STOP_SECONDS_MAX = 120
 
 
 class Running(Served):
     """A command that serves, and the page that somebody has open."""
 
     def get(self, path: str, **options: Any) -> Any:
-        answer = httpx.get(f"{self.url}{path}", trust_env=False, **options)
+        answer = httpx.get(f"{self.url}{path}", trust_env=False, **{"timeout": 60, **options})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -35,7 +35,7 @@ class Running(Served):
         headers = {"x-cm-lab-token": self.get("/api/config")["token"]}
         headers["x-cm-lab-request-id"] = request_id or str(uuid.uuid4())
         url = f"{self.url}{path}"
-        return httpx.post(url, json=body, headers=headers, trust_env=False, timeout=30)
+        return httpx.post(url, json=body, headers=headers, trust_env=False, timeout=60)
 
     def submit(self, winner: str | None = None, **fields: Any) -> httpx.Response:
         """Decide the comparison that this session is about."""
@@ -92,7 +92,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=120,
         )
 
     @property

@@ -20,7 +20,7 @@ from mcp_types import CallToolResult, Implementation, TextContent
 COMMAND = [sys.executable, "-m", "onceward", "memory", "serve"]
 GRAPH = "memory://knowledge-graph"
 TOKEN = "a-token-that-only-tests-know"
-STOP_SECONDS_MAX = 40
+STOP_SECONDS_MAX = 120
 NINE = [
     "create_entities",
     "create_relations",

@@ -31,6 +31,6 @@ def test_a_writer_frozen_inside_the_lock_delays_and_loses_nothing(tmp_path: Path
         waiting.wait(timeout=0.5)
     assert Journal(path).read().items == []
     os.kill(frozen.pid, signal.SIGCONT)
-    assert frozen.wait(timeout=20) == 0
-    assert waiting.wait(timeout=20) == 0
+    assert frozen.wait(timeout=60) == 0
+    assert waiting.wait(timeout=60) == 0
     assert [item["id"] for item in Journal(path).read().items] == ["frozen", "waiting"]

@@ -73,7 +73,7 @@ def test_a_killed_server_costs_nobody_an_answer(room: Room) -> None:
         with place.serving() as second:
             out, err = talking.communicate(timeout=PATIENCE_SECONDS)
             second.send_signal(signal.SIGTERM)
-            assert second.wait(10) == 0
+            assert second.wait(PATIENCE_SECONDS) == 0
     assert (talking.returncode, out) == (0, "echo: slow\necho: and?\n"), err
     assert place.began() == ["slow", "slow", "and?"]
     assert room.replies() == ["echo: slow", "echo: and?"]
@@ -127,4 +127,4 @@ def test_a_conversation_is_followed(room: Room) -> None:
         assert following.stdout.readline().endswith("ann: two\n")
         assert following.stdout.readline().strip() == "lines\N{REPLACEMENT CHARACTER}[31m"
         following.send_signal(signal.SIGINT)
-        assert following.wait(10) == 130
+        assert following.wait(PATIENCE_SECONDS) == 130

@@ -210,7 +210,7 @@ def test_h09_a_line_of_100_mb_without_an_end_costs_little(server: LabServer) -> 
         file.truncate(path.stat().st_size + LONG_LINE_BYTES)  # Zeros, and no newline.
     started = time.monotonic()
     assert feedback(server, since=page["nextCursor"]) == {**page, "items": []}
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert resident_bytes(server) - before < 32 * 1024 * 1024
     server.post("/api/feedback", {"notes": "after"})
     assert [each["notes"] for each in entries(server)] == ["before", "after"]
@@ -266,8 +266,8 @@ def test_h12_no_address_leads_out_of_a_run_or_the_exports(
 def test_what_another_tool_appends_reaches_an_agent_that_waits(server: LabServer) -> None:
     """The long poll wakes up for a line that this server did not write."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(feedback, server, wait="30")
+        waiting = pool.submit(feedback, server, wait="60")
         assert server.get("/healthz").status_code == 200  # Meanwhile the server answers others.
         line = {"id": "fb_theirs", "createdAt": "2026-02-06T00:00:00.000Z", "odd": [1]}
         Journal(paths_in(server.directory).feedback).append(line)
-        assert waiting.result(timeout=25)["items"] == [line]
+        assert waiting.result(timeout=55)["items"] == [line]

@@ -32,7 +32,7 @@ def test_lab_alone_serves_the_lab(bench: Bench) -> None:
         assert config["sessionId"] == server.told["sessionId"]
         assert config["allowedRoots"] == [str(bench.directory)]
         assert (config["task"], config["exitAfterSubmit"]) == (None, 0)
-        assert httpx.get(f"{server.url}/lab", trust_env=False).status_code == 200
+        assert httpx.get(f"{server.url}/lab", trust_env=False, timeout=60).status_code == 200
         assert server.get("/healthz")["status"] == "ok"
         assert server.stop() == (0, [], "stopped\n")
 
@@ -112,7 +112,7 @@ def test_waiting_agents_get_the_last_entry_before_the_server_goes(bench: Bench) 
     """A long poll that is open when the server ends by itself is answered with what came."""
     with bench.lab("--exit-after-submit", "1") as server, ThreadPoolExecutor(1) as pool:
         asked = f"{server.url}/api/feedback?since=0&wait=30"
-        waiting = pool.submit(httpx.get, asked, trust_env=False, timeout=40)
+        waiting = pool.submit(httpx.get, asked, trust_env=False, timeout=60)
         server.post("/api/feedback", {"notes": "one"})
         assert [entry["notes"] for entry in waiting.result().json()["items"]] == ["one"]
         assert server.end()[0] == 0
@@ -122,7 +122,7 @@ def test_a_waiting_agent_does_not_hold_up_the_end(bench: Bench) -> None:
     """Ctrl-C answers those who wait, with nothing, and says nothing of cut requests."""
     with bench.lab() as server, ThreadPoolExecutor(1) as pool:
         asked = f"{server.url}/api/feedback?since=0&wait=30"
-        with httpx.Client(trust_env=False, timeout=40) as client:
+        with httpx.Client(trust_env=False, timeout=60) as client:
             waiting = pool.submit(client.get, asked)
             server.get("/api/config")
             assert server.stop() == (0, [], "stopped\n")
@@ -141,7 +141,11 @@ def test_other_machines_need_the_token(bench: Bench, tmp_path: Path) -> None:
         headers = {"x-cm-lab-token": token}
         assert server.get("/api/config", headers=headers)["token"] is None
         answer = httpx.post(
-            f"{server.url}/api/feedback", json={"notes": "x"}, headers=headers, trust_env=False
+            f"{server.url}/api/feedback",
+            json={"notes": "x"},
+            headers=headers,
+            trust_env=False,
+            timeout=60,
         )
         assert answer.status_code == 200
         with FeedbackClient(server.url, cursor=tmp_path / "cursor", token=token) as client:
@@ -189,8 +193,10 @@ def test_no_open_opens_nothing_on_a_terminal(bench: Bench, tmp_path: Path) -> No
         os.close(slave)
         line = terminal.readline()
         url = line.split("is at ")[1].split("/lab ")[0]
-        token = httpx.get(f"{url}/api/config", trust_env=False).json()["token"]
+        token = httpx.get(f"{url}/api/config", trust_env=False, timeout=60).json()["token"]
         headers = {"x-cm-lab-token": token}
-        httpx.post(f"{url}/api/feedback", json={"notes": "x"}, headers=headers, trust_env=False)
+        httpx.post(
+            f"{url}/api/feedback", json={"notes": "x"}, headers=headers, trust_env=False, timeout=60
+        )
         assert process.wait(STOP_SECONDS_MAX) == 0
     assert not (tmp_path / "opened").exists()

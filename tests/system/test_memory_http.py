@@ -64,7 +64,7 @@ async def client(
 
 
 def post(url: str, headers: dict[str, str], body: object = INITIALIZE) -> httpx.Response:
-    return httpx.post(f"{url}/mcp", json=body, headers=headers, trust_env=False, timeout=20)
+    return httpx.post(f"{url}/mcp", json=body, headers=headers, trust_env=False, timeout=60)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -142,8 +142,8 @@ def test_nobody_comes_in_without_the_token_or_from_another_site(tmp_path: Path) 
             answer = post(url, {**WITH_TOKEN, "host": f"{host}:{port}"})
             assert answer.status_code == 200, answer.text
             assert answer.headers["x-content-type-options"] == "nosniff"
-        assert httpx.get(f"{url}/healthz", trust_env=False).json()["status"] == "ok"
-        missing = httpx.get(f"{url}/nothing", trust_env=False)
+        assert httpx.get(f"{url}/healthz", trust_env=False, timeout=60).json()["status"] == "ok"
+        missing = httpx.get(f"{url}/nothing", trust_env=False, timeout=60)
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
@@ -153,14 +153,18 @@ def test_broken_requests_get_an_answer_and_never_a_500(tmp_path: Path) -> None:
         bodies = [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1}', b"null"]
         for body in bodies:
             headers = {**WITH_TOKEN, "content-type": "application/json"}
-            answer = httpx.post(f"{url}/mcp", content=body, headers=headers, trust_env=False)
+            answer = httpx.post(
+                f"{url}/mcp", content=body, headers=headers, trust_env=False, timeout=60
+            )
             assert 400 <= answer.status_code < 500, (body[:20], answer.text)
         large = post(url, WITH_TOKEN, {**INITIALIZE, "x": "x" * (9 * 1024 * 1024)})
         assert (large.status_code, large.json()["error"]["code"]) == (413, "TOO_LARGE")
         lost = post(url, {**WITH_TOKEN, "mcp-session-id": "nobody"})
         assert lost.status_code == 404
         for method in ("GET", "DELETE", "PUT", "PATCH"):
-            answer = httpx.request(method, f"{url}/mcp", headers=WITH_TOKEN, trust_env=False)
+            answer = httpx.request(
+                method, f"{url}/mcp", headers=WITH_TOKEN, trust_env=False, timeout=60
+            )
             assert 400 <= answer.status_code < 500, (method, answer.text)
         assert post(url, WITH_TOKEN).status_code == 200
         process.send_signal(signal.SIGINT)
@@ -188,8 +192,10 @@ def test_a_waiting_client_does_not_hold_up_the_end(tmp_path: Path) -> None:
 def test_other_machines_need_the_token_for_everything(tmp_path: Path) -> None:
     """With --allow-external even reading wants the token, and an address is as good as a name."""
     with http_server(tmp_path, "--host", "127.0.0.1", "--allow-external") as (url, _):
-        assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 401
-        assert httpx.get(f"{url}/mcp", headers=ACCEPT, trust_env=False).status_code == 401
+        assert httpx.get(f"{url}/healthz", trust_env=False, timeout=60).status_code == 401
+        assert (
+            httpx.get(f"{url}/mcp", headers=ACCEPT, trust_env=False, timeout=60).status_code == 401
+        )
         port = url.rpartition(":")[2]
         answer = post(url, {**WITH_TOKEN, "host": f"192.0.2.7:{port}"})
         assert answer.status_code == 200, answer.text

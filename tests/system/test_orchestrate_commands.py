@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from onceward.orchestrator.starting import start_workspace
 
 COMMAND = [sys.executable, "-m", "onceward"]
-END_SECONDS_MAX = 30
+END_SECONDS_MAX = 120
 SECRET = "correct-horse-battery"
 
 
@@ -194,7 +195,7 @@ def test_a_second_ctrl_c_kills(place: Place) -> None:
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=END_SECONDS_MAX)
     assert process.returncode in (-signal.SIGINT, -signal.SIGTERM)
     assert place.run("resume").returncode == 0
 
@@ -236,13 +237,18 @@ def test_drift_is_named_and_somebody_decides(place: Place) -> None:
     assert place.kinds("drift.accepted")
 
 
-def test_a_terminal_shows_how_far_it_is(place: Place) -> None:
+def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
     """A progress line below the transcript, gone at the end."""
-    place.change("reviewer", "review", {"delay": 1.2})
-    code, seen = on_a_terminal(place, "run", "--task", "T-0001")
-    assert code == 0, seen
-    assert "task 1/1 · review · 0:01" in seen
-    assert "review · reviewer approves" in seen
+    # A busy machine may show nothing for a second or two; then the review takes longer.
+    for seconds in (1.2, 5.0, 20.0):
+        place = Place(start_workspace(tmp_path / f"for-{seconds:.0f}", example=True).workspace)
+        place.change("reviewer", "review", {"delay": seconds})
+        code, seen = on_a_terminal(place, "run", "--task", "T-0001")
+        assert code == 0, seen
+        assert "review · reviewer approves" in seen
+        if re.search(r"task 1/1 · review · 0:(0[1-9]|[1-5]\d)", seen):
+            return
+    raise AssertionError(seen)
 
 
 def test_a_failed_run_says_why_and_can_be_retried(place: Place) -> None:

@@ -37,7 +37,7 @@ def test_a_store_is_shown_and_watched(tmp_path: Path) -> None:
         )
         rules = str(tmp_path / "rules.toml")
         with up("--port", "0", "--json", "--store", url, "--config", rules) as console:
-            assert server.arrived.wait(20)
+            assert server.arrived.wait(60)
             page = scraped(console)
             assert console.get("/metrics", headers={"host": "evil.test"}).status_code == 421
             code, _, err = console.stop()

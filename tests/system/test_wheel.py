@@ -116,7 +116,7 @@ def served(python: Path, home: Path) -> Iterator[httpx.Client]:
     try:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]
-        with httpx.Client(base_url=url, trust_env=False) as client:
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
             yield client
     finally:
         process.terminate()
