@@ -26,6 +26,57 @@ CREATE FUNCTION public.memory_find(question tsquery, top bigint, ranges json, is
   end
   $$;
 
+CREATE FUNCTION public.onceward_count(_kind text, _names text[], _by integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      insert into onceward_counts as counted (kind, name, number)
+        select _kind, each, _by * count(*) from unnest(_names) as each group by each order by each
+        on conflict (kind, name) do update set number = counted.number + excluded.number;
+      if _by < 0 then
+        delete from onceward_counts where kind = _kind and name = any (_names) and number = 0;
+      end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_count_dead() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      if tg_op <> 'DELETE' then
+        perform onceward_count('dead', array(select cursor_name from after where state = 'dead'), 1);
+      end if;
+      if tg_op <> 'INSERT' then
+        perform onceward_count('dead', array(select cursor_name from before where state = 'dead'), -1);
+      end if;
+      return null;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_count_deliveries() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      if tg_op <> 'DELETE' then
+        perform onceward_count('delivery', array(select group_name from after where state = 'dead'), 1);
+      end if;
+      if tg_op <> 'INSERT' then
+        perform onceward_count('delivery', array(select group_name from before where state = 'dead'), -1);
+      end if;
+      return null;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_count_parked() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      perform onceward_count('parked', array(select cursor_name from changed),
+        case when tg_op = 'INSERT' then 1 else -1 end);
+      return null;
+    end
+  $$;
+
 CREATE FUNCTION public.onceward_now() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$ select clock_timestamp() $$;
@@ -522,6 +573,13 @@ ALTER TABLE public.onceward_audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTI
     CACHE 1
 );
 
+CREATE TABLE public.onceward_counts (
+    kind text NOT NULL,
+    name text NOT NULL,
+    number bigint NOT NULL,
+    CONSTRAINT onceward_counts_kind_check CHECK ((kind = ANY (ARRAY['parked'::text, 'dead'::text, 'delivery'::text])))
+);
+
 CREATE TABLE public.onceward_dead (
     id bigint NOT NULL,
     cursor_name text NOT NULL,
@@ -886,6 +944,9 @@ ALTER TABLE ONLY public.onceward_attempts
 ALTER TABLE ONLY public.onceward_audit
     ADD CONSTRAINT onceward_audit_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.onceward_counts
+    ADD CONSTRAINT onceward_counts_pkey PRIMARY KEY (kind, name);
+
 ALTER TABLE ONLY public.onceward_dead
     ADD CONSTRAINT onceward_dead_cursor_name_position_key UNIQUE (cursor_name, "position");
 
@@ -989,6 +1050,8 @@ CREATE INDEX memory_relations_deleted ON public.memory_relations USING btree (de
 
 CREATE INDEX memory_relations_to ON public.memory_relations USING btree (to_id);
 
+CREATE INDEX onceward_alerts_cleared ON public.onceward_alerts USING btree (cleared_at) WHERE (state = 'cleared'::text);
+
 CREATE UNIQUE INDEX onceward_alerts_open ON public.onceward_alerts USING btree (rule, cursor_name) WHERE (state <> 'cleared'::text);
 
 CREATE INDEX onceward_alerts_unsent ON public.onceward_alerts USING btree (fired_at) WHERE ((fired_at IS NOT NULL) AND ((fired_sent_at IS NULL) OR ((cleared_at IS NOT NULL) AND (cleared_sent_at IS NULL))));
@@ -1001,6 +1064,8 @@ CREATE INDEX onceward_dead_lately ON public.onceward_dead USING btree (dead_at) 
 
 CREATE INDEX onceward_dead_newest ON public.onceward_dead USING btree (state, id);
 
+CREATE INDEX onceward_dead_settled ON public.onceward_dead USING btree (changed_at) WHERE (state <> 'dead'::text);
+
 CREATE INDEX onceward_forgotten_by_cursor ON public.onceward_forgotten USING btree (cursor_name, id);
 
 CREATE INDEX onceward_forgotten_by_move ON public.onceward_forgotten USING btree (history_id, id);
@@ -1011,11 +1076,13 @@ CREATE INDEX onceward_grants_of_cursor ON public.onceward_grants USING btree (cu
 
 CREATE INDEX onceward_measures_waiting ON public.onceward_measures USING btree (waiting_since, cursor_name) WHERE (waiting_since IS NOT NULL);
 
+CREATE INDEX onceward_outcomes_ends ON public.onceward_outcomes USING btree (state, until_at) WHERE ((until_at IS NOT NULL) AND (state <> 'running'::text) AND (state <> 'ambiguous'::text));
+
 CREATE INDEX onceward_outcomes_open ON public.onceward_outcomes USING btree (state, sequence) WHERE ((state = 'running'::text) OR (state = 'ambiguous'::text));
 
 CREATE UNIQUE INDEX onceward_outcomes_sequence ON public.onceward_outcomes USING btree (sequence);
 
-CREATE INDEX onceward_outcomes_until ON public.onceward_outcomes USING btree (until_at) WHERE ((until_at IS NOT NULL) AND (state <> 'running'::text) AND (state <> 'ambiguous'::text));
+CREATE INDEX onceward_parked_due ON public.onceward_parked USING btree (cursor_name, due_at NULLS FIRST, sequence) WHERE is_head;
 
 CREATE INDEX onceward_parked_heads ON public.onceward_parked USING btree (cursor_name, sequence) WHERE is_head;
 
@@ -1027,9 +1094,25 @@ CREATE INDEX onceward_samples_taken ON public.onceward_samples USING btree (take
 
 CREATE INDEX onceward_workers_seen ON public.onceward_workers USING btree (seen_at);
 
+CREATE TRIGGER dispatch_deliveries_added AFTER INSERT ON public.dispatch_deliveries REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
+
+CREATE TRIGGER dispatch_deliveries_changed AFTER UPDATE ON public.dispatch_deliveries REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
+
+CREATE TRIGGER dispatch_deliveries_removed AFTER DELETE ON public.dispatch_deliveries REFERENCING OLD TABLE AS before FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
+
+CREATE TRIGGER onceward_dead_added AFTER INSERT ON public.onceward_dead REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
+
+CREATE TRIGGER onceward_dead_changed AFTER UPDATE ON public.onceward_dead REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
+
+CREATE TRIGGER onceward_dead_removed AFTER DELETE ON public.onceward_dead REFERENCING OLD TABLE AS before FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
+
 CREATE TRIGGER onceward_first_granted AFTER INSERT ON public.cursor_positions FOR EACH ROW WHEN (((new.lease_owner IS NOT NULL) AND (NOT starts_with(new.cursor_name, '~'::text)))) EXECUTE FUNCTION public.onceward_note_grant();
 
 CREATE TRIGGER onceward_granted AFTER UPDATE OF lease_owner, lease_epoch ON public.cursor_positions FOR EACH ROW WHEN ((((new.lease_owner IS DISTINCT FROM old.lease_owner) OR (new.lease_epoch <> old.lease_epoch)) AND (NOT starts_with(new.cursor_name, '~'::text)))) EXECUTE FUNCTION public.onceward_note_grant();
+
+CREATE TRIGGER onceward_parked_added AFTER INSERT ON public.onceward_parked REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_parked();
+
+CREATE TRIGGER onceward_parked_removed AFTER DELETE ON public.onceward_parked REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_parked();
 
 ALTER TABLE ONLY public.cursor_history
     ADD CONSTRAINT cursor_history_undoes_fkey FOREIGN KEY (undoes) REFERENCES public.cursor_history(id);

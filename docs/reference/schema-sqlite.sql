@@ -79,9 +79,6 @@ CREATE TABLE onceward_outcomes (
   primary key (scope, key)
 );
 
-CREATE INDEX onceward_outcomes_until on onceward_outcomes (until_at)
-  where until_at is not null and state <> 'running' and state <> 'ambiguous';
-
 CREATE TABLE onceward_effects (
   scope text not null,
   key text not null,
@@ -555,3 +552,75 @@ end;
 CREATE TRIGGER memory_docs_remove after delete on memory_docs begin
   update memory_words_count set live = live - 1, gone = gone + 1;
 end;
+
+CREATE TABLE onceward_counts (
+  kind text not null check (kind in ('parked', 'dead', 'delivery')),
+  name text not null,
+  number integer not null,
+  primary key (kind, name)
+) strict, without rowid;
+
+CREATE TRIGGER onceward_parked_added after insert on onceward_parked begin
+  insert into onceward_counts (kind, name, number) values ('parked', new.cursor_name, 1)
+    on conflict (kind, name) do update set number = number + 1;
+end;
+
+CREATE TRIGGER onceward_parked_removed after delete on onceward_parked begin
+  update onceward_counts set number = number - 1 where kind = 'parked' and name = old.cursor_name;
+  delete from onceward_counts where kind = 'parked' and name = old.cursor_name and number = 0;
+end;
+
+CREATE TRIGGER onceward_dead_added after insert on onceward_dead when new.state = 'dead' begin
+  insert into onceward_counts (kind, name, number) values ('dead', new.cursor_name, 1)
+    on conflict (kind, name) do update set number = number + 1;
+end;
+
+CREATE TRIGGER onceward_dead_again after update of state on onceward_dead
+when new.state = 'dead' and old.state <> 'dead' begin
+  insert into onceward_counts (kind, name, number) values ('dead', new.cursor_name, 1)
+    on conflict (kind, name) do update set number = number + 1;
+end;
+
+CREATE TRIGGER onceward_dead_settle after update of state on onceward_dead
+when new.state <> 'dead' and old.state = 'dead' begin
+  update onceward_counts set number = number - 1 where kind = 'dead' and name = old.cursor_name;
+  delete from onceward_counts where kind = 'dead' and name = old.cursor_name and number = 0;
+end;
+
+CREATE TRIGGER onceward_dead_removed after delete on onceward_dead when old.state = 'dead' begin
+  update onceward_counts set number = number - 1 where kind = 'dead' and name = old.cursor_name;
+  delete from onceward_counts where kind = 'dead' and name = old.cursor_name and number = 0;
+end;
+
+CREATE TRIGGER dispatch_deliveries_added after insert on dispatch_deliveries when new.state = 'dead' begin
+  insert into onceward_counts (kind, name, number) values ('delivery', new.group_name, 1)
+    on conflict (kind, name) do update set number = number + 1;
+end;
+
+CREATE TRIGGER dispatch_deliveries_dead_again after update of state on dispatch_deliveries
+when new.state = 'dead' and old.state <> 'dead' begin
+  insert into onceward_counts (kind, name, number) values ('delivery', new.group_name, 1)
+    on conflict (kind, name) do update set number = number + 1;
+end;
+
+CREATE TRIGGER dispatch_deliveries_settle after update of state on dispatch_deliveries
+when new.state <> 'dead' and old.state = 'dead' begin
+  update onceward_counts set number = number - 1 where kind = 'delivery' and name = old.group_name;
+  delete from onceward_counts where kind = 'delivery' and name = old.group_name and number = 0;
+end;
+
+CREATE TRIGGER dispatch_deliveries_removed after delete on dispatch_deliveries when old.state = 'dead' begin
+  update onceward_counts set number = number - 1 where kind = 'delivery' and name = old.group_name;
+  delete from onceward_counts where kind = 'delivery' and name = old.group_name and number = 0;
+end;
+
+CREATE INDEX onceward_parked_due on onceward_parked (cursor_name, due_boot, due_seconds) where is_head;
+
+CREATE INDEX onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
+
+CREATE INDEX onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
+
+CREATE INDEX onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
+
+CREATE INDEX onceward_outcomes_ends on onceward_outcomes (state, until_at)
+  where until_at is not null and state <> 'running' and state <> 'ambiguous';

@@ -19,6 +19,7 @@ from onceward.cursors.models import CountBetween
 from onceward.errors import Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, Parked, Steps
+from tests.conformance.counting_rows import assert_counts
 from tests.conformance.parked_model import Letter, Row, Seek
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
@@ -345,6 +346,10 @@ class ParkedKeys(RuleBasedStateMachine):
         skipped = set().union(*(seek.skipped for seek in self.seeks))
         safe = self.done | {int(at) for at in self.rows} | given_up | skipped
         assert set(range(1, self.at + 1)) <= safe
+
+    @invariant()
+    def counts_are_kept_right(self) -> None:
+        assert_counts(self.ow)
 
     @invariant()
     def a_key_keeps_the_order_of_its_messages(self) -> None:

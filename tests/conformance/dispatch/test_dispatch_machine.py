@@ -12,6 +12,7 @@ from onceward import crash
 from onceward.dispatch.models import DeliveryState, Reply, SayingState
 from onceward.errors import BatchInFlight
 from onceward.handle import Onceward
+from tests.conformance.counting_rows import assert_counts
 from tests.conformance.dispatch.at_work import ALL, PLACES, AtWork, deaths, places
 from tests.conformance.dispatch.dispatch_model import FINAL, GroupModel
 from tests.conformance.dispatch.talk import FakeChannel, ids
@@ -81,6 +82,7 @@ class Dispatching(AtWork):
 
     @invariant()
     def the_store_is_the_model(self) -> None:
+        assert_counts(self.ow)
         for group in map(self.groups.__getitem__, sorted(self.touched)):
             found = self.talk.operators.deliveries(group.name, 10_000)
             rows = [(e.number, e.state, e.attempt, e.first_seq, e.last_seq) for e in found]

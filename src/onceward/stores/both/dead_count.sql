@@ -1,2 +1,2 @@
--- Count the letters that are dead now, cursor by cursor.
-select cursor_name, count(*) from onceward_dead where state = 'dead' group by cursor_name order by cursor_name
+-- Return how many letters are dead now, cursor by cursor.
+select name, number from onceward_counts where kind = 'dead' order by name

@@ -1,2 +1,2 @@
--- Count what is parked now, cursor by cursor.
-select cursor_name, count(*) from onceward_parked group by cursor_name order by cursor_name
+-- Return how much is parked now, cursor by cursor.
+select name, number from onceward_counts where kind = 'parked' order by name

@@ -1,2 +1,2 @@
--- Count the deliveries to agents that were given up and wait for a person.
-select count(*) from dispatch_deliveries where state = 'dead'
+-- Return how many deliveries to agents were given up and wait for a person.
+select cast(coalesce(sum(number), 0) as bigint) from onceward_counts where kind = 'delivery'

@@ -1,2 +1,2 @@
--- Count the messages that were given up and wait for a person.
-select count(*) from onceward_dead where state = 'dead'
+-- Return how many messages were given up and wait for a person.
+select cast(coalesce(sum(number), 0) as bigint) from onceward_counts where kind = 'dead'

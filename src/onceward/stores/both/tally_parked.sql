@@ -1,2 +1,2 @@
--- Count the messages that were set aside and are tried again.
-select count(*) from onceward_parked
+-- Return how many messages were set aside and are tried again.
+select cast(coalesce(sum(number), 0) as bigint) from onceward_counts where kind = 'parked'

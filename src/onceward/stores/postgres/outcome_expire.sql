@@ -6,7 +6,8 @@ from (
   from onceward_outcomes
   where
     state <> 'running' and state <> 'ambiguous'
-    and (state = 'done' or state = 'failed') and until_at <= onceward_now()
+    and state in ('done', 'failed') and until_at <= (select onceward_now())
+  order by state, until_at
   limit :batch
   for update skip locked
 ) as old

@@ -5,9 +5,9 @@ select
 from (
   select
     state,
-    until_at <= onceward_now() - interval '30 days' as is_over
+    until_at <= (select onceward_now()) - interval '30 days' as is_over
   from onceward_outcomes
   where
     state <> 'running' and state <> 'ambiguous'
-    and until_at <= onceward_now()
+    and state in ('done', 'failed', 'free', 'expired') and until_at <= (select onceward_now())
 ) as old

@@ -5,7 +5,8 @@ using (
   from onceward_outcomes
   where
     state <> 'running' and state <> 'ambiguous'
-    and until_at <= onceward_now() - interval '30 days'
+    and state in ('done', 'failed', 'free', 'expired') and until_at <= (select onceward_now()) - interval '30 days'
+  order by state, until_at
   limit :batch
   for update skip locked
 ) as old

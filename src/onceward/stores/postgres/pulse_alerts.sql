@@ -1,3 +1,5 @@
 -- Return what is another when an alert began, fired or ended.
-select state, count(*), max(coalesce(cleared_at, fired_at, pending_at))::text
-from onceward_alerts group by state order by state
+select (select count(*) from onceward_alerts where state <> 'cleared'),
+  (select count(*) from onceward_alerts where state <> 'cleared' and state = 'firing'),
+  (select max(coalesce(fired_at, pending_at))::text from onceward_alerts where state <> 'cleared'),
+  (select max(cleared_at)::text from onceward_alerts where state = 'cleared')

@@ -5,8 +5,9 @@ where (scope, key) in (
   from onceward_outcomes
   where
     state <> 'running' and state <> 'ambiguous'
-    and (state = 'done' or state = 'failed') and until_at <= :wall
+    and state in ('done', 'failed') and until_at <= :wall
     and (until_boot <> :boot or :now >= until_seconds)
+  order by state, until_at
   limit :batch
 )
 returning scope, key

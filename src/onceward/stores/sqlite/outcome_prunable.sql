@@ -10,5 +10,6 @@ from (
   from onceward_outcomes
   where
     state <> 'running' and state <> 'ambiguous'
+    and state in ('done', 'failed', 'free', 'expired')
     and until_at <= :wall and (until_boot <> :boot or :now >= until_seconds)
 ) as old

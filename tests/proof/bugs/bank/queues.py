@@ -11,6 +11,7 @@ _WORKER: Final = "tests/conformance/workers/test_worker.py"
 _DEATHS: Final = "tests/conformance/workers/test_worker_deaths.py"
 _FAILING: Final = "tests/conformance/workers/test_failing_consumers.py"
 _REFUSED: Final = "tests/conformance/workers/test_source_refused.py"
+_IDLE: Final = "tests/conformance/test_idle_cost.py"
 _DISPATCH: Final = "tests/conformance/dispatch"
 
 BUGS: Final = (
@@ -40,8 +41,8 @@ BUGS: Final = (
         name="a message is due at its time already, and not after it",
         harm="Two workers whose looks fall on one moment both count an attempt.",
         file="stores/sqlite/parked_due.sql",
-        find="* 86400.0 end < 0)",
-        replace="* 86400.0 end <= 0)",
+        find="and due_boot = :boot and due_seconds < :now",
+        replace="and due_boot = :boot and due_seconds <= :now",
         test=f"{_PARKED}::test_a_parked_message_dies_after_exactly_five_waits[sqlite]",
         breaks="R1",
     ),
@@ -370,5 +371,37 @@ BUGS: Final = (
         replace='"body": message.text.strip().encode(),',
         test=f"{_DISPATCH}/test_arrivals.py::test_h45_a_text_arrives_unchanged[sqlite]",
         breaks="X6",
+    ),
+    Bug(
+        id="idle-by-volatile-time",
+        name="what expires is compared with a function that is called for every row",
+        harm="Every prune reads all outcomes there ever were.",
+        file="stores/postgres/outcome_expire.sql",
+        find="until_at <= (select onceward_now())",
+        replace="until_at <= onceward_now()",
+        test=f"{_IDLE}::test_h64_idle_queries_cost_the_same_after_a_long_past[postgres]",
+        breaks="R1",
+    ),
+    Bug(
+        id="idle-by-counting",
+        name="the console counts the dead letters at every look",
+        harm="A page that is open slows the store down by all that ever died.",
+        file="stores/both/pulse_dead.sql",
+        find="(select cast(coalesce(sum(number), 0) as bigint) from onceward_counts where kind = 'dead')",
+        replace="(select count(*) from onceward_dead where state = 'dead')",
+        test=f"{_IDLE}::test_h64_idle_queries_cost_the_same_after_a_long_past[sqlite]",
+        breaks="R1",
+    ),
+    Bug(
+        id="count-not-lowered",
+        name="a dead letter that was dropped still counts",
+        harm="The console and the metrics show dead letters that nobody can find.",
+        file="stores/sqlite/migrations/0020_idle.sql",
+        find="""create trigger onceward_dead_settle after update of state on onceward_dead
+when new.state <> 'dead' and old.state = 'dead' begin""",
+        replace="""create trigger onceward_dead_settle after update of state on onceward_dead
+when new.state = 'redriven' and old.state = 'dead' begin""",
+        test="tests/conformance/test_retries_machine.py::test_parked_keys_follow_the_model[sqlite]",
+        breaks="R1",
     ),
 )

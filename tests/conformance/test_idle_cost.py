@@ -1,0 +1,265 @@
+"""What runs while nothing happens costs the same, however much happened before."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onceward
+from onceward.console.looks import looks_of
+from onceward.console.tallies import Tallies
+from onceward.console.vitals import Vitals
+from onceward.dispatch.chats import Chats
+from onceward.dispatch.dispatcher import Dispatcher
+from onceward.dispatch.groups import Groups
+from onceward.dispatch.models import Group
+from onceward.handle import Onceward
+from onceward.seams import ManualClock
+from onceward.stores.postgres import transaction as postgres_transaction
+from onceward.stores.queries import Engine, query
+from onceward.stores.sqlite import transaction as sqlite_transaction
+from onceward.workers import App
+from onceward.workers.alert_models import DEFAULT_RULES
+from onceward.workers.alert_sending import Sender
+from onceward.workers.alerts import Evaluator
+from onceward.workers.metrics import read_store
+from onceward.workers.pruning import PRUNE_SECONDS, Pruning
+from tests.conformance.console.houses import house_of
+from tests.conformance.idle_history import cost, write_history
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.running import at_work, until
+
+SMALL = 1_000
+LARGE, LARGE_PROVED = 20_000, 200_000
+RATIO_MAX = 1.3
+#: An index of 2·10⁵ rows is a page deeper than one of 10³, and some queries descend for each of ten
+#: cursors. SQLite's instructions are counted in tens.
+SLACK = {"postgres": 25, "sqlite": 40}
+ALL = '["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"]'
+DAY = 86400.0
+#: Every query that runs while nothing happens, with what it is asked.
+IDLE: dict[str, Mapping[str, Any]] = {
+    # Workers: every poll.
+    "parked_due_cursors": {},
+    "parked_next": {"cursor": "c1"},
+    "parked_due": {"cursor": "c1", "limit": 100},
+    "cursor_show": {"name": "c1"},
+    "cursor_renew": {"name": "c1", "worker": "w", "epoch": 1, "seconds": 60.0},
+    "cursor_release": {"name": "c1", "worker": "w", "epoch": 1},
+    "attempt_list": {"cursor": "c1"},
+    "cursor_history": {"name": "c1", "limit": 3},
+    "worker_beat": {"worker": "w", "host": "h", "pid": 1, "consumers": "[]", "version": "0"},
+    "worker_stop": {"worker": "w"},
+    # How far behind: every ten seconds.
+    "alert_lag": {},
+    "measure_due": {"names": ALL, "seconds": 5.0},
+    "measure_write": {"rows": "[]"},
+    "sample_add": {"names": ALL, "seconds": 8.0, "characters": 200},
+    # Alerts.
+    "cursor_acquire": {
+        "name": "~alerts",
+        "worker": "w",
+        "seconds": 60.0,
+        "version": 1,
+        "may_steal": True,
+    },
+    "cursor_guard": {"name": "c1", "worker": "w", "epoch": 1},
+    "alert_open": {},
+    "alert_errors": {},
+    "alert_steals": {"window": 600.0},
+    "alert_dead": {"window": 600.0},
+    "alert_unsent": {"limit": 100},
+    "alert_prune": {"days": 30},
+    # Pruning.
+    "grant_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
+    "refusal_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
+    "sample_prune": {"seconds": DAY, "ahead": 3600.0, "limit": 500},
+    "worker_prune": {"seconds": DAY, "limit": 500},
+    "outcome_expire": {"batch": 500},
+    "outcome_remove": {"batch": 500},
+    # The console.
+    "pulse_cursors": {},
+    "pulse_workers": {},
+    "pulse_outcomes": {},
+    "pulse_dead": {},
+    "pulse_alerts": {},
+    "pulse_memory": {},
+    "pulse_dispatch": {},
+    "pulse_audit": {},
+    "tally_dead": {},
+    "tally_outcomes": {},
+    "tally_alerts": {},
+    "tally_parked": {},
+    "tally_conversations": {},
+    "overview_leases": {},
+    "overview_lag": {},
+    # Metrics, at every scrape.
+    "measure_list": {"limit": 10_000},
+    "parked_count": {},
+    "dead_count": {},
+    "cursor_list": {"after": "", "limit": 10_000},
+    "alert_counts": {},
+    # Chat: every poll of the dispatcher, and of who waits for news.
+    "dual_positions": {"dual": "dispatch"},
+    "dispatch_message_new": {"after": 10**9, "limit": 500},
+    "dispatch_group_nudged": {},
+    "dispatch_group_agents": {},
+    "dispatch_message_last": {"group": "g1", "upto": 10**12},
+    "dual_groups": {"dual": "dispatch"},
+    "dispatch_outbox_open": {},
+    "dispatch_chat_place": {"group": "g1", "upto": 10**12, "limit": 1, "offset": 0},
+    "dispatch_group_show": {"name": "g1"},
+    "dual_group": {"dual": "dispatch", "group": "g1"},
+    "dispatch_count_between": {"group": "g1", "after": 10**9, "upto": 10**12, "limit": 1000},
+    "dispatch_delivery_running": {},
+    "dispatch_delivery_list": {"group": "g1", "limit": 1},
+    "dispatch_outbox_unsent": {"group": "g1"},
+}
+
+
+@pytest.mark.prove
+def test_h64_idle_queries_cost_the_same_after_a_long_past(ow: Onceward, prove: bool) -> None:
+    """Twenty or two hundred times the history, and no query that runs while idle costs more."""
+    for number in range(10):
+        ow.cursors.acquire(f"c{number}", "w")
+    write_history(ow, 1, SMALL)
+    before = {name: cost(ow, name, params) for name, params in IDLE.items()}
+    write_history(ow, SMALL + 1, LARGE_PROVED if prove else LARGE)
+    after = {name: cost(ow, name, params) for name, params in IDLE.items()}
+    most = {name: RATIO_MAX * before[name] + SLACK[ow.store.engine] for name in IDLE}
+    grown = {name: (before[name], after[name]) for name in IDLE if after[name] > most[name]}
+    assert not grown, f"cost with {SMALL} rows, and with many: {grown}"
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of our own queries that run from now on."""
+    names: set[str] = set()
+
+    def noted(engine: Engine, name: str) -> str:
+        names.add(name)
+        return query(engine, name)
+
+    for module in (postgres_transaction, sqlite_transaction):
+        monkeypatch.setattr(module, "query", noted)
+    return names
+
+
+def work(ow: Onceward, _: Path) -> None:
+    """Let a worker with nothing to do look a few times, measure, and end."""
+    app = App(ow)
+    app.consumer("c", source=ListSource(), poll_seconds=0.01)(len)
+    with at_work(app) as worker:
+        until(lambda: worker.board.taken > 3)
+
+
+def raise_alerts(ow: Onceward, _: Path) -> None:
+    Evaluator(ow, DEFAULT_RULES).tick()
+    Sender(ow, DEFAULT_RULES).deliver()
+
+
+def prune(ow: Onceward, _: Path) -> None:
+    clock = ManualClock()
+    pruning = Pruning(ow, clock=clock)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    pruning.tick()
+
+
+def look(ow: Onceward, _: Path) -> None:
+    for each in looks_of(house_of(ow)).values():
+        each()
+
+
+def dispatch(ow: Onceward, place: Path) -> None:
+    """Let a dispatcher with nothing to do look a few times, and a reader wait for news."""
+    dispatcher = Dispatcher(ow, home=place, poll_seconds=0.01)
+    rounds = 0
+    see = dispatcher.arrivals.see
+
+    def counted() -> Any:
+        nonlocal rounds
+        rounds += 1
+        return see()
+
+    dispatcher.arrivals.see = counted  # type: ignore[method-assign]
+    dispatcher.start()
+    until(lambda: rounds > 3)
+    Chats(ow, dispatcher, token="t").pulse("g1")
+    dispatcher.stop(seconds=60)
+
+
+#: What runs again and again, by the module that has the loop.
+LOOPS: dict[str, Callable[[Onceward, Path], object]] = {
+    "console/pulse.py": look,
+    "console/tallies.py": lambda ow, _: Tallies(lambda: ow).count(),
+    "console/vitals.py": lambda ow, _: Vitals(lambda: ow).measure(),
+    "dispatch/dispatcher.py": dispatch,
+    "workers/alert_sending.py": raise_alerts,
+    "workers/metrics.py": lambda ow, _: read_store(ow),
+    "workers/pruning.py": prune,
+    "workers/worker.py": work,
+}
+#: Modules that begin threads beside, and why they are not above.
+OTHER_THREADS = {
+    "bells.py": "what rings is in the modules of each bell",
+    "console/resting.py": "runs what others give it",
+    "cursors/heartbeat.py": "renews leases, by name, one query",
+    "cursors/refusals.py": "writes what happened, then ends",
+    "dispatch/running.py": "runs an agent",
+    "dispatch/waiting.py": "looks as `dispatch` does above, by `Chats.pulse`",
+    "lab/waiting.py": "looks at files",
+    "outcomes/heartbeat.py": "renews claims, by key, one query",
+    "workers/background.py": "runs what others give it",
+    "workers/fleet.py": "watches its parent process",
+    "workers/http.py": "answers requests",
+    "workers/measuring.py": "a part of `work` above",
+    "workers/notify.py": "waits for a connection to say something",
+    "workers/registry.py": "a part of `work` above",
+    "workers/rounds.py": "runs what others give it",
+    "workers/sources/journal.py": "looks at a file",
+    "workers/wakes.py": "waits for a file or a connection to change",
+    "workers/watching.py": "closes a store",
+}
+
+
+def _begins_threads(path: Path) -> bool:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name) and called.id in ("rounds", "running", "Resting"):
+                return True
+            if isinstance(called, ast.Attribute) and called.attr == "Thread":
+                return True
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            if bases & {"Bell", "Thread"}:
+                return True
+    return False
+
+
+def test_h64_covers_every_query_that_runs_while_idle(
+    ow: Onceward, ran: set[str], tmp_path: Path
+) -> None:
+    """A query that a loop asks, and whose cost nobody measures, fails here."""
+    Groups(ow.store).add(Group(name="g1", channel="chat", command=("true",)))
+    ran.clear()
+    for idle in LOOPS.values():
+        idle(ow, tmp_path)
+    assert {"parked_due_cursors", "pulse_dead", "grant_prune", "alert_dead"} <= ran
+    unmeasured = sorted(ran - IDLE.keys())
+    assert not unmeasured, f"measure them above, with what they are asked: {unmeasured}"
+
+
+def test_h64_knows_every_loop() -> None:
+    """A module that begins a thread and asks the store belongs above, or has a reason here."""
+    source = Path(onceward.__file__).parent
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if _begins_threads(path) and path.parts[-2] not in ("testing", "demo", "cli", "agents")
+    }
+    assert found == LOOPS.keys() | OTHER_THREADS.keys()
