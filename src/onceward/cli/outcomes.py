@@ -148,7 +148,7 @@ def forget(
 
 @app.command()
 def prune(
-    batch: Annotated[int, typer.Option(help="Rows in one commit.")] = 500,
+    batch: Annotated[int, typer.Option(help="Rows in one commit, 1 to 5000.")] = 500,
     dry_run: _DryRun = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,

@@ -22,11 +22,11 @@ from onceward.outcomes.models import (
     Pruned,
     Record,
 )
+from onceward.seams import Clock
 from onceward.stores import Row, Transaction
+from onceward.stores.batches import BATCH_ROWS, check_batch, in_batches
 from onceward.stores.paging import NEWEST, SCAN_ROWS_MAX, Page, read_page
 
-#: Rows that one commit of a pruning touches.
-PRUNE_BATCH: Final = 500
 LIST_LIMIT: Final = 100
 #: Scopes that are asked for one key, and outcomes that are found by it.
 SCOPES_MAX: Final = 1_000
@@ -201,27 +201,27 @@ class Outcomes(Claims):
             raise KeyInFlight(message, fix="wait until they are done", scope=scope, key=key)
         return forgotten
 
-    def prune(self, *, batch: int = PRUNE_BATCH) -> Pruned:
-        """Erase results that have run out and tombstones that have stood, some in each commit."""
-        if batch < 1:
-            message = f"batch: must be at least 1, not {batch}"
-            raise InvalidArgument(message, fix="prune some", field="batch")
-        removed = self._in_batches("outcome_remove", batch)
-        return Pruned(expired=self._in_batches("outcome_expire", batch), removed=removed)
+    def prune(self, *, batch: int = BATCH_ROWS, clock: Clock | None = None) -> Pruned:
+        """Erase results that have expired and tombstones that have stood, some in each commit.
+
+        Pauses between two commits, so that other writers of a SQLite file get the write lock.
+        """
+        check_batch(batch)
+        removed = self._in_batches("outcome_remove", batch, clock)
+        return Pruned(expired=self._in_batches("outcome_expire", batch, clock), removed=removed)
 
     def prunable(self) -> Pruned:
         """Return what pruning would do now."""
         ((expired, removed),) = self.store.read("outcome_prunable")
         return Pruned(expired=expired, removed=removed)
 
-    def _in_batches(self, name: str, batch: int) -> int:
-        total = 0
-        while True:
-            count = len(self.store.write_apart(lambda tx: tx.query(name, batch=batch)))
+    def _in_batches(self, name: str, batch: int, clock: Clock | None) -> int:
+        def commit(rows: int) -> int:
+            count = len(self.store.write_apart(lambda tx: tx.query(name, batch=rows)))
             crash_point("outcome.prune.after_batch")
-            total += count
-            if count < batch:
-                return total
+            return count
+
+        return in_batches(commit, rows=batch, clock=clock)
 
 
 def _state(state: OutcomeState | str) -> OutcomeState:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
+from onceward.stores.batches import BATCH_ROWS, in_batches
 from onceward.workers.rounds import rounds
 
 DAY_SECONDS: Final = 24 * 3600.0
@@ -26,8 +27,7 @@ WORKERS_SECONDS: Final = DAY_SECONDS
 AHEAD_SECONDS: Final = 3600.0
 #: How often one process looks.
 PRUNE_SECONDS: Final = 60.0
-#: Rows of one table in one commit, and commits in one look.
-BATCH_ROWS: Final = 500
+#: Commits for one table in one look.
 BATCHES_MAX: Final = 20
 _QUERIES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("grant_prune", {"seconds": TRACES_SECONDS, "most": TRACES_ROWS_MAX}),
@@ -58,13 +58,10 @@ class Pruning:
         return sum(self._prune(name, params) for name, params in _QUERIES)
 
     def _prune(self, name: str, params: dict[str, Any]) -> int:
-        total = 0
-        for _ in range(BATCHES_MAX):
-            rows = self._ow.store.write_query(name, **params, limit=BATCH_ROWS)
-            total += len(rows)
-            if len(rows) < BATCH_ROWS:
-                break
-        return total
+        def commit(rows: int) -> int:
+            return len(self._ow.store.write_query(name, **params, limit=rows))
+
+        return in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
 
 
 @contextmanager

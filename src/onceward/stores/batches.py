@@ -1,0 +1,54 @@
+"""Batches: removes many rows a few at a time, and lets other writers pass between two commits.
+
+A file of SQLite has one writer at a time. The kernel may give its lock back to the process that
+released it before another one wakes up, so a loop of commits must pause, not only commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from onceward.errors import InvalidArgument
+from onceward.seams import Clock, SystemClock
+
+#: Rows in one commit: by default, and at the most.
+BATCH_ROWS: Final = 500
+BATCH_ROWS_MAX: Final = 5_000
+#: A pause is as long as the commit before it took, within these: half of the time is for others.
+PAUSE_SECONDS_MIN: Final = 0.005
+PAUSE_SECONDS_MAX: Final = 1.0
+
+
+def check_batch(rows: int) -> int:
+    """Refuse a number of rows that is none, or that would keep other writers waiting."""
+    if not 1 <= rows <= BATCH_ROWS_MAX:
+        message = f"batch: must be from 1 to {BATCH_ROWS_MAX}, not {rows}"
+        raise InvalidArgument(
+            message, fix="leave it out, or pass a number in that range", field="batch"
+        )
+    return rows
+
+
+def in_batches(
+    commit: Callable[[int], int],
+    *,
+    rows: int = BATCH_ROWS,
+    batches_max: int | None = None,
+    clock: Clock | None = None,
+) -> int:
+    """Call `commit` with a number of rows until it touches fewer; return how many in all.
+
+    Each call is a commit of its own. Between two of them no lock is held, for as long as the first
+    one took.
+    """
+    clock = clock or SystemClock()
+    total = count = 0
+    while True:
+        began = clock.monotonic()
+        touched = commit(rows)
+        took = clock.monotonic() - began
+        total, count = total + touched, count + 1
+        if touched < rows or count == batches_max:
+            return total
+        clock.sleep(min(max(took, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX))
