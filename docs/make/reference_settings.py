@@ -15,7 +15,7 @@ from docs.make.regions import Maker, code, kept_table, table
 from docs.make.source import Module, modules
 from onceward.orchestrator import config, tasks
 from onceward.orchestrator.models import TIMEOUT_SECONDS, RunLimits
-from onceward.workers import alert_rules
+from onceward.workers import alert_rules, retention
 from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, Alert
 
 #: Names that are ours wherever they stand.
@@ -32,6 +32,7 @@ def regions() -> Mapping[str, Maker]:
         "variables": _variables,
         "alerts": lambda old: _fields(old, alert_rules.FIELDS),
         "kinds of alerts": _kinds,
+        "keep": lambda old: _fields(old, retention.FIELDS),
         "alerts_defaults": lambda old: _fields(old, alert_rules.DEFAULT_FIELDS),
         "shipped alerts": lambda _: _shipped(),
         "webhook": _webhook,

@@ -1030,6 +1030,8 @@ CREATE INDEX dispatch_outbox_open ON public.dispatch_outbox USING btree (group_n
 
 CREATE INDEX idx_cursor_history_cursor_name ON public.cursor_history USING btree (cursor_name, id);
 
+CREATE INDEX idx_cursor_history_passing ON public.cursor_history USING btree (happened_at) WHERE ((kind <> 'seek'::text) AND (kind <> 'undo'::text));
+
 CREATE INDEX idx_cursor_history_steals ON public.cursor_history USING btree (happened_at) WHERE (kind = 'steal'::text);
 
 CREATE INDEX idx_cursor_history_undoes ON public.cursor_history USING btree (undoes) WHERE (undoes IS NOT NULL);

@@ -618,6 +618,8 @@ CREATE INDEX onceward_parked_due on onceward_parked (cursor_name, due_boot, due_
 
 CREATE INDEX onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
 
+CREATE INDEX idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
+
 CREATE INDEX onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
 
 CREATE INDEX onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';

@@ -28,6 +28,7 @@ from onceward.workers.alert_sending import Sender
 from onceward.workers.alerts import Evaluator
 from onceward.workers.metrics import read_store
 from onceward.workers.pruning import PRUNE_SECONDS, Pruning
+from onceward.workers.retention import Retention
 from tests.conformance.console.houses import house_of
 from tests.conformance.idle_history import cost, write_history
 from tests.conformance.workers.lists import ListSource
@@ -79,6 +80,9 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "refusal_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
     "sample_prune": {"seconds": DAY, "ahead": 3600.0, "limit": 500},
     "worker_prune": {"seconds": DAY, "limit": 500},
+    "history_prune": {"seconds": 90 * DAY, "limit": 500},
+    "dead_prune": {"seconds": 30 * DAY, "limit": 500},
+    "dead_expire": {"seconds": 90 * DAY, "limit": 500, "actor": "onceward", "reason": "r"},
     "outcome_expire": {"batch": 500},
     "outcome_remove": {"batch": 500},
     # The console.
@@ -164,7 +168,7 @@ def raise_alerts(ow: Onceward, _: Path) -> None:
 
 def prune(ow: Onceward, _: Path) -> None:
     clock = ManualClock()
-    pruning = Pruning(ow, clock=clock)
+    pruning = Pruning(ow, Retention(dead_letters_days=90), clock=clock)
     clock.advance(seconds=2 * PRUNE_SECONDS)
     pruning.tick()
 

@@ -19,7 +19,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for machines
 ConfigFile = Annotated[
     str | None,
     typer.Option(
-        "--config", help="Rules of alerts; else `onceward.toml` here, else in `$ONCEWARD_HOME`."
+        "--config",
+        help="Alert rules and retention; else `onceward.toml` here, else in `$ONCEWARD_HOME`.",
     ),
 ]
 

@@ -126,13 +126,14 @@ def _built(
 ) -> Iterator[tuple[Lab, Callable[[], Starlette]]]:
     """Look after a store and run its agents; gives the Lab, and what builds the application."""
     from onceward.workers.alert_rules import read_rules
+    from onceward.workers.retention import read_retention
     from onceward.workers.watching import opening, watching
 
-    rules = tuple(read_rules(config))
+    rules, retention = tuple(read_rules(config)), read_retention(config)
     may_change = not wanted.is_read_only
     with (
         opening(store, may_change=may_change) as opened,
-        watching(opened, rules if may_change else None) as metrics,
+        watching(opened, rules if may_change else None, retention) as metrics,
     ):
         lab = open_lab(roots)
         with conversing(opened, lab.session.token, may_run=may_change) as chats:

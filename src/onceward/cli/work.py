@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onceward.workers import App, Worked
     from onceward.workers.alert_models import Rule
     from onceward.workers.reports import Reports
+    from onceward.workers.retention import Retention
 
 
 class _RunFirst(TyperGroup):
@@ -101,10 +102,11 @@ def run(
         raise InvalidArgument(message, fix="say json, plain or auto", field="log")
     from onceward.logs import set_up
     from onceward.workers.alert_rules import read_rules
+    from onceward.workers.retention import read_retention
 
     set_up(as_json=log == "json" or (log == "auto" and not sys.stderr.isatty()))
     found = load_app(target)
-    rules = read_rules(config)
+    rules, retention = read_rules(config), read_retention(config)
     beside = _Beside(found, () if once else rules, metrics_port, metrics_host)
 
     def work() -> int:
@@ -114,6 +116,7 @@ def run(
             once=once,
             threads=threads,
             stop_seconds=stop_seconds,
+            retention=retention,
             beside=beside if is_alone else None,
         )
         if once and is_alone:
@@ -166,12 +169,18 @@ class _Beside:
 
 
 def _work(
-    found: App, *, once: bool, threads: int, stop_seconds: float, beside: _Beside | None
+    found: App,
+    *,
+    once: bool,
+    threads: int,
+    stop_seconds: float,
+    retention: Retention,
+    beside: _Beside | None,
 ) -> Worked:
     """Run one process's worker, until a signal says stop."""
     from onceward.workers import Worker
 
-    worker = Worker(found, threads=threads, stop_seconds=stop_seconds)
+    worker = Worker(found, threads=threads, stop_seconds=stop_seconds, retention=retention)
     running = beside.running(worker.reports) if beside else nullcontext()
     with on_stop(worker.stop), running:
         return worker.run(once=once)

@@ -16,7 +16,7 @@ from onceward.cursors import CursorState
 from onceward.cursors.traces import grants_of, refusals_of
 from onceward.handle import Onceward
 from onceward.workers.measures import Measures
-from onceward.workers.pruning import SAMPLES_SECONDS
+from onceward.workers.retention import DAY_SECONDS
 from onceward.workers.views import plain, state_word
 
 HISTORY_MAX: Final = 100
@@ -119,7 +119,7 @@ def _samples(ow: Onceward, names: Sequence[str]) -> dict[str, tuple[Sample, ...]
 
 def _thinned(ow: Onceward, name: str) -> list[dict[str, Any]]:
     """Return the measures of the last day, the oldest first; every so many if there are more."""
-    rows = ow.store.read("sample_list", name=name, seconds=SAMPLES_SECONDS, limit=SAMPLES_READ_MAX)
+    rows = ow.store.read("sample_list", name=name, seconds=DAY_SECONDS, limit=SAMPLES_READ_MAX)
     names = ("taken_at", "position", "processed_count", "lag_messages", "lag_seconds")
     step = -(-len(rows) // SAMPLES_MAX) or 1
     # Counted from the newest, which is there in any case.

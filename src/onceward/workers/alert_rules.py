@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from onceward.errors import FileMissing, InvalidArgument
@@ -16,13 +16,14 @@ from onceward.stores.opening import home
 from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, Kind, Rule
 from onceward.workers.measures import PARKED_COUNTED_MAX
 
+T = TypeVar("T")
 FILE_NAME: Final = "onceward.toml"
 RULES_MAX: Final = 1_000
 TEXT_CHARACTERS_MAX: Final = 200
 #: How far back a rule looks that does not say so.
 WINDOW_SECONDS: Final = 600.0
 SECONDS_MAX: Final = 30 * 24 * 3600.0
-_TABLES: Final = ("alerts", "alerts_defaults")
+_TABLES: Final = ("alerts", "alerts_defaults", "keep")
 FIELDS: Final = ("name", "kind", "cursor", "threshold", "for", "clear", "window", "webhook")
 DEFAULT_FIELDS: Final = ("enabled", "webhook")
 
@@ -41,13 +42,18 @@ def find_config(path: str | None = None) -> Path | None:
 
 def read_rules(path: str | None = None) -> tuple[Rule, ...]:
     """Return the rules of the configuration file, and those that are shipped unless it objects."""
+    return read_config(parse_rules, path)
+
+
+def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None) -> T:
+    """Return what the configuration file means, or an empty one; an error names file and field."""
     found = find_config(path)
     if found is None:
-        return DEFAULT_RULES
+        return parse({})
     with translated(found, "read"):
         raw = found.read_bytes()
     try:
-        return parse_rules(tomllib.loads(raw.decode()))
+        return parse(tomllib.loads(raw.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         message = f"{found} is not TOML: {exc}"
         raise InvalidArgument(message, fix="correct it at that place") from exc
@@ -58,52 +64,52 @@ def read_rules(path: str | None = None) -> tuple[Rule, ...]:
 
 def parse_rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
     """Return the rules that a configuration means."""
-    _check_names("", config, _TABLES)
+    check_names("", config, _TABLES)
     defaults, entries = config.get("alerts_defaults", {}), config.get("alerts", [])
     if not isinstance(defaults, dict):
-        _refuse("alerts_defaults", "must be a table", "write [alerts_defaults]")
+        refuse("alerts_defaults", "must be a table", "write [alerts_defaults]")
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        _refuse("alerts", "must be a list of tables", "write [[alerts]] above each rule")
+        refuse("alerts", "must be a list of tables", "write [[alerts]] above each rule")
     if len(entries) > RULES_MAX:
-        _refuse("alerts", f"must be at most {RULES_MAX}", "let patterns name the cursors")
-    _check_names("alerts_defaults.", defaults, DEFAULT_FIELDS)
+        refuse("alerts", f"must be at most {RULES_MAX}", "let patterns name the cursors")
+    check_names("alerts_defaults.", defaults, DEFAULT_FIELDS)
     is_enabled = defaults.get("enabled", True)
     if not isinstance(is_enabled, bool):
-        _refuse("alerts_defaults.enabled", "must be true or false", "write enabled = false")
+        refuse("alerts_defaults.enabled", "must be true or false", "write enabled = false")
     webhook = _webhook("alerts_defaults.webhook", defaults.get("webhook"))
     rules = [replace(rule, webhook=webhook) for rule in DEFAULT_RULES if is_enabled]
     for number, entry in enumerate(entries):
         rule = _rule(f"alerts[{number}].", entry, webhook)
         if any(rule.name == each.name for each in rules):
             problem = f"there is another rule named {rule.name!r}"
-            _refuse(f"alerts[{number}].name", problem, "give each rule a name of its own")
+            refuse(f"alerts[{number}].name", problem, "give each rule a name of its own")
         rules.append(rule)
     return tuple(rules)
 
 
 def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> Rule:
-    _check_names(where, entry, FIELDS)
+    check_names(where, entry, FIELDS)
     kind: Kind = entry.get("kind", "")
     if kind not in KINDS:
-        _refuse(f"{where}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
+        refuse(f"{where}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
     cursor = _text(f"{where}cursor", entry.get("cursor", "*"))
     # More are not counted, so that a higher threshold could never be reached.
     most = PARKED_COUNTED_MAX - 1 if kind == "parked" else math.inf
-    threshold = _number(f"{where}threshold", entry.get("threshold"), most)
-    clear = _number(f"{where}clear", entry.get("clear", _clear(kind, threshold)))
+    threshold = number(f"{where}threshold", entry.get("threshold"), most)
+    clear = number(f"{where}clear", entry.get("clear", _clear(kind, threshold)))
     if clear > threshold:
         problem = "must not be above the threshold: the alert would be over while it fires"
-        _refuse(f"{where}clear", problem, f"write clear = {threshold:g}, or less")
+        refuse(f"{where}clear", problem, f"write clear = {threshold:g}, or less")
     if "window" in entry and kind not in WINDOWED:
         problem = f"is for {' and '.join(WINDOWED)}, which count what happened lately"
-        _refuse(f"{where}window", problem, "leave it out")
-    window = _number(f"{where}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
+        refuse(f"{where}window", problem, "leave it out")
+    window = number(f"{where}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
     return Rule(
         name=_text(f"{where}name", entry.get("name", f"{kind} {cursor}")),
         kind=kind,
         cursor=cursor,
         threshold=threshold,
-        for_seconds=_number(f"{where}for", entry.get("for", 0), SECONDS_MAX),
+        for_seconds=number(f"{where}for", entry.get("for", 0), SECONDS_MAX),
         clear=clear,
         window_seconds=window if kind in WINDOWED else 0.0,
         webhook=_webhook(f"{where}webhook", entry.get("webhook")) or webhook,
@@ -115,12 +121,13 @@ def _clear(kind: Kind, threshold: float) -> float:
     return threshold / 2 if kind == "lag" else 0.0
 
 
-def _number(where: str, value: Any, most: float = math.inf) -> float:  # noqa: ANN401 - as TOML gives it
+def number(where: str, value: Any, most: float = math.inf) -> float:  # noqa: ANN401 - as TOML gives it
+    """Return a number that is not negative and not above `most`."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and 0 <= value <= most):
         limits = "0 or more" if most == math.inf else f"from 0 to {most:g}"
         name = where.rpartition(".")[2]
-        _refuse(where, f"must be a number, {limits}", f"write {name} = 300, without quotes")
+        refuse(where, f"must be a number, {limits}", f"write {name} = 300, without quotes")
     return float(value)
 
 
@@ -129,7 +136,7 @@ def _text(where: str, value: Any) -> str:  # noqa: ANN401 - the same
     if not (is_text and 0 < len(value) <= TEXT_CHARACTERS_MAX):
         name = where.rpartition(".")[2]
         problem = f"must be text of 1 to {TEXT_CHARACTERS_MAX} characters"
-        _refuse(where, problem, f'write {name} = "…"')
+        refuse(where, problem, f'write {name} = "…"')
     return str(value)
 
 
@@ -138,7 +145,7 @@ def _webhook(where: str, value: object) -> str | None:
         return None
     if not (isinstance(value, str) and _is_address(value)):
         # What is there instead may hold a secret.
-        _refuse(where, "must be an http:// or https:// address", 'write webhook = "https://…"')
+        refuse(where, "must be an http:// or https:// address", 'write webhook = "https://…"')
     return str(value)
 
 
@@ -152,13 +159,15 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _check_names(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def check_names(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuse a name that means nothing here."""
     for name in table:
         if name not in known:
             problem = f"is not known; there are {', '.join(known)}"
-            _refuse(f"{where}{name}", problem, "correct its name, or leave it out")
+            refuse(f"{where}{name}", problem, "correct its name, or leave it out")
 
 
-def _refuse(where: str, problem: str, fix: str) -> NoReturn:
+def refuse(where: str, problem: str, fix: str) -> NoReturn:
+    """Raise the error for one field."""
     message = f"{where}: {problem}"
     raise InvalidArgument(message, fix=fix, field=where)

@@ -1,7 +1,7 @@
 """Pruning: what is only kept to be looked at is not kept for ever.
 
-Grants, refusals, samples and workers of long ago are removed by whoever runs anyway, a few at a
-time, so that nobody waits for it.
+Every worker process and every `onceward up` removes what is older than the retention, a few rows in
+a commit, with pauses, so that other writers do not wait for it.
 """
 
 from __future__ import annotations
@@ -13,38 +13,56 @@ from typing import Any, Final
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.stores.batches import BATCH_ROWS, in_batches
+from onceward.workers.retention import DAY_SECONDS, Retention
 from onceward.workers.rounds import rounds
 
-DAY_SECONDS: Final = 24 * 3600.0
-#: How long who had a cursor, and who was refused, is kept.
-TRACES_SECONDS: Final = 7 * DAY_SECONDS
-#: More of each are not kept, however young: partitions come and go by the second.
+#: More grants, and more rejected writes, are not kept, however young: partitions come and go by the
+#: second.
 TRACES_ROWS_MAX: Final = 1_000_000
-#: How long where a cursor was, and which workers there were, is kept.
-SAMPLES_SECONDS: Final = DAY_SECONDS
-WORKERS_SECONDS: Final = DAY_SECONDS
+#: Who drops a dead letter that is too old, as its record says.
+ACTOR: Final = "onceward"
 #: A sample that is further ahead is of a clock that was wrong.
 AHEAD_SECONDS: Final = 3600.0
 #: How often one process looks.
 PRUNE_SECONDS: Final = 60.0
 #: Commits for one table in one look.
 BATCHES_MAX: Final = 20
-_QUERIES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("grant_prune", {"seconds": TRACES_SECONDS, "most": TRACES_ROWS_MAX}),
-    ("refusal_prune", {"seconds": TRACES_SECONDS, "most": TRACES_ROWS_MAX}),
-    ("sample_prune", {"seconds": SAMPLES_SECONDS, "ahead": AHEAD_SECONDS}),
-    ("worker_prune", {"seconds": WORKERS_SECONDS}),
-)
+
+
+def queries(kept: Retention) -> dict[str, dict[str, Any]]:
+    """Return the statements that remove what is too old, each with what it is told."""
+    grants = {"seconds": kept.grants_days * DAY_SECONDS, "most": TRACES_ROWS_MAX}
+    found: dict[str, dict[str, Any]] = {
+        "grant_prune": grants,
+        "refusal_prune": grants,
+        "sample_prune": {"seconds": kept.samples_days * DAY_SECONDS, "ahead": AHEAD_SECONDS},
+        "worker_prune": {"seconds": kept.workers_days * DAY_SECONDS},
+        "history_prune": {"seconds": kept.history_days * DAY_SECONDS},
+        "dead_prune": {"seconds": kept.settled_letters_days * DAY_SECONDS},
+    }
+    if kept.dead_letters_days is not None:
+        found["dead_expire"] = {
+            "seconds": kept.dead_letters_days * DAY_SECONDS,
+            "actor": ACTOR,
+            "reason": f"dead for {kept.dead_letters_days:g} days",
+        }
+    return found
 
 
 class Pruning:
     """What one process removes."""
 
     def __init__(
-        self, ow: Onceward, *, clock: Clock | None = None, randomness: Randomness | None = None
+        self,
+        ow: Onceward,
+        retention: Retention | None = None,
+        *,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
         """Begin at some moment of the first minute: many processes start at once."""
         self._ow = ow
+        self._queries = queries(retention or Retention())
         self._clock = clock or SystemClock()
         self._randomness = randomness or SystemRandomness()
         self._due = self._clock.monotonic() + PRUNE_SECONDS * self._randomness.fraction()
@@ -55,7 +73,7 @@ class Pruning:
         if now < self._due:
             return 0
         self._due = now + PRUNE_SECONDS * (0.9 + 0.2 * self._randomness.fraction())
-        return sum(self._prune(name, params) for name, params in _QUERIES)
+        return sum(self._prune(name, params) for name, params in self._queries.items())
 
     def _prune(self, name: str, params: dict[str, Any]) -> int:
         def commit(rows: int) -> int:
@@ -65,13 +83,13 @@ class Pruning:
 
 
 @contextmanager
-def pruning(ow: Callable[[], Onceward]) -> Iterator[None]:
+def pruning(ow: Callable[[], Onceward], retention: Retention | None = None) -> Iterator[None]:
     """Prune in a thread while the block runs; `ow` is called there, again until it succeeds."""
     made: list[Pruning] = []
 
     def go() -> float:
         if not made:
-            made.append(Pruning(ow()))
+            made.append(Pruning(ow(), retention))
         made[0].tick()
         return PRUNE_SECONDS / 4
 

@@ -21,6 +21,7 @@ from onceward.stores import Row, Store
 from onceward.version import __version__
 from onceward.workers.models import Consumer
 from onceward.workers.pruning import Pruning
+from onceward.workers.retention import Retention
 from onceward.workers.rounds import rounds
 
 BEAT_SECONDS: Final = 5.0
@@ -58,7 +59,13 @@ class Registered:
 class Registry:
     """The entry of one worker."""
 
-    def __init__(self, ow: Onceward, worker: str, consumers: Sequence[Consumer]) -> None:
+    def __init__(
+        self,
+        ow: Onceward,
+        worker: str,
+        consumers: Sequence[Consumer],
+        retention: Retention | None = None,
+    ) -> None:
         """Enter nothing yet."""
         self._ow = ow
         self._worker = worker
@@ -68,7 +75,7 @@ class Registry:
                 for each in consumers[:CONSUMERS_MAX]
             ]
         ).decode()
-        self._pruning = Pruning(ow)
+        self._pruning = Pruning(ow, retention)
         self._is_known = False
 
     @contextmanager

@@ -15,6 +15,7 @@ from onceward.workers.alert_models import Rule
 from onceward.workers.alert_sending import alerting
 from onceward.workers.metrics import Metrics
 from onceward.workers.pruning import pruning
+from onceward.workers.retention import Retention
 from onceward.workers.rounds import Over
 
 #: How long one waits for another who tries to reach the store, and how long in the background.
@@ -37,14 +38,16 @@ def opening(url: str | None, *, may_change: bool = True) -> Iterator[Opened]:
 
 
 @contextmanager
-def watching(opened: Opened, rules: Sequence[Rule] | None) -> Iterator[Callable[[], bytes]]:
+def watching(
+    opened: Opened, rules: Sequence[Rule] | None, retention: Retention | None = None
+) -> Iterator[Callable[[], bytes]]:
     """Look after a store while the block runs; gives the function that makes its metrics.
 
     A store that cannot be reached is asked again and again. Without rules it is only looked at.
     """
     with ExitStack() as stack:
         if rules is not None:
-            stack.enter_context(pruning(opened.in_background))
+            stack.enter_context(pruning(opened.in_background, retention))
             stack.enter_context(alerting(opened.in_background, rules))
         stack.callback(opened.give_up)
         yield Metrics(opened).page

@@ -23,6 +23,7 @@ from onceward.workers.models import Consumer
 from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, State, Turned
 from onceward.workers.registry import Registry
 from onceward.workers.reports import Reports
+from onceward.workers.retention import Retention
 from onceward.workers.search import PATIENCE_SECONDS, Search
 from onceward.workers.source import Source, Waking
 from onceward.workers.wakes import ANYTHING, Wakes
@@ -60,7 +61,7 @@ class Worked:
 class Worker:
     """The threads of one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but one by name
         self,
         app: App,
         *,
@@ -68,6 +69,7 @@ class Worker:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
         stop_seconds: float = STOP_SECONDS,
+        retention: Retention | None = None,
     ) -> None:
         """Prepare; nothing is opened before `run`."""
         self._app = app
@@ -75,6 +77,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._randomness = randomness or SystemRandomness()
         self._stop_seconds = stop_seconds
+        self._retention = retention
         self._is_stopping = False
         #: Wakes the main thread; may be put into from a signal handler.
         self._news: SimpleQueue[str | None] = SimpleQueue()
@@ -114,7 +117,7 @@ class Worker:
             threading.Thread(target=self._work, name=f"onceward-worker-{number}", daemon=True)
             for number in range(1, self._threads + 1)
         ]
-        registry = Registry(self._app.ow, self._name, self._app.consumers)
+        registry = Registry(self._app.ow, self._name, self._app.consumers, self._retention)
         with registry.running(), measuring.running(), self._watching():
             try:
                 for thread in threads:

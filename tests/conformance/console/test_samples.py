@@ -14,18 +14,15 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
 from onceward.workers import pruning as pruning_module
 from onceward.workers.measuring import POSITION_CHARACTERS_MAX
-from onceward.workers.pruning import (
-    AHEAD_SECONDS,
-    DAY_SECONDS,
-    PRUNE_SECONDS,
-    TRACES_SECONDS,
-    Pruning,
-)
+from onceward.workers.pruning import AHEAD_SECONDS, PRUNE_SECONDS, Pruning
 from onceward.workers.registry import Registry, registered
+from onceward.workers.retention import DAY_SECONDS, Retention
 from tests.conformance.test_cursors import acquire, stolen
 from tests.conformance.workers.test_measures import Behind, Bench, bench
 
 __all__ = ["bench"]
+
+TRACES_SECONDS = Retention().grants_days * DAY_SECONDS
 
 
 def samples(ow: Onceward, name: str = "c") -> list[tuple[str, int, int | None, float | None]]:
@@ -212,9 +209,8 @@ def test_there_are_never_too_many_grants(
 ) -> None:
     """Partitions that come and go by the second leave so many rows and no more."""
     monkeypatch.setattr(pruning_module, "BATCH_ROWS", 3)
-    monkeypatch.setattr(
-        pruning_module, "_QUERIES", (("grant_prune", {"seconds": TRACES_SECONDS, "most": 5}),)
-    )
+    few = {"grant_prune": {"seconds": TRACES_SECONDS, "most": 5}}
+    monkeypatch.setattr(pruning, "_queries", few)
     for _ in range(20):
         acquire(ow).release()
     held = acquire(ow)

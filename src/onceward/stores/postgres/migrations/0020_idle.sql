@@ -88,7 +88,9 @@ insert into onceward_counts (kind, name, number)
 
 -- The heads that are due, and the next one, of one cursor.
 create index onceward_parked_due on onceward_parked (cursor_name, due_at nulls first, sequence) where is_head;
--- Dead letters that an operator has dealt with, and alerts that are over: the oldest first.
+-- Dead letters that an operator has dealt with, alerts that are over, and what happened to cursors by itself: the
+-- oldest first.
+create index idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
 create index onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
 create index onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
 -- Results and tombstones apart: many tombstones do not stand before the few results that expire.

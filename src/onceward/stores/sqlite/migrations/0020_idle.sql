@@ -66,7 +66,9 @@ end;
 -- The heads that are due, and the next one, of one cursor: by boot seconds within a boot, else by wall time.
 create index onceward_parked_due on onceward_parked (cursor_name, due_boot, due_seconds) where is_head;
 create index onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
--- Dead letters that an operator has dealt with, and alerts that are over: the oldest first.
+-- Dead letters that an operator has dealt with, alerts that are over, and what happened to cursors by itself: the
+-- oldest first.
+create index idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
 create index onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
 create index onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
 -- Results and tombstones apart: many tombstones do not stand before the few results that expire.

@@ -1,0 +1,130 @@
+"""What grows in a store: what is kept for how long, and what is never removed by age."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceward.handle import Onceward
+from onceward.retries import Failure, Message
+from onceward.seams import ManualClock
+from onceward.testing.moving_time import MovingTime
+from onceward.workers.pruning import ACTOR, PRUNE_SECONDS, Pruning
+from onceward.workers.retention import DAY_SECONDS, Retention
+from tests.conformance.counting_rows import assert_counts
+
+BROKEN = Failure(type="E", message="broken")
+
+
+def prune(ow: Onceward, retention: Retention | None = None) -> int:
+    clock = ManualClock()
+    pruning = Pruning(ow, retention, clock=clock)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    return pruning.tick()
+
+
+def letter(ow: Onceward, position: str) -> int:
+    with ow.transaction() as tx:
+        return ow.dead.add(tx, Message(cursor="c", position=position, raw=b"{}"), BROKEN)
+
+
+def states(ow: Onceward) -> dict[str, str]:
+    return {each.position: each.state for each in ow.dead.list(cursor="c", state=None)}
+
+
+def kinds(ow: Onceward, name: str = "c") -> list[str]:
+    return [each.kind for each in reversed(ow.cursors.history(name))]
+
+
+def test_settled_letters_are_removed_and_dead_ones_wait_for_ever(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """A letter that an operator dropped is history; one that waits for an operator is not."""
+    letter(ow, "1")
+    ow.dead.drop(letter(ow, "2"), reason="r", actor="ann")
+    ow_time.advance(seconds=29 * DAY_SECONDS)
+    prune(ow)
+    assert states(ow) == {"1": "dead", "2": "dropped"}
+    ow_time.advance(seconds=2 * DAY_SECONDS)
+    prune(ow)
+    assert states(ow) == {"1": "dead"}
+    ow_time.advance(seconds=3650 * DAY_SECONDS)
+    prune(ow)
+    assert states(ow) == {"1": "dead"}
+    assert_counts(ow)
+
+
+def test_dead_letters_are_dropped_where_that_is_wanted(ow: Onceward, ow_time: MovingTime) -> None:
+    """With dead_letters_days, who dropped a letter and why is on record, until that is old too."""
+    kept = Retention(dead_letters_days=90)
+    number = letter(ow, "1")
+    ow_time.advance(seconds=89 * DAY_SECONDS)
+    prune(ow, kept)
+    assert states(ow) == {"1": "dead"}
+    ow_time.advance(seconds=2 * DAY_SECONDS)
+    prune(ow, kept)
+    found = ow.dead.show(number)
+    assert (found.state, found.changed_by) == ("dropped", ACTOR)
+    assert found.reason == "dead for 90 days"
+    assert_counts(ow)
+    ow_time.advance(seconds=31 * DAY_SECONDS)
+    prune(ow, kept)
+    assert states(ow) == {}
+
+
+def test_history_keeps_what_can_be_undone_and_the_last_of_each_kind(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Take-overs and pauses of long ago go; a seek can still be undone, and who paused is known."""
+    for worker in "abc":
+        ow.cursors.acquire("c", worker, 1)
+        ow_time.advance(seconds=2)
+    ow.cursors.seek("c", "7", reason="r", actor="ann")
+    for _ in range(2):
+        ow.cursors.pause("c", "r", "ann")
+        ow.cursors.resume("c", "r", "ann")
+    ow.cursors.pause("c", "the last one", "ann")
+    before = kinds(ow)
+    assert before == ["steal", "steal", "seek", *["pause", "resume"] * 2, "pause"]
+    ow_time.advance(seconds=89 * DAY_SECONDS)
+    prune(ow)
+    assert kinds(ow) == before
+    ow_time.advance(seconds=2 * DAY_SECONDS)
+    prune(ow)
+    assert kinds(ow) == ["steal", "seek", "resume", "pause"]
+    ow.cursors.undo("c", "ann")
+    assert ow.cursors.show("c").position is None
+
+
+def test_the_last_entries_of_one_cursor_do_not_keep_those_of_others(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """What stays is passed over, however much of it is oldest."""
+    for number in range(600):
+        ow.cursors.acquire(f"old{number}", "a", 1)
+    ow_time.advance(seconds=2)
+    for number in range(600):
+        ow.cursors.acquire(f"old{number}", "b", 1)
+    for worker in "abc":
+        ow.cursors.acquire("c", worker, 1)
+        ow_time.advance(seconds=2)
+    ow_time.advance(seconds=91 * DAY_SECONDS)
+    prune(ow)
+    assert kinds(ow) == ["steal"]
+    assert kinds(ow, "old5") == ["steal"]
+
+
+@pytest.mark.parametrize("field", ["samples_days", "workers_days", "grants_days"])
+def test_a_setting_decides_how_long(ow: Onceward, ow_time: MovingTime, field: str) -> None:
+    """With a longer retention the same row stays."""
+    write_query = ow.store.write_query
+    write_query("worker_beat", worker="w", host="h", pid=1, consumers="[]", version="0")
+    lease = ow.cursors.acquire("c", "w")
+    assert lease is not None
+    measured = '[{"cursor": "c", "processed": 1}]'
+    write_query("measure_write", rows=measured)
+    write_query("sample_add", names='["c"]', seconds=1.0, characters=9)
+    lease.release()
+    ow_time.advance(seconds=20 * DAY_SECONDS)
+    assert prune(ow, Retention(samples_days=30, workers_days=30, grants_days=30)) == 0
+    longer = {"samples_days": 30.0, "workers_days": 30.0, "grants_days": 30.0}
+    assert prune(ow, Retention(**{**longer, field: 10.0})) == 1
