@@ -67,6 +67,11 @@ ACTIONS: Final[dict[str, Event]] = {
     "version_mismatch": Event(
         "warning", "the cursor belongs to another version of the rules", _TROUBLE
     ),
+    "line_full": Event(
+        "warning",
+        "so many messages of a cursor are parked that it reads no new ones; told when it begins",
+        ("cursor", "messages"),
+    ),
     "partition_refused": Event(
         "error",
         "a partition is not worked: its name cannot be a cursor's or is that of another"

@@ -47,6 +47,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     # Workers: every poll.
     "parked_due_cursors": {},
     "parked_next": {"cursor": "c1"},
+    "parked_number": {"cursor": "c1"},
     "parked_due": {"cursor": "c1", "limit": 100},
     "cursor_show": {"name": "c1"},
     "cursor_renew": {"name": "c1", "worker": "w", "epoch": 1, "seconds": 60.0},

@@ -109,6 +109,11 @@ class ParkedMessages:
         ((messages, keys, seconds),) = self._store.read("parked_waiting", cursor=cursor)
         return Waiting(messages=messages, keys=keys, next_seconds=seconds)
 
+    def count(self, cursor: str) -> int:
+        """Return how much is parked, as triggers have counted it: costs the same for any number."""
+        rows = self._store.read("parked_number", cursor=cursor)
+        return int(rows[0][0]) if rows else 0
+
     def next_seconds(self, cursor: str) -> float | None:
         """Return when the next message is due, 0 or less for now; None when nothing is parked."""
         ((seconds,),) = self._store.read("parked_next", cursor=cursor)

@@ -25,6 +25,8 @@ from onceward.stores import Provider
 from onceward.workers.models import (
     BATCH_MESSAGES_MAX,
     IN_FLIGHT_MAX,
+    PARKED_MAX,
+    PARKED_MESSAGES_MAX,
     POISON_DEATHS,
     POISON_DEATHS_MAX,
     POLL_SECONDS,
@@ -114,6 +116,7 @@ class App:
         max_in_flight: int | None = None,
         max_in_flight_per_group: int | Callable[[str], int] | None = None,
         group: Callable[[str], str] | None = None,
+        parked_max: int = PARKED_MAX,
     ) -> Callable[[H], H]:
         """Let a function handle the messages of a source, each one once, in order.
 
@@ -127,6 +130,8 @@ class App:
         dead letter; so is one that a handler gives up with `Reject`, or at which `poison_deaths`
         workers died. `max_in_flight` limits how many partitions are worked at a time, over all
         processes; `max_in_flight_per_group` how many of one `group`, a function of the partition.
+        While a cursor has `parked_max` messages parked, no new ones are read: the line is bounded,
+        and the lag is seen.
         """
         if isinstance(source, Table):
             source = source.on(self)
@@ -137,6 +142,7 @@ class App:
         _check_order(order, key)
         _check_count("poison_deaths", poison_deaths, POISON_DEATHS_MAX)
         _check_count("batch", batch, BATCH_MESSAGES_MAX)
+        _check_count("parked_max", parked_max, PARKED_MESSAGES_MAX)
         limits = _limits(max_in_flight, max_in_flight_per_group, group)
         beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
@@ -160,6 +166,7 @@ class App:
                 migrations=migrations or {},
                 poll_seconds=poll_seconds,
                 limits=limits,
+                parked_max=parked_max,
                 transaction=self._transaction,
             )
             return handler

@@ -34,6 +34,9 @@ POISON_DEATHS_MAX: Final = FAILURES_MAX
 KEY_BYTES_MAX: Final = 1_000
 #: How often a cursor with nothing to do looks again, if nobody wakes it.
 POLL_SECONDS: Final = 1.0
+#: Parked messages of one cursor beyond which it reads no new ones: by default, and at the most.
+PARKED_MAX: Final = 100_000
+PARKED_MESSAGES_MAX: Final = 10_000_000
 #: How long one cursor may keep a thread before another gets its turn.
 TURN_SECONDS: Final = 1.0
 
@@ -96,6 +99,8 @@ class Consumer:
     migrations: PositionMigrations
     poll_seconds: float
     limits: Limits
+    #: Beyond so many parked messages of a cursor no new ones are read.
+    parked_max: int = PARKED_MAX
     #: Opens the transaction of each call, if a framework commits it.
     transaction: Provider | None = None
 

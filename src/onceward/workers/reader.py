@@ -89,6 +89,8 @@ class Reader:
         self._work: Processing | None = None
         self._page: list[Entry] = []
         self._trouble = 0
+        #: Whether too much was parked when it was last asked.
+        self._was_full = False
         #: Messages that this turn is done with.
         self._done = 0
 
@@ -192,6 +194,8 @@ class Reader:
         wait = self._retry_parked(lease, work, began + PARKED_SECONDS)
         while self._may_go_on(lease):
             if not self._page:
+                if self._is_line_full(work, wait):
+                    return self._nothing(work, wait)
                 items = self.source.read(lease.position, self.consumer.page)
                 self._reports.source_accepted(self.name)
                 if not items:
@@ -205,6 +209,16 @@ class Reader:
             if self._clock.monotonic() >= began + TURN_SECONDS:
                 break
         return Turned(messages=self._done)
+
+    def _is_line_full(self, work: Processing, wait: float) -> bool:
+        """Say whether so much is parked that no more is read; told once, when it begins."""
+        count = 0
+        if work.has_parked or wait != float("inf"):
+            count = self._ow.retries.parked.count(self.name)
+        was_full, self._was_full = self._was_full, count >= self.consumer.parked_max
+        if self._was_full and not was_full:
+            self._reports.line_full(self.name, count)
+        return self._was_full
 
     def _may_go_on(self, lease: Lease) -> bool:
         """Say whether another message may begin; asks nobody."""

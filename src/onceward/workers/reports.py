@@ -120,6 +120,10 @@ class Reports:
         """Say whether there is a source that cannot be read as it is."""
         return bool(self._refused_sources)
 
+    def line_full(self, cursor: str, parked: int) -> None:
+        """Tell that a cursor reads no more until some of its parked messages are done with."""
+        self._say(logging.WARNING, "line full", action="line_full", cursor=cursor, messages=parked)
+
     def refused(self, cursor: str, error: BaseException) -> None:
         """Tell of a partition that is not worked before somebody changes something."""
         self._say(
