@@ -38,6 +38,7 @@ COUNTS: Final[Mapping[str, tuple[int, int]]] = {
     "attempts_max": (1, 100),
     "restarts_max": (0, 1000),
     "heartbeats_missed_max": (1, 1000),
+    "runs_kept": (1, 100_000),
 }
 LIMITS: Final = (*COUNTS, "heartbeat_seconds", "timeout_seconds")
 SECONDS_MAX: Final = 7 * 24 * 3600

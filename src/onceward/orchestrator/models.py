@@ -62,6 +62,8 @@ class RunLimits:
     restarts_max: int = 5
     heartbeat_seconds: float = 10.0
     heartbeats_missed_max: int = 3
+    #: The latest runs whose lists of files, and whose results for a repeat, are kept.
+    runs_kept: int = 100
     timeout_seconds: Mapping[str, float] = field(default_factory=lambda: dict(TIMEOUT_SECONDS))
 
 

@@ -16,7 +16,7 @@ from onceward.crash import crash_point
 from onceward.errors import Conflict, Drifted, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
 from onceward.journal.held import Held, hold
-from onceward.orchestrator import receipts
+from onceward.orchestrator import receipts, retention
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.flow import AGENTS
 from onceward.orchestrator.ledger import Ledger, Read
@@ -281,17 +281,35 @@ class Orchestrator:
             return True
 
     def _prune(self) -> None:
-        """Drop results of snapshots that no unfinished run needs any more."""
-        try:
-            states = [self._read(run_id)[0] for run_id in self._run_ids()]
-        except LedgerDamaged:
-            return  # Nobody knows what that run still needs.
-        unfinished = [state for state in states if state.status != "done"]
-        if any(self._is_held(state.run_id) for state in unfinished if state.run_id):
+        """Drop what no recent run needs: kept results of agents, and lists of files.
+
+        Reads the ledgers of unfinished runs among the latest `runs_kept`, no others, unless there
+        are too many lists.
+        """
+        there = retention.manifests(self.workspace, self._files)
+        runs = self._run_ids()
+        latest = runs[-self.config.limits.runs_kept :]
+        unfinished = [
+            each for each in runs if not retention.is_done(self.workspace, each, self._files)
+        ]
+        if any(map(self._is_held, unfinished)):
             return  # Its agents may be writing there.
-        needed = {snapshot for state in unfinished for snapshot in state.pinned.values()}
+        is_full = len(there) > retention.MANIFESTS_MAX
+        try:
+            states = [self._read(each)[0] for each in latest if is_full or each in unfinished]
+        except LedgerDamaged:
+            return  # What that run still needs is not known.
+        needed = {
+            snapshot
+            for state in states
+            if state.status != "done"
+            for snapshot in state.pinned.values()
+        }
         for agent in AGENTS:
             ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
+        if is_full:
+            kept = retention.snapshots_of(states)
+            retention.remove_manifests(self.workspace, there, kept, self._files)
 
     def _summary(self, run_id: str) -> RunSummary | None:
         """Return one run in a line, also when its ledger is damaged; None when it never began."""

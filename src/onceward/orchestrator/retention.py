@@ -1,0 +1,68 @@
+"""Retention: which files of old runs a workspace may lose, so that it does not grow with every run.
+
+Ledgers, receipts and transcripts stay: they are what happened. Results that agents keep for a
+repeat, and lists of files at a moment, go once no recent run needs them. Knows no agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import orjson
+
+from onceward.errors import StorageError
+from onceward.journal import atomic
+from onceward.orchestrator.replay import RunState
+from onceward.orchestrator.workspace import Workspace
+from onceward.seams import Files
+
+#: So many lists of files stay, whoever needs them; beyond that, those that no recent run names go.
+MANIFESTS_MAX: Final = 1_000
+_SUFFIX: Final = ".manifest.json"
+_STATE_BYTES_MAX: Final = 1024 * 1024
+
+
+def is_done(workspace: Workspace, run_id: str, files: Files) -> bool:
+    """Say whether a run is complete, without its ledger; False when that is not known.
+
+    The cached state is written after the record that it tells of, and a complete run stays so.
+    """
+    try:
+        data = atomic.read(workspace.state(run_id), _STATE_BYTES_MAX, files=files)
+        found = orjson.loads(data or b"{}")
+    except (StorageError, orjson.JSONDecodeError):
+        return False
+    return isinstance(found, dict) and found.get("status") == "done"
+
+
+def manifests(workspace: Workspace, files: Files) -> list[str]:
+    """Return the snapshots whose lists of files are there."""
+    names = files.names(workspace.manifest("").parent)
+    return [each.removesuffix(_SUFFIX) for each in names if each.endswith(_SUFFIX)]
+
+
+def snapshots_of(states: Iterable[RunState]) -> set[str]:
+    """Return the snapshots that runs began with, got receipts for, and left behind."""
+    found: set[str] = set()
+    for state in states:
+        found |= set(state.pinned.values())
+        found |= {each.receipt["tree"] for each in state.asked if each.receipt is not None}
+        found |= {state.tree} if state.tree is not None else set()
+    return found
+
+
+def remove_manifests(
+    workspace: Workspace, there: Iterable[str], needed: Collection[str], files: Files
+) -> int:
+    """Remove the lists that nobody needs, and return how many.
+
+    One that a run needs after all is made again when the same files are there again; until then
+    that run cannot say which files differ, only that some do.
+    """
+    gone = [each for each in there if each not in needed]
+    for snapshot_id in gone:
+        files.remove(workspace.manifest(snapshot_id))
+    if gone:
+        files.sync_directory(workspace.manifest("").parent)
+    return len(gone)
