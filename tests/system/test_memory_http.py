@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -223,3 +224,18 @@ def test_a_token_of_its_own_is_told_once_and_a_weak_one_is_refused(tmp_path: Pat
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "ONCEWARD_MEMORY_TOKEN" in done.stderr
+
+
+def test_odd_request_ids_and_broken_text_are_refused_over_http(tmp_path: Path) -> None:
+    """As on stdin: an id that cannot be answered is an invalid request, never silence."""
+    with http_server(tmp_path) as (url, _):
+        odds: list[object] = [1.5, True, None, [], {}]
+        for odd in odds:
+            answer = post(url, WITH_TOKEN, {**INITIALIZE, "id": odd})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600), odd
+        body = json.dumps({**INITIALIZE, "params": {"half": "\ud800"}})
+        headers = {**WITH_TOKEN, "content-type": "application/json"}
+        answer = httpx.post(f"{url}/mcp", content=body, headers=headers, trust_env=False)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32602)
+        assert answer.json()["id"] == 1
+        assert post(url, WITH_TOKEN).status_code == 200

@@ -83,18 +83,23 @@ def test_odd_but_legal_requests_are_answered(tmp_path: Path) -> None:
         assert server.end()[0] == 0
 
 
-def test_half_an_emoji_and_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
-    """What is no character becomes U+FFFD, as it does elsewhere, instead of losing the call."""
+def test_half_an_emoji_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    """The answer names the place; nothing of the call is stored, and the server goes on."""
     with pipe(tmp_path) as server:
         server.open()
         call = {"name": "create_entities", "arguments": {"entities": [entity("a", "cut \ud83d")]}}
         line = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})
         server.raw(line.encode() + b"\n")
-        made = server.answer()["result"]["structuredContent"]["entities"]
-        assert made == [entity("a", "cut \ufffd")]
-        server.raw(line.encode().replace(b"\\ud83d", b"\xff").replace(b'"a"', b'"b"') + b"\n")
-        made = server.answer()["result"]["structuredContent"]["entities"]
-        assert made == [entity("b", "cut \ufffd")]
+        answer = server.answer()
+        assert (answer["id"], answer["error"]["code"]) == (2, -32602)
+        assert "params.arguments.entities[0].observations[0]: holds half" in str(answer["error"])
+        server.raw(line.encode().replace(b"\\ud83d", b"\xff") + b"\n")
+        assert server.answer()["error"]["code"] == -32700
+        server.raw(line.replace('"id": 2', '"id": 1.5').replace("\\ud83d", "").encode() + b"\n")
+        answer = server.answer()
+        assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+        server.request("tools/call", name="read_graph", arguments={})
+        assert server.answer()["result"]["structuredContent"]["entities"] == []
 
 
 def test_a_line_beyond_all_bounds_is_refused_under_its_id(tmp_path: Path) -> None:

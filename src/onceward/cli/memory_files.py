@@ -50,7 +50,9 @@ def import_(
         if not json_output and len(told) <= PROBLEMS_SHOWN:
             bar.say(f"line {problem.line}: {problem.reason}")
 
-    with open_memory(store, source="import") as memory, _bar("importing", json_output) as bar:
+    # Another memory's contents were checked there, or not; both are kept.
+    opened = open_memory(store, source="import", validation="lenient")
+    with opened as memory, _bar("importing", json_output) as bar:
         done = import_file(memory, path, on_progress=bar.imported, on_problem=tell)
     if json_output:
         problems = [{"line": each.line, "reason": each.reason} for each in told]

@@ -15,4 +15,6 @@ def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Me
 
     # Without anybody who listens, Python itself would print what was refused.
     logging.getLogger("onceward.memory").addHandler(logging.NullHandler())
-    return Memory.open(store, source=source, **options)
+    from onceward.memory.capture.checkouts import current_root
+
+    return Memory.open(store, source=source, root=current_root(), **options)

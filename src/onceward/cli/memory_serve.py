@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -31,7 +31,7 @@ from onceward.version import __version__
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from onceward.handle import Onceward
+    from onceward.memory import Validation
     from onceward.memory.mcp.server import MemoryServer
 
 #: Set it so that clients may keep the token over restarts; without it every start makes its own.
@@ -41,8 +41,12 @@ TOKEN_CHARACTERS_MIN: Final = 16
 
 _Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Refuse names, envelopes and relations outside the policy."),
+    typer.Option(
+        "--strict",
+        help="Check every write against the policy. Default: check those that use its words.",
+    ),
 ]
+_Lenient = Annotated[bool, typer.Option("--lenient", help="Check no write against the policy.")]
 _ReadOnly = Annotated[
     bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")
 ]
@@ -56,6 +60,7 @@ _Verbose = Annotated[bool, typer.Option("--verbose", help="Log every call to sta
 def serve(
     store: StoreUrl = None,
     strict: _Strict = False,
+    lenient: _Lenient = False,
     read_only: _ReadOnly = False,
     no_delete: _NoDelete = False,
     http: _Http = False,
@@ -81,27 +86,32 @@ def serve(
     if not http:
         _refuse_addresses(port, json_output=json_output, external=allow_external)
     from onceward.handle import open as open_handle
-
-    with contextlib.closing(open_handle(store)) as ow:
-        if http:
-            server = _server(ow, strict, read_only, no_delete, is_in_order=False)
-            _serve_http(server, place, json_output=json_output)
-        else:
-            _serve_stdio(_server(ow, strict, read_only, no_delete, is_in_order=True))
-
-
-def _server(
-    ow: Onceward, strict: bool, read_only: bool, no_delete: bool, *, is_in_order: bool
-) -> MemoryServer:
+    from onceward.memory.capture.checkouts import current_root
     from onceward.memory.mcp.server import MemoryServer
 
-    return MemoryServer(
-        ow,
-        is_strict=strict,
-        is_read_only=read_only,
-        may_delete=not no_delete,
-        is_in_order=is_in_order,
-    )
+    options: dict[str, Any] = {
+        "validation": _validation(strict=strict, lenient=lenient),
+        "is_read_only": read_only,
+        "may_delete": not no_delete,
+    }
+    with contextlib.closing(open_handle(store)) as ow:
+        if http:
+            server = MemoryServer(ow, is_in_order=False, **options)
+            _serve_http(server, place, json_output=json_output)
+        else:
+            # The client starts this program in its own repository.
+            _serve_stdio(MemoryServer(ow, root=current_root(), **options))
+
+
+def _validation(*, strict: bool, lenient: bool) -> Validation:
+    from onceward.memory import Validation
+
+    if strict and lenient:
+        message = "--strict and --lenient exclude each other"
+        raise InvalidArgument(message, fix="leave one of them out", field="--strict")
+    if strict:
+        return Validation.STRICT
+    return Validation.LENIENT if lenient else Validation.POLICY
 
 
 def _serve_stdio(server: MemoryServer) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from onceward.errors import InvalidArgument
 from onceward.keys.canonical import canonical_json
 from onceward.keys.encoding import well_formed
+from onceward.keys.names import canonical_name
 
 #: How much of a command's output goes into its fingerprint.
 HEAD_BYTES_MAX: Final = 8 * 1024
@@ -131,7 +132,7 @@ def _issue(message: str) -> str:
 
 def dependency_key(name: str, version: str | None = None) -> str:
     """Return `dep#<name>@<version>`, without the `@` where there is no version."""
-    return _versioned("dep", name, version)
+    return canonical_name(_versioned("dep", name, version))
 
 
 def mode_key(slug: str, version: str | None = None) -> str:
@@ -156,13 +157,13 @@ def doc_key(url: str) -> str:
 
 
 def file_key(path: str) -> str:
-    """Return `file#<path>`."""
-    return "file#" + _name("path", path)
+    """Return `file#<path>`, with the path's one spelling."""
+    return canonical_name("file#" + _name("path", path))
 
 
 def concept_key(slug: str) -> str:
-    """Return `concept#<slug>`."""
-    return "concept#" + _name("slug", slug)
+    """Return `concept#<slug>`, with the slug's one spelling."""
+    return canonical_name("concept#" + _name("slug", slug))
 
 
 def envelope_fingerprint(

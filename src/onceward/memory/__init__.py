@@ -25,6 +25,7 @@ from onceward.memory.models import (
     Removal,
     Removed,
     Subgraph,
+    Validation,
     Written,
 )
 
@@ -50,5 +51,6 @@ __all__ = [
     "Removal",
     "Removed",
     "Subgraph",
+    "Validation",
     "Written",
 ]

@@ -28,6 +28,7 @@ from onceward.memory.models import (
     NewObservations,
     Origin,
     Removal,
+    Validation,
     Written,
 )
 from onceward.memory.recalling import recall
@@ -66,7 +67,8 @@ class Memory:
         self,
         ow: Onceward,
         *,
-        is_strict: bool = False,
+        validation: Validation | str = Validation.POLICY,
+        root: str = "",
         source: str = "python",
         run: str | None = None,
         mode: str = "",
@@ -78,10 +80,13 @@ class Memory:
     ) -> None:
         """Remember in this store.
 
-        `is_strict` refuses names, envelopes and relations outside the policy. `source` and `run`
-        are kept with everything written; `mode`, `repo` and `branch` stand in what is recorded.
+        `validation` says what is checked against the policy: what uses its words, everything, or
+        nothing. Files below `root` are named relative to it. `source` and `run` are kept with
+        everything written; `mode`, `repo` and `branch` stand in what is recorded.
         """
-        self.graph = Graph(ow.store, redactor=redactor, is_strict=is_strict)
+        self.graph = Graph(
+            ow.store, redactor=redactor, validation=_validation(validation), root=root
+        )
         self._ow = ow
         self._clock = clock
         self._origin = Origin(source=source, run=run)
@@ -228,7 +233,7 @@ class Memory:
 
     def _left(self, name: str) -> list[str]:
         """Return the numbers of its own deletions of which an entity still lacks something."""
-        clean = self.graph.redactor.text(name)
+        clean = self.graph.stored_name(name)
         rows = self.graph.store.read("memory_change_left", name=clean, limit=LEFT_MAX)
         return [str(number) for (number,) in rows]
 
@@ -236,7 +241,9 @@ class Memory:
         """Return a group as the graph has stored it."""
         redactor = self.graph.redactor
         contents = tuple(redact(each, redactor) for each in group.contents)
-        return NewObservations(entity_name=redactor.text(group.entity_name), contents=contents)
+        return NewObservations(
+            entity_name=self.graph.meant(group.entity_name)[0], contents=contents
+        )
 
     def _write(self, call: Call, batch: Batch) -> Written:
         return call.attempt(lambda: self.graph.write(batch, self._origin))
@@ -255,6 +262,15 @@ def _text(value: object, field: str) -> str:
 
 def _maybe_text(value: object, field: str) -> str | None:
     return None if value is None else _text(value, field)
+
+
+def _validation(value: Validation | str) -> Validation:
+    try:
+        return Validation(value)
+    except ValueError as exc:
+        message = f"validation: {str(value)[:80]!r} is not a mode of validation"
+        fix = f"pass one of {', '.join(Validation)}"
+        raise InvalidArgument(message, fix=fix, field="validation") from exc
 
 
 def _maybe_change(value: object) -> ChangeId | None:

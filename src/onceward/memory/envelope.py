@@ -65,6 +65,17 @@ def parse(content: str) -> Envelope | None:
         return None
 
 
+def is_meant(content: str) -> bool:
+    """Say whether a text is meant as an envelope: a JSON object whose `type` is one of KINDS."""
+    if not _may_be_object(content):
+        return False
+    try:
+        kind = _read(content, "content").get("type")
+    except InvalidArgument:
+        return False
+    return is_text(kind) and kind in KINDS
+
+
 def check(content: str, field: str) -> Envelope:
     """Return the envelope that a text is; raise InvalidArgument naming what is wrong below `field`.
 

@@ -6,16 +6,20 @@ Owns the routes and nothing else; the gate in front of it decides who may come i
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from fastapi import FastAPI
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import BaseModel
+from starlette.responses import JSONResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onceward.failures import GATE_ANSWERS, wire_errors
 from onceward.gate import BODY_BYTES_MAX
+from onceward.memory.mcp.messages import NoMessage, check_request
 from onceward.memory.mcp.server import MemoryServer
 from onceward.version import __version__
 
@@ -70,9 +74,46 @@ def build_app(
     async def health() -> Health:
         return Health(version=__version__)
 
-    app.router.routes += [each for each in inner.routes if isinstance(each, Route)]
+    for each in inner.routes:
+        if isinstance(each, Route):
+            each.app = _CheckedRequests(each.app)
+            app.router.routes.append(each)
     app.state.stop_waiting = server.listens.close
     return app
+
+
+class _CheckedRequests:
+    """Answers requests with an odd id, or with broken text, which the library would not answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Pass everything else on to this application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        events: list[Message] = []
+        size = 0
+        # The library refuses what is larger.
+        while size <= BODY_BYTES_MAX:
+            events.append(await receive())
+            size += len(events[-1].get("body", b""))
+            if not events[-1].get("more_body"):
+                break
+        try:
+            check_request(json.loads(b"".join(each.get("body", b"") for each in events)))
+        except NoMessage as exc:
+            answer = exc.answer.model_dump(mode="json", by_alias=True)
+            await JSONResponse(answer, status_code=400)(scope, receive, send)
+            return
+        except (ValueError, RecursionError):
+            pass  # No JSON, which the library refuses.
+
+        async def replay() -> Message:
+            return events.pop(0) if events else await receive()
+
+        await self._app(scope, replay, send)
 
 
 def _security(names: Sequence[str], port: int, *, is_external: bool) -> TransportSecuritySettings:

@@ -206,7 +206,7 @@ class _Import:
         kept = {each.name: each.entity_type for each in written.entities}
         clean = self._memory.graph.redactor.text
         for number, entity in batch:
-            name = entity.name if entity.name in kept else clean(entity.name)
+            name = self._stored(entity.name)
             kind = entity.entity_type
             # A long entity comes in pieces, and is told of once.
             if kept[name] != kind and kept[name] != clean(kind) and number != self._retyped:
@@ -246,12 +246,15 @@ class _Import:
         clean = self._memory.graph.redactor.text
         for number, link in batch if reasons else ():
             stored = Link(
-                from_name=clean(link.from_name),
-                to_name=clean(link.to_name),
+                from_name=self._stored(link.from_name),
+                to_name=self._stored(link.to_name),
                 relation_type=clean(link.relation_type),
             )
             if stored in reasons:
                 self._tell(number, f"the relation was left out: {reasons[stored]}")
+
+    def _stored(self, name: str) -> str:
+        return self._memory.graph.meant(name)[0]
 
     def _write(self, batch: Batch) -> Written:
         with self._memory.calls.begin("import") as call:

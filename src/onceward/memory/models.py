@@ -25,6 +25,14 @@ RELATIONS_MAX: Final = 10_000
 SEARCH_DEFAULT: Final = 100
 
 
+class Validation(StrEnum):
+    """Which writes a graph checks against the policy."""
+
+    POLICY = "policy"  #: those that use the policy's prefixes, types, relations or envelopes
+    STRICT = "strict"  #: all; anything outside the policy is refused
+    LENIENT = "lenient"  #: none
+
+
 # --- what a write asks for -----------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ out the same when somebody takes secrets out of it again. Knows no other grammar
 from __future__ import annotations
 
 from typing import Final
+from unicodedata import normalize
 
 from onceward.errors import InvalidArgument
 from onceward.keys.stable import canonical_command, error_key, warning_key
@@ -30,7 +31,7 @@ def issue_name(message: str, redactor: Redactor | None = None, *, is_warning: bo
     # No database keeps a NUL.
     body = (_redacted(message, redactor)[:_MESSAGE_CHARACTERS_MAX]).replace("\0", " ")
     for _ in range(_PASSES_MAX):
-        name = key(_redacted(body, redactor))
+        name = normalize("NFC", key(_redacted(normalize("NFC", body), redactor)))
         settled = cut(name.removeprefix(prefix), ISSUE_BYTES_MAX - len(prefix))
         if settled == body:
             return prefix + settled
@@ -41,7 +42,8 @@ def issue_name(message: str, redactor: Redactor | None = None, *, is_warning: bo
 
 def command_line(cmd: str, redactor: Redactor | None = None) -> str:
     """Return the canonical command that stands in `cmd#…`, by which reads group."""
-    collapsed = " ".join(_redacted(cmd, redactor).replace("\0", " ").split())
+    plain = normalize("NFC", cmd)
+    collapsed = " ".join(_redacted(plain, redactor).replace("\0", " ").split())
     # Closer together, a name and its value may be seen to be a secret.
     clean = _redacted(collapsed, redactor)
     line = canonical_command(clean)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onceward.errors import EntityMissing, InvalidArgument
+from onceward.keys.names import file_path
 from onceward.keys.stable import doc_key, fix_key, fp8, run_key
 from onceward.memory.arguments import Arguments
 from onceward.memory.envelope import compose, head, parse
@@ -81,7 +82,8 @@ class Recorder:
         content = self._envelope("run.summary", data, ts, mode=performer)
         named = self._take.named("PERFORMED_BY", "Mode", "mode", [performer] if performer else [])
         named += self._take.named("USES", "Tool", "tools", tools)
-        named += self._take.named("TOUCHES", "File", "files", files)
+        paths = [file_path(each, self._repo) for each in self._take.texts("files", files)]
+        named += self._take.named("TOUCHES", "File", "files", paths)
         entity = NewEntity(name=name, entity_type="Run", observations=(content,))
         origin = replace(self._origin, run=self._origin.run or name)
         return record(self._graph, entity, origin, named=named)

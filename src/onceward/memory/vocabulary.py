@@ -1,6 +1,6 @@
 """Vocabulary: which types of entities there are, how their names are made, and what relates them.
 
-Owns the grammar that strict mode asks for. Knows neither envelopes nor what is stored.
+Owns the grammar that policy and strict validation ask for. Knows neither envelopes nor storage.
 """
 
 from __future__ import annotations
@@ -55,11 +55,19 @@ def type_of(name: str) -> str | None:
     return _BY_PREFIX.get(prefix) if mark and rest else None
 
 
+def is_policy_entity(name: str, entity_type: str) -> bool:
+    """Say whether a name begins with a prefix of the policy, or the type is one of the policy's."""
+    prefix, mark, _ = name.partition("#")
+    return bool(mark and prefix in _BY_PREFIX) or entity_type in TYPES
+
+
 def check_entity(name: str, entity_type: str, field: str) -> None:
     """Raise InvalidArgument unless the name follows the grammar of its type."""
     named = type_of(name)
     if named is None:
         fix = f"begin it with one of {', '.join(f'{each}#' for each in _BY_PREFIX)}"
+        if entity_type in TYPES:
+            fix = f"begin it with {TYPES[entity_type]}#, or use another entityType"
         _refuse(f"{field}.name", f"{_shown(name)} is not a stable key", fix)
     if entity_type != named:
         fix = f"set it to {named}, or use a name that begins with another prefix"

@@ -8,7 +8,7 @@ from onceward.errors import EntityMissing, InvalidArgument
 from onceward.handle import Onceward
 from onceward.keys import doc_key, fix_key, fp8
 from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, Fate, NewEntity, Origin, Removal
+from onceward.memory.models import Batch, Fate, NewEntity, Origin, Removal, Validation
 from onceward.memory.recorded import Recorded
 from onceward.memory.recording import Recorder
 from onceward.seams import ManualClock
@@ -29,9 +29,9 @@ from tests.conformance.memory.records import (
 CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED
 
 
-@pytest.fixture(params=["open", "strict"])
+@pytest.fixture(params=list(Validation))
 def graph(ow: Onceward, request: pytest.FixtureRequest) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor(), is_strict=request.param == "strict")
+    made = Graph(ow.store, redactor=Redactor(), validation=request.param)
     yield made
     assert made.problems() == []
 

@@ -8,7 +8,7 @@ import pytest
 from onceward.errors import InvalidArgument
 from onceward.handle import Onceward
 from onceward.memory.graph import Graph
-from onceward.memory.models import Fate
+from onceward.memory.models import Fate, Validation
 from onceward.memory.recorded import Recorded
 from onceward.memory.recording import Recorder
 from onceward.secrets import Redactor
@@ -19,9 +19,9 @@ SECRET = "hunter2-hunter2"
 CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED
 
 
-@pytest.fixture(params=["open", "strict"])
+@pytest.fixture(params=list(Validation))
 def graph(ow: Onceward, request: pytest.FixtureRequest) -> Iterator[Graph]:
-    made = Graph(ow.store, redactor=Redactor([SECRET]), is_strict=request.param == "strict")
+    made = Graph(ow.store, redactor=Redactor([SECRET]), validation=request.param)
     yield made
     assert made.problems() == []
 

@@ -188,3 +188,33 @@ def test_a_query_without_end_is_refused(graph: Graph) -> None:
     with pytest.raises(InvalidArgument, match="query"):
         graph.search("x" * 5000)
     assert found(graph, "tea " * 400) == ["Alice Smith"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "🚀",
+        "???",
+        "->",
+        "*",
+        '"',
+        "👩‍👩‍👧 🎉",
+        "a  b",
+        "C++",
+        "type:x y",
+        "±∞",
+        "日本 🗾",
+        "#",
+        "% _",
+    ],
+)
+def test_an_exact_name_is_found_whatever_it_is_made_of(graph: Graph, name: str) -> None:
+    """Symbols are no words; the name itself is found all the same, and first."""
+    others = (NewEntity(name=f"{name} and more", entity_type="thing"),)
+    graph.write(Batch(entities=(NewEntity(name=name, entity_type="thing"), *others)))
+    assert found(graph, name)[:1] == [name]
+    assert found(graph, f" {name} ")[:1] == [name]
+    rows, _ = graph.find(name, limit=1)
+    assert [row[1] for row in rows] == [name]
+    graph.remove(Removal(entities=(name,)))
+    assert name not in found(graph, name)

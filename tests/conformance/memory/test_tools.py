@@ -159,3 +159,58 @@ def test_an_unknown_tool_is_refused_with_one_that_exists(wrong: str, near: str) 
     with pytest.raises(InvalidArgument) as caught:
         find(wrong, offered())
     assert f"call {near}" in caught.value.fix
+
+
+#: For each argument that a record can have, a value that means something.
+EXAMPLES: dict[str, object] = {
+    "startedAt": "2026-02-06T12:00:00Z", "ts": "2026-02-06T12:00:00Z", "cmd": "make", "exitCode": 2,
+    "summary": "s", "success": True, "durationMs": 5, "cwd": "/w", "stdoutHead": "o",
+    "stderrHead": "e", "keyEvents": ["k", {"at": 1}], "tools": ["make@4"], "files": ["a.py"],
+    "mode": "m@1", "repo": "me/shop", "branch": "main", "message": "boom", "kind": "E",
+    "detector": "human", "isWarning": False, "context": {"line": 1}, "dependency": "numpy@2",
+    "concepts": ["c"], "issue": "boom", "strategy": "s", "changes": ["c"], "result": "proposed",
+    "docs": ["https://a.test/"], "attempt": 2, "status": "failed", "verificationMethod": "make",
+    "durationToVerify": 5, "sideEffects": ["s"], "url": "https://a.test/", "title": "t",
+    "site": "s", "author": "a", "publishedAt": "2026-01-01", "accessedAt": "2026-01-02",
+    "archiveUrl": "https://b.test/", "excerpt": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_no_argument_of_a_schema_is_always_refused(ow: Onceward, *, is_strict: bool) -> None:
+    """Each that a tool offers is taken, alone and with all the others."""
+    memory = Memory(ow, validation="strict" if is_strict else "policy")
+    given = dict(EXAMPLES)
+    for tool in (each for each in TOOLS if each.is_record):
+        known, needed = tool.takes["properties"], tool.takes["required"]
+        optional = [name for name in known if name not in needed]
+        for more in ([], *([each] for each in optional), optional):
+            sent = {name: given[name] for name in (*needed, *more)}
+            made = run(memory, tool.name, sent, is_strict=is_strict)
+            refused = [each for each in made["relations"] if each["fate"] == "refused"]
+            assert refused == [], (tool.name, more)
+        names = {"record_run": "run", "record_command": "command", "record_fix": "fix"}
+        if tool.name in names:
+            given[names[tool.name]] = made["name"]
+
+
+def test_a_page_of_the_graph_is_small_and_the_first_says_how_much_there_is(ow: Onceward) -> None:
+    """By default 100 entities or 64 KiB; over all pages each entity and relation is there once."""
+    memory = Memory(ow)
+    names = [f"n{number}" for number in range(150)]
+    memory.create_entities([{**THING, "name": each, "observations": ["o"]} for each in names])
+    links = [{**LINK, "from": each, "to": "n0"} for each in names[1:]]
+    memory.create_relations(links)
+    first = run(memory, "read_graph", {})
+    assert first["counts"] == {"entities": 150, "observations": 150, "relations": 149}
+    assert len(first["entities"]) == 100
+    rest = run(memory, "read_graph", {"cursor": first["nextCursor"]})
+    assert "counts" not in rest
+    assert [each["name"] for each in first["entities"] + rest["entities"]] == names
+    assert sorted(each["from"] for each in first["relations"] + rest["relations"]) == sorted(
+        names[1:]
+    )
+    assert len(run(memory, "read_graph", {"limit": 150})["entities"]) == 150
+    memory.add_observations([{"entityName": "n0", "contents": ["x" * 60_000]}])
+    memory.add_observations([{"entityName": "n1", "contents": ["x" * 60_000]}])
+    assert [each["name"] for each in run(memory, "read_graph", {})["entities"]] == ["n0"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import JSONRPCRequest
 
-from onceward.memory.mcp.stdio import Line, LineCutter, NoMessage, read_message
+from onceward.memory.mcp.messages import NoMessage
+from onceward.memory.mcp.stdio import Line, LineCutter, read_message
 
 
 def cut(data: bytes, piece_bytes: int, line_bytes_max: int = 1000) -> list[Line]:
@@ -48,16 +47,6 @@ def test_a_line_of_exactly_the_limit_is_whole() -> None:
     """The bound itself is inside."""
     [line] = cut(b"x" * 1000 + b"\n", 300)
     assert line == Line(b"x" * 1000)
-
-
-def test_what_is_no_character_is_replaced() -> None:
-    """Half of a pair becomes one U+FFFD, a whole pair stays, and so does everything else."""
-    text = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"a": "\ud83d, 🎉, \udc00"}}
-    )
-    message = read_message(Line(text.encode()))
-    assert isinstance(message, JSONRPCRequest)
-    assert message.params == {"a": "\ufffd, 🎉, \ufffd"}
 
 
 SHOWN_IDS: list[tuple[bytes, object]] = [

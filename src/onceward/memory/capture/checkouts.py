@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -34,6 +35,15 @@ def checkout_of(directory: Path) -> Checkout:
         repo=owned[1] if owned else root,
         branch=_git(directory, "symbolic-ref", "--quiet", "--short", "HEAD"),
     )
+
+
+def current_root() -> str:
+    """Return the top directory of the checkout that this process works in; nothing if in none."""
+    try:
+        here = Path.cwd()
+    except OSError:  # Removed, or closed to us.
+        return ""
+    return next((str(e) for e in (here, *here.parents) if os.path.exists(e / ".git")), "")  # noqa: PTH110 - never raises
 
 
 def _git(directory: Path, *words: str) -> str:

@@ -24,7 +24,9 @@ class Gathering(Graph):
 
     def __init__(self, graph: Graph) -> None:
         """Read from this graph, and take its secrets out."""
-        super().__init__(graph.store, redactor=graph.redactor, is_strict=graph.is_strict)
+        super().__init__(
+            graph.store, redactor=graph.redactor, validation=graph.validation, root=graph.root
+        )
         self._batches: list[Batch] = []
 
     def write(self, batch: Batch, origin: Origin = _NOBODY) -> Written:  # noqa: ARG002 - one for all

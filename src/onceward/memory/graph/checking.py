@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from onceward.errors import InvalidArgument
+from onceward.keys.names import canonical_name
 from onceward.memory import envelope, vocabulary
 from onceward.memory.models import (
     BATCH_ITEMS_MAX,
@@ -24,10 +25,13 @@ from onceward.memory.models import (
     NewObservations,
     Origin,
     Removal,
+    Validation,
 )
 from onceward.secrets import Redactor
 
 T = TypeVar("T")
+#: How often redaction may change a canonical name again; it is never in practice.
+_PASSES_MAX: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +59,16 @@ class Clean:
 class Gate:
     """What every write passes."""
 
-    def __init__(self, redactor: Redactor, *, is_strict: bool) -> None:
-        """Take these secrets out; a strict gate lets in nothing but the policy's own words."""
+    def __init__(
+        self, redactor: Redactor, *, validation: Validation = Validation.POLICY, root: str = ""
+    ) -> None:
+        """Take these secrets out and check as much as `validation` says.
+
+        Paths of files below `root`, the directory of a repository, are stored relative to it.
+        """
         self._redactor = redactor
-        self._is_strict = is_strict
+        self._validation = validation
+        self._root = root
 
     def batch(self, batch: Batch) -> Clean:
         """Check a write; what is wrong is named by its field."""
@@ -107,13 +117,22 @@ class Gate:
         )
 
     def name(self, name: str, field: str) -> str:
-        """Return a name as it is stored."""
-        return self._text(name, field, NAME_BYTES_MAX)
+        """Return a name as it is stored: canonical, without secrets."""
+        text = self._text(name, field, NAME_BYTES_MAX)
+        for _ in range(_PASSES_MAX):
+            settled = canonical_name(text, self._root)
+            if settled == text:
+                return text
+            # Another spelling may be longer, or look like a secret where this one did not.
+            text = self._text(settled, field, NAME_BYTES_MAX)
+        message = f"{field}: does not settle on one spelling"
+        raise InvalidArgument(message, fix="use a shorter name", field=field)
 
     def names(self, name: str, field: str) -> list[str]:
-        """Return the names that somebody may mean: as it is stored, and as it was given.
+        """Return the names that a caller may mean: as it is stored, and as it was given.
 
-        What was stored by who did not know a secret must be found, and removed, by who does.
+        An entity that was stored before a secret was known, or under another spelling, must still
+        be found and removed by its old name.
         """
         return list(dict.fromkeys([self.name(name, field), name]))
 
@@ -126,7 +145,7 @@ class Gate:
     def _entity(self, entity: NewEntity, field: str) -> NewEntity:
         name = self.name(entity.name, f"{field}.name")
         kind = self._text(entity.entity_type, f"{field}.entityType", TYPE_BYTES_MAX)
-        if self._is_strict:
+        if self._is_checked(vocabulary.is_policy_entity, name, kind):
             vocabulary.check_entity(name, kind, field)
         return NewEntity(name=name, entity_type=kind)
 
@@ -148,7 +167,7 @@ class Gate:
     def _fact(self, entity_name: str, content: str, field: str, *, is_new: bool = True) -> Fact:
         text = _checked(content, field, OBSERVATION_BYTES_MAX, is_empty_allowed=True)
         clean = envelope.redact(text, self._redactor)
-        is_checked = self._is_strict and is_new
+        is_checked = is_new and self._is_checked(envelope.is_meant, clean)
         found = envelope.check(clean, field) if is_checked else envelope.parse(clean)
         fingerprint = found.fingerprint if found else text_fingerprint(clean)
         return Fact(entity_name=entity_name, content=clean, fingerprint=fingerprint, envelope=found)
@@ -159,9 +178,15 @@ class Gate:
             to_name=self.name(link.to_name, f"{field}.to"),
             relation_type=self._text(link.relation_type, f"{field}.relationType", TYPE_BYTES_MAX),
         )
-        if self._is_strict and is_new:
+        if is_new and self._is_checked(vocabulary.RELATIONS.__contains__, clean.relation_type):
             vocabulary.check_relation(clean.from_name, clean.relation_type, clean.to_name, field)
         return clean
+
+    def _is_checked(self, is_of_policy: Callable[..., bool], *given: str) -> bool:
+        """Say whether to check something, given what decides if it belongs to the policy."""
+        if self._validation is Validation.POLICY:
+            return is_of_policy(*given)
+        return self._validation is Validation.STRICT
 
     def _text(self, text: str, field: str, bytes_max: int) -> str:
         return self._redactor.text(_checked(text, field, bytes_max))

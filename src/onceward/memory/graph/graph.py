@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from onceward.keys.names import canonical_name
 from onceward.memory.graph import removing, writing
 from onceward.memory.graph.checking import Gate
 from onceward.memory.graph.merging import merge_words
@@ -21,6 +22,7 @@ from onceward.memory.models import (
     Removal,
     Removed,
     Subgraph,
+    Validation,
     Written,
 )
 from onceward.secrets import Redactor
@@ -33,18 +35,29 @@ class Graph:
     """Entities, observations and relations of one store; every write may be repeated."""
 
     def __init__(
-        self, store: Store, *, redactor: Redactor | None = None, is_strict: bool = False
+        self,
+        store: Store,
+        *,
+        redactor: Redactor | None = None,
+        validation: Validation = Validation.POLICY,
+        root: str = "",
     ) -> None:
-        """Use this store; a strict graph takes nothing but the policy's own words.
+        """Use this store; `validation` says which writes are checked against the policy.
 
-        Without a redactor it knows the secrets of this process's environment.
+        Without a redactor it knows the secrets of this process's environment. Paths in the names of
+        files below `root`, the directory of a repository, are stored relative to it.
         """
         self.store = store
         self.redactor = redactor or Redactor.from_environment(os.environ)
-        self.is_strict = is_strict
-        self._gate = Gate(self.redactor, is_strict=is_strict)
+        self.validation, self.root = Validation(validation), root
+        self._gate = Gate(self.redactor, validation=self.validation, root=root)
         self._reader = Reader(store)
-        self._searcher = Searcher(store, self._reader)
+        self._searcher = Searcher(store, self._reader, lambda name: canonical_name(name, root))
+
+    @property
+    def is_strict(self) -> bool:
+        """Say whether anything outside the policy is refused."""
+        return self.validation is Validation.STRICT
 
     def write(self, batch: Batch, origin: Origin = _NOBODY) -> Written:
         """Add what is new, in one transaction; harmless to repeat."""
@@ -65,7 +78,7 @@ class Graph:
         self, *, name: str | None = None, change: ChangeId | None = None, origin: Origin = _NOBODY
     ) -> Removed:
         """Bring back what a change deleted, or an entity as it was when it was deleted last."""
-        clean = None if name is None else self._gate.name(name, "name")
+        clean = None if name is None else self.stored_name(name)
         return removing.restore(self.store, self._clean(origin), name=clean, change=change)
 
     def open(self, names: Sequence[str]) -> Subgraph:
@@ -98,8 +111,12 @@ class Graph:
         return self._searcher.find(self._asked(query), limit, cursor)
 
     def meant(self, name: str) -> list[str]:
-        """Return the names that somebody may mean: as it would be stored, and as it was given."""
+        """Return the names that a caller may mean: as it would be stored, and as it was given."""
         return self._gate.names(name, "name")
+
+    def stored_name(self, name: str) -> str:
+        """Return the name under which an entity is or was stored: canonical, or as it is given."""
+        return self._reader.stored(self.meant(name))
 
     def named(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
         """Return the entities whose names begin so, the newest first."""
@@ -109,7 +126,7 @@ class Graph:
     def history(self, name: str, *, limit: int = 100) -> tuple[Change, ...]:
         """Return what happened to an entity, the newest first, also when it is deleted."""
         with self.store.snapshot():
-            return self._reader.history(self._gate.name(name, "name"), limit)
+            return self._reader.history(self.stored_name(name), limit)
 
     def counts(self) -> Counts:
         """Count what the graph holds; reads all of it."""

@@ -41,8 +41,12 @@ class Reader:
         if len(names) > ENTITIES_MAX:
             message = f"names: {len(names)} names, more than {ENTITIES_MAX}"
             raise InvalidArgument(message, fix="ask in several calls", field="names")
-        rows = self._query("memory_entity_open", names=list(dict.fromkeys(names)))
-        return self.subgraph(rows)
+        return self.subgraph(self.whole(names))
+
+    def whole(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return rows of the entities of these names."""
+        wanted = list(dict.fromkeys(names))
+        return self._query("memory_entity_open", names=wanted) if wanted else []
 
     def page(self, limit: int | None, cursor: str | None) -> Subgraph:
         """Return the next entities in the order in which they came, with what begins at them.
@@ -106,6 +110,10 @@ class Reader:
         for owner, *rest in reversed(found):
             by_entity[owner].append(observation_of(rest))
         return tuple(_entity(row, by_entity[row[0]]) for row in rows), is_cut
+
+    def stored(self, names: Sequence[str]) -> str:
+        """Return the first of these names that an entity has or had; the first if none."""
+        return next((e for e in names if self._query("memory_entity_id", name=e)), names[0])
 
     def history(self, name: str, limit: int) -> tuple[Change, ...]:
         """Return what happened to an entity, the newest first, also when it is deleted."""

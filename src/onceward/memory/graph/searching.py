@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceward.errors import InvalidCursor
@@ -54,15 +54,15 @@ class _Hit:
 class Searcher:
     """Questions of words."""
 
-    def __init__(self, store: Store, reader: Reader) -> None:
-        """Search this store."""
+    def __init__(self, store: Store, reader: Reader, spell: Callable[[str], str]) -> None:
+        """Search this store; `spell` returns the canonical spelling of a name."""
         self._store = store
         self._reader = reader
+        self._spell = spell
 
     def search(self, query: str, limit: int | None, cursor: str | None) -> Subgraph:
         """Return the entities that answer a query, the best first, and what touches them."""
-        question = parse(query)
-        if question.is_empty and not query.strip():
+        if not query.strip():
             return self._reader.page(check_limit(limit, ENTITIES_MAX, SEARCH_DEFAULT), cursor)
         rows, following = self.find(query, limit, cursor)
         return self._reader.subgraph(rows, next_cursor=following)
@@ -72,9 +72,9 @@ class Searcher:
     ) -> tuple[list[tuple[Any, ...]], str | None]:
         """Return rows of the entities that answer a query, the best first, and where to go on."""
         wanted = check_limit(limit, ENTITIES_MAX, SEARCH_DEFAULT)
-        question = parse(query)
-        if question.is_empty:  # Nothing but punctuation, which no word has.
-            return [], None
+        question = self._question(query)
+        if question.is_empty:  # Symbols are no words; they can only be a name.
+            return self._named(question)[:wanted], None
         seal = hashlib.sha256(query.encode(errors="surrogatepass")).hexdigest()[:12]
         place = _opened(cursor, seal)
         if question.is_of_names:
@@ -86,6 +86,16 @@ class Searcher:
             ids.append(hit.entity_id)
             place = at
         return self._reader.rows(ids), None
+
+    def _question(self, query: str) -> Question:
+        """Read a query; names in it are looked for in their canonical spelling as well."""
+        question = parse(query)
+        keys = [each for key in question.keys for each in (self._spelled_key(key), key)]
+        names = [each for name in question.names for each in (self._spell(name), name)]
+        return replace(question, names=tuple(dict.fromkeys(names)), keys=tuple(dict.fromkeys(keys)))
+
+    def _spelled_key(self, key: str) -> str:
+        return key if key.endswith(("*", "#")) else self._spell(key)
 
     def _by_name(
         self, question: Question, wanted: int, place: _Place, seal: str
@@ -143,7 +153,7 @@ class Searcher:
         best: dict[int, tuple[int, int]] = {}
         for document, entity_id, name, kind, content in rows:
             # What the name says was found by the name.
-            if _is_exact(question, name) or (not is_node and is_in(asked, f"{name} {kind}")):
+            if name in question.names or (not is_node and is_in(asked, f"{name} {kind}")):
                 continue
             rank = (-score(asked, name, kind, content), -document)
             best[entity_id] = min(rank, best.get(entity_id, rank))
@@ -165,14 +175,13 @@ class Searcher:
 
     def _exact(self, question: Question) -> list[_Hit]:
         """Return the entity whose name is the query, which no number of others may hide."""
-        if not _is_exact(question, question.text):
-            return []
-        found = self._reader.range(*_only(question.text), after="", limit=1)
-        return [_Hit(rank=(0, 0), entity_id=row[0]) for row in found]
+        found = enumerate(self._named(question))
+        return [_Hit(rank=(0, place), entity_id=row[0]) for place, row in found]
 
-
-def _is_exact(question: Question, name: str) -> bool:
-    return name == question.text and not (question.types or question.keys)
+    def _named(self, question: Question) -> list[tuple[Any, ...]]:
+        """Return rows of the entities whose names are the whole query, the canonical one first."""
+        rows = {row[1]: row for row in self._reader.whole(question.names)}
+        return [rows[name] for name in question.names if name in rows]
 
 
 def _fits(question: Question, entity: Entity) -> bool:

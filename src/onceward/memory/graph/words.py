@@ -84,6 +84,8 @@ class Question:
 
     #: The query without its filters, for comparing with names.
     text: str
+    #: Names that the whole query may be: as it was typed, and without quotes and spare spaces.
+    names: tuple[str, ...]
     terms: tuple[Term, ...]
     types: tuple[str, ...]
     #: Names, or beginnings of names if they end with `*` or `#`.
@@ -148,6 +150,7 @@ def parse(query: str) -> Question:
             terms.append(Term(words=words, is_prefix=is_prefix, is_phrase=phrase is not None))
     return Question(
         text=" ".join(rest),
+        names=tuple(dict.fromkeys([query.strip(), *([] if types or keys else [" ".join(rest)])])),
         terms=tuple(dict.fromkeys(terms))[:QUERY_TERMS_MAX],
         types=tuple(dict.fromkeys(types))[:QUERY_TERMS_MAX],
         keys=tuple(dict.fromkeys(keys))[:QUERY_TERMS_MAX],

@@ -38,7 +38,9 @@ def pretty(value: object) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def fitting_page(ask: Callable[[int | None], Shape], limit: int | None) -> Shape:
+def fitting_page(
+    ask: Callable[[int | None], Shape], limit: int | None, bytes_max: int = ANSWER_BYTES_MAX
+) -> Shape:
     """Return the page that `ask` gives for a limit, or a smaller one if it would be too large.
 
     A page that was cut is too large as well: some of its entities would look as if they had no
@@ -47,9 +49,9 @@ def fitting_page(ask: Callable[[int | None], Shape], limit: int | None) -> Shape
     found = ask(limit)
     while (count := len(found["entities"])) > 1:
         size = _size(found)
-        if size <= ANSWER_BYTES_MAX and not found.get("isCut"):
+        if size <= bytes_max and not found.get("isCut"):
             break
-        wanted = count * ANSWER_BYTES_MAX // size if size > ANSWER_BYTES_MAX else count // 2
+        wanted = count * bytes_max // size if size > bytes_max else count // 2
         found = ask(max(1, min(count - 1, wanted)))
     return fitting(found)
 

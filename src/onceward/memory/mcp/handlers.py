@@ -11,12 +11,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from onceward.memory.client import Memory
-from onceward.memory.mcp.answers import Answer, fitting, fitting_page, pretty
+from onceward.memory.mcp.answers import (
+    ANSWER_BYTES_MAX,
+    Answer,
+    fitting,
+    fitting_page,
+    pretty,
+)
 from onceward.memory.shapes import Shape
 
 Arguments = Mapping[str, Any]
 
 _CAPITAL: Final = re.compile(r"[A-Z]")
+#: A page of the whole graph, unless the caller asks for more: what a model's context takes.
+PAGE_ENTITIES: Final = 100
+PAGE_BYTES_MAX: Final = 64 * 1024
 #: What says that something is there which was not there before.
 _NEW: Final = frozenset({"created", "restored"})
 _COUNTS: Final = ("entities", "observations", "relations")
@@ -59,11 +68,16 @@ def delete(method: str, items: str, memory: Memory, arguments: Arguments) -> Ans
 
 
 def read_graph(memory: Memory, arguments: Arguments) -> Answer:
-    """Return one page of everything."""
-    cursor = arguments.get("cursor")
+    """Return one page of everything; the first of several says how much there is in all."""
+    cursor, limit = arguments.get("cursor"), arguments.get("limit")
     found = fitting_page(
-        lambda limit: memory.read_graph(limit=limit, cursor=cursor), arguments.get("limit")
+        lambda count: memory.read_graph(limit=count, cursor=cursor),
+        PAGE_ENTITIES if limit is None else limit,
+        PAGE_BYTES_MAX if limit is None else ANSWER_BYTES_MAX,
     )
+    if cursor is None and "nextCursor" in found:
+        counts = memory.graph.counts()
+        found["counts"] = {each: getattr(counts, each) for each in _COUNTS}
     return Answer(data=found, texts=(pretty(found),))
 
 

@@ -27,6 +27,7 @@ from onceward.memory.client import Memory
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.answers import Answer
 from onceward.memory.mcp.tools import Effect, Tool
+from onceward.memory.models import Validation
 from onceward.version import __version__
 
 GRAPH_URI: Final = "memory://knowledge-graph"
@@ -58,7 +59,8 @@ class MemoryServer:
         self,
         ow: Onceward,
         *,
-        is_strict: bool = False,
+        validation: Validation = Validation.POLICY,
+        root: str = "",
         is_read_only: bool = False,
         may_delete: bool = True,
         is_in_order: bool = True,
@@ -71,7 +73,7 @@ class MemoryServer:
         self.tools = tools.offered(is_read_only=is_read_only, may_delete=may_delete)
         self.listening = InMemorySubscriptionBus()
         self.listens = ListenHandler(self.listening)
-        self._ow, self._is_strict = ow, is_strict
+        self._ow, self._validation, self._root = ow, validation, root
         self._turns = anyio.CapacityLimiter(1 if is_in_order else CALLS_MAX)
         self._subscribers: dict[str, ServerSession] = {}
         self._redactor = Memory(ow).graph.redactor
@@ -103,7 +105,8 @@ class MemoryServer:
     ) -> types.CallToolResult:
         try:
             tool = tools.find(params.name, self.tools)
-            arguments = tools.checked(tool, params.arguments or {}, is_strict=self._is_strict)
+            is_strict = self._validation is Validation.STRICT
+            arguments = tools.checked(tool, params.arguments or {}, is_strict=is_strict)
             answer = await anyio.to_thread.run_sync(
                 self._call, tool, arguments, _source(ctx), limiter=self._turns
             )
@@ -123,7 +126,8 @@ class MemoryServer:
     def _new_memory(self, source: str, mode: str, repo: str, branch: str) -> Memory:
         return Memory(
             self._ow,
-            is_strict=self._is_strict,
+            validation=self._validation,
+            root=self._root,
             source=source,
             mode=mode,
             repo=repo,

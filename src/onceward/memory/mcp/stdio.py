@@ -38,6 +38,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from onceward.memory.mcp.messages import NoMessage, check_request
+
 #: A longer line is let go, and its sender told.
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 #: While so many requests wait for their answers, nothing more is read.
@@ -134,40 +136,33 @@ class LineCutter:
             self._parts = [kept[:_END_BYTES], kept[_END_BYTES:][-_END_BYTES:]]
 
 
-class NoMessage(Exception):
-    """A line that holds no message, with what to answer to it."""
-
-    def __init__(self, code: int, message: str, request_id: RequestId | None) -> None:
-        """Answer under this id; None where the line shows none."""
-        error = ErrorData(code=code, message=message)
-        self.answer = JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
-        super().__init__(message)
-
-
 def read_message(line: Line) -> JSONRPCMessage:
     """Return the message in a line; raise NoMessage when there is none."""
     if not line.is_whole:
-        message = f"a line has at most {LINE_BYTES_MAX} bytes"
-        raise NoMessage(INVALID_REQUEST, message, _shown_id(line.data))
-    with contextlib.suppress(ValueError):
-        return jsonrpc_message_adapter.validate_json(line.data, by_name=False)
+        problem = f"a line has at most {LINE_BYTES_MAX} bytes"
+        raise NoMessage(INVALID_REQUEST, problem, _shown_id(line.data))
     try:
-        value = json.loads(line.data.decode("utf-8", "replace"))
-        return jsonrpc_message_adapter.validate_json(_mended(value), by_name=False)
-    except RecursionError as exc:
-        message = "the line is nested too deeply"
-        raise NoMessage(PARSE_ERROR, message, _shown_id(line.data)) from exc
-    except json.JSONDecodeError as exc:
-        raise NoMessage(PARSE_ERROR, "the line is not JSON", _shown_id(line.data)) from exc
+        message = jsonrpc_message_adapter.validate_json(line.data, by_name=False)
     except ValueError as exc:
-        message = "the line is no JSON-RPC 2.0 message that can be read"
-        raise NoMessage(INVALID_REQUEST, message, _shown_id(line.data)) from exc
+        check_request(_value(line.data))
+        problem = "the line is no JSON-RPC 2.0 message that can be read"
+        raise NoMessage(INVALID_REQUEST, problem, _shown_id(line.data)) from exc
+    if isinstance(message, JSONRPCNotification):
+        # The library ignores an id that it does not know, and nothing would be answered.
+        check_request(_value(line.data))
+    return message
 
 
-def _mended(value: object) -> str:
-    """Return JSON in which what is no character, such as half of an emoji, is replaced."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _value(data: bytes) -> object:
+    """Return the JSON value of a line; raise NoMessage when there is none."""
+    try:
+        return json.loads(data.decode())
+    except UnicodeDecodeError as exc:
+        raise NoMessage(PARSE_ERROR, "the line is not UTF-8", _shown_id(data)) from exc
+    except RecursionError as exc:
+        raise NoMessage(PARSE_ERROR, "the line is nested too deeply", _shown_id(data)) from exc
+    except ValueError as exc:
+        raise NoMessage(PARSE_ERROR, "the line is not JSON", _shown_id(data)) from exc
 
 
 def _shown_id(data: bytes) -> RequestId | None:

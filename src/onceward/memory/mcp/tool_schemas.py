@@ -151,8 +151,15 @@ GRAPH: Final = record(
         "relations": many(RELATION),
         "nextCursor": text("Send it as `cursor` to go on; absent at the end."),
         "isCut": flag("True when facts or relations were left out, as there are too many."),
+        "counts": record(
+            {
+                "entities": number("How many in all."),
+                "observations": number("How many in all."),
+                "relations": number("How many in all."),
+            }
+        ),
     },
-    optional=("nextCursor", "isCut"),
+    optional=("nextCursor", "isCut", "counts"),
 )
 
 # --- what the tools of the policy take -----------------------------------------------------------
@@ -217,8 +224,8 @@ RECORD_ERROR: Final = _placed(
         "isWarning": flag("True for a warning; it is named `warn#…` then."),
         "context": {**_CHANGE, "description": "Where and when it appears."},
         "command": text("Name of the command that emitted it, as record_command gave it."),
-        "dependency": text("What causes it, as `name` or `name@version`."),
-        "concepts": many(text(), "What it is about, as short slugs."),
+        "dependency": text("What causes an error, as `name` or `name@version`; not for warnings."),
+        "concepts": many(text(), "What an error is about, as short slugs; not for warnings."),
     },
 )
 RECORD_FIX: Final = _placed(

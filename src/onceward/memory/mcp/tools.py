@@ -246,8 +246,8 @@ _NINE: Final = (
     ),
     Tool(
         name="read_graph",
-        description="Read everything that is remembered, oldest first. It may be much: prefer "
-        "recall or search_nodes, and give a limit.",
+        description="Read everything that is remembered, oldest first, in pages of 100 entities; "
+        "the first says how much there is. Prefer recall or search_nodes.",
         effect=Effect.READ,
         takes=schemas.READ_GRAPH,
         gives=schemas.GRAPH,
