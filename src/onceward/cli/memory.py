@@ -10,6 +10,7 @@ import typer
 from onceward.cli.db import StoreUrl
 from onceward.cli.memory_capture import capture, fix
 from onceward.cli.memory_files import export, import_
+from onceward.cli.memory_merge import merge
 from onceward.cli.memory_opening import open_memory
 from onceward.cli.memory_serve import serve
 from onceward.cli.output import JsonFlag, group, print_json, warn
@@ -185,6 +186,7 @@ def restore(
         print(done["message"])
 
 
+app.command()(merge)
 app.command("import")(import_)
 app.command()(export)
 
@@ -197,6 +199,7 @@ def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """
     with open_memory(store) as memory:
         counts, problems = memory.graph.counts(), memory.graph.problems()
+        spellings = sum(len(each.others) for each in memory.graph.spellings())
         url = memory.graph.store.url
     numbers = {
         "entities": counts.entities,
@@ -205,11 +208,14 @@ def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
         "deleted": counts.deleted,
     }
     if json_output:
-        print_json({"store": url, **numbers, "ok": not problems, "problems": problems})
+        told = {**numbers, "otherSpellings": spellings}
+        print_json({"store": url, **told, "ok": not problems, "problems": problems})
     else:
         print(f"{'store':<13} {url}")
         for title, number in numbers.items():
             print(f"{title:<13} {number:,}")
+        if spellings:
+            print(f"{'spellings':<13} {spellings:,} to merge: see `onceward memory merge`")
         for each in problems:
             print(f"{'problem':<13} {each}")
         print(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import onceward
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.memory import Memory
 from tests.unit.cli.conftest import Run
@@ -286,3 +287,37 @@ def test_help_is_quick_to_load() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout == "[]\n"
+
+
+def test_spellings_are_shown_merged_and_restored(run: Run) -> None:
+    """A dry run changes nothing; --apply merges, --undo brings the old names back."""
+    with onceward.open() as ow:
+        Memory(ow).create_entities(
+            [{"name": each, "entityType": "thing", "observations": [each]} for each in "abc"]
+        )
+        with ow.transaction() as tx:
+            for old, new in (("a", "concept#Rate Limits"), ("b", "concept#rate_limits")):
+                tx.execute("update memory_entities set name = ? where name = ?", [new, old])
+    assert run("memory", "doctor", "--json").json["otherSpellings"] == 2
+    plan = run("memory", "merge")
+    assert plan.out.splitlines() == [
+        "concept#rate-limits  (new)",
+        "  ← concept#Rate Limits",
+        "  ← concept#rate_limits",
+        "would merge 2 names: pass --apply",
+    ]
+    assert run("memory", "merge", "--json").json["names"][0]["others"] == [
+        "concept#Rate Limits",
+        "concept#rate_limits",
+    ]
+    done = run("memory", "merge", "--apply", "--json").json
+    assert run("memory", "search", "key:concept#", "--json").json["entities"] == [
+        {"name": "concept#rate-limits", "entityType": "thing", "observations": ["a", "b"]}
+    ]
+    assert "can be undone" in run("memory", "merge").out
+    assert run("memory", "merge", "--apply").out == "nothing to merge\n"
+    number = str(done["merge"])
+    assert run("memory", "merge", "--undo", number).out == "undone: 2 names restored\n"
+    assert run("memory", "merge", "--undo", number).out == "it was undone before\n"
+    assert run("memory", "merge", "--undo", "77").code == 2
+    assert run("memory", "merge", "--undo", number, "--apply").code == 2

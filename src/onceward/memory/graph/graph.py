@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onceward.keys.names import canonical_name
-from onceward.memory.graph import removing, writing
+from onceward.memory.graph import name_merge, removing, writing
 from onceward.memory.graph.checking import Gate
 from onceward.memory.graph.merging import merge_words
 from onceward.memory.graph.reading import Reader
@@ -29,6 +29,7 @@ from onceward.secrets import Redactor
 from onceward.stores import Store
 
 _NOBODY = Origin()
+_MERGE = Origin(source=name_merge.SOURCE)
 
 
 class Graph:
@@ -52,7 +53,7 @@ class Graph:
         self.validation, self.root = Validation(validation), root
         self._gate = Gate(self.redactor, validation=self.validation, root=root)
         self._reader = Reader(store)
-        self._searcher = Searcher(store, self._reader, lambda name: canonical_name(name, root))
+        self._searcher = Searcher(store, self._reader, self._spell)
 
     @property
     def is_strict(self) -> bool:
@@ -127,6 +128,29 @@ class Graph:
         """Return what happened to an entity, the newest first, also when it is deleted."""
         with self.store.snapshot():
             return self._reader.history(self.stored_name(name), limit)
+
+    # --- names -----------------------------------------------------------------------------------
+
+    def spellings(self) -> tuple[name_merge.Spellings, ...]:
+        """Return the names that are stored in other spellings than the canonical one."""
+        return name_merge.find(self.store, self._spell)
+
+    def merge_names(self, origin: Origin = _MERGE) -> name_merge.Merged:
+        """Merge all spellings of each name into the canonical one; idempotent."""
+        return name_merge.merge(self.store, self._spell, self._clean(origin))
+
+    def undo_merge(self, number: int, origin: Origin = _MERGE) -> name_merge.Merged:
+        """Undo one merge as a whole; idempotent."""
+        return name_merge.undo(self.store, number, self._clean(origin))
+
+    def merges(self) -> tuple[name_merge.Merge, ...]:
+        """Return the last merges that can be undone, the newest first."""
+        return name_merge.merges(self.store)
+
+    def _spell(self, name: str) -> str:
+        return canonical_name(name, self.root)
+
+    # --- all of it -------------------------------------------------------------------------------
 
     def counts(self) -> Counts:
         """Count what the graph holds; reads all of it."""

@@ -116,12 +116,22 @@ class Reader:
         return next((e for e in names if self._query("memory_entity_id", name=e)), names[0])
 
     def history(self, name: str, limit: int) -> tuple[Change, ...]:
-        """Return what happened to an entity, the newest first, also when it is deleted."""
+        """Return what happened to an entity, the newest first, also when it is deleted.
+
+        With what happened to other spellings of it before they were merged into it.
+        """
         found = self._query("memory_entity_id", name=name)
         if not found:
             raise EntityMissing([name], field="name", fix="see `onceward memory search`")
         wanted = check_limit(limit, ENTITIES_MAX)
-        rows = self._query("memory_history", id=found[0][0], limit=wanted)
+        merged = self._query("memory_merge_sources", id=found[0][0])
+        rows = [
+            row
+            for number in (found[0][0], *(each for (each,) in merged))
+            for row in self._query("memory_history", id=number, limit=wanted)
+        ]
+        if merged:
+            rows = sorted(rows, key=lambda row: str(row[1]), reverse=True)[:wanted]
         return tuple(
             Change(
                 id=number,

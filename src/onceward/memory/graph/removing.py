@@ -27,7 +27,7 @@ def remove(store: Store, clean: Clean, origin: Origin) -> Removed:
 
     def operation(tx: Transaction) -> Removed:
         with whole(store, tx):
-            removed = _Removal(store, tx, origin).run(clean)
+            removed = Removing(store, tx, origin).run(clean)
             if store.engine == "sqlite":
                 rebuild_if_stale(tx.query)
             return removed
@@ -50,7 +50,7 @@ def restore(
 
     def operation(tx: Transaction) -> Removed:
         with whole(store, tx):
-            return _Restoration(store, tx, origin).run(name, change)
+            return Restoring(store, tx, origin).run(name, change)
 
     restored = store.write(operation)
     crash_point("memory.restore.after_commit")
@@ -76,10 +76,11 @@ class _InTransaction:
         return self._query("memory_change_add", rows=rows, action=action, **self._origin)
 
 
-class _Removal(_InTransaction):
+class Removing(_InTransaction):
     """One removal inside one transaction: relations first, then observations, then entities."""
 
     def run(self, clean: Clean) -> Removed:
+        """Carry a checked removal out."""
         ends = [end for link in clean.links for end in (link.from_name, link.to_name)]
         names = [*(e.name for e in clean.entities), *(f.entity_name for f in clean.facts), *ends]
         locked = self._query("memory_entity_lock", names=list(dict.fromkeys(names)))
@@ -145,10 +146,11 @@ class _Removal(_InTransaction):
         return Removed(entities=len(rows), observations=observations, relations=relations)
 
 
-class _Restoration(_InTransaction):
+class Restoring(_InTransaction):
     """One change undone inside one transaction."""
 
     def run(self, name: str | None, change: ChangeId | None) -> Removed:
+        """Bring back what a change deleted, or the last deletion of an entity."""
         number = self._deletion_of(name) if name is not None else change
         while number is not None:
             done = self._restored(number)

@@ -54,7 +54,7 @@ def write(store: Store, clean: Clean, origin: Origin, *, is_best_effort: bool = 
 
     def operation(tx: Transaction) -> Written:
         with whole(store, tx):
-            return _Write(store, tx, origin).run(clean, is_best_effort=is_best_effort)
+            return Writing(store, tx, origin).run(clean, is_best_effort=is_best_effort)
 
     written = store.write(operation)
     crash_point("memory.write.after_commit")
@@ -71,15 +71,17 @@ def whole(store: Store, tx: Transaction) -> Iterator[None]:
         yield
 
 
-class _Write:
+class Writing:
     """One batch inside one transaction."""
 
     def __init__(self, store: Store, tx: Transaction, origin: Origin) -> None:
+        """Write in this transaction, as this origin."""
         self._engine = store.engine
         self._tx = tx
         self._origin = {"source": origin.source, "run": origin.run}
 
     def run(self, clean: Clean, *, is_best_effort: bool) -> Written:
+        """Carry a checked batch out."""
         found = self._entities(clean)
         crash_point("memory.write.after_entities")
         _check_present(clean.observed, found.nodes)

@@ -55,7 +55,7 @@ def policy() -> str:
 class MemoryServer:
     """One memory for any number of clients."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one store, and how it is offered
         self,
         ow: Onceward,
         *,
