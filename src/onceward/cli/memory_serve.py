@@ -56,6 +56,10 @@ _Http = Annotated[
 ]
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Log every call to standard error.")]
 
+_Timeout = Annotated[
+    float, typer.Option(help="Seconds that a call may take. Default: 30.", min=0.1, max=3600)
+]
+
 
 def serve(
     store: StoreUrl = None,
@@ -70,6 +74,7 @@ def serve(
     allow_host: AllowHost = None,
     open_page: OpenPage = None,
     json_output: ServerJson = False,
+    timeout: _Timeout = 30.0,
     verbose: _Verbose = False,
 ) -> None:
     """Serve the memory to MCP clients.
@@ -85,22 +90,31 @@ def serve(
     _set_up_log(is_verbose=verbose)
     if not http:
         _refuse_addresses(port, json_output=json_output, external=allow_external)
-    from onceward.handle import open as open_handle
+    from onceward.handle import Onceward
+    from onceward.memory.buffer import Buffer, directory_for
     from onceward.memory.capture.checkouts import current_root
     from onceward.memory.mcp.server import MemoryServer
+    from onceward.stores.opening import home, open_store
 
     options: dict[str, Any] = {
         "validation": _validation(strict=strict, lenient=lenient),
         "is_read_only": read_only,
         "may_delete": not no_delete,
+        "is_in_order": not http,
+        "call_seconds": timeout,
+        # A client starts this program in its own repository.
+        "root": "" if http else current_root(),
     }
-    with contextlib.closing(open_handle(store)) as ow:
-        if http:
-            server = MemoryServer(ow, is_in_order=False, **options)
-            _serve_http(server, place, json_output=json_output)
-        else:
-            # The client starts this program in its own repository.
-            _serve_stdio(MemoryServer(ow, root=current_root(), **options))
+    with contextlib.closing(Onceward(open_store(store))) as ow:
+        waiting = Buffer(directory_for(home(), ow.store.url))
+        server = MemoryServer(ow, buffer=waiting, **options)
+        assert server.outage is not None
+        with contextlib.closing(server.outage) as outage:
+            outage.start()
+            if http:
+                _serve_http(server, place, json_output=json_output)
+            else:
+                _serve_stdio(server)
 
 
 def _validation(*, strict: bool, lenient: bool) -> Validation:

@@ -89,9 +89,9 @@ class Memory:
         )
         self._ow = ow
         self._clock = clock
-        self._origin = Origin(source=source, run=run)
+        self.origin = Origin(source=source, run=run)
         self.recorder = Recorder(
-            self.graph, clock=clock, origin=self._origin, mode=mode, repo=repo, branch=branch
+            self.graph, clock=clock, origin=self.origin, mode=mode, repo=repo, branch=branch
         )
         self.calls = Calls(ow.store, self.graph.redactor, clock=clock, randomness=randomness)
 
@@ -221,7 +221,7 @@ class Memory:
             asked, number = _maybe_text(name, "name"), _maybe_change(change)
             call.about([asked or f"change {change}"])
             touched = call.attempt(
-                lambda: self.graph.restore(name=asked, change=number, origin=self._origin)
+                lambda: self.graph.restore(name=asked, change=number, origin=self.origin)
             )
             done = shapes.removed(touched, "restored")
             if asked is None or any((touched.entities, touched.observations, touched.relations)):
@@ -246,10 +246,10 @@ class Memory:
         )
 
     def _write(self, call: Call, batch: Batch) -> Written:
-        return call.attempt(lambda: self.graph.write(batch, self._origin))
+        return call.attempt(lambda: self.graph.write(batch, self.origin))
 
     def _remove(self, call: Call, removal: Removal) -> Shape:
-        touched = call.attempt(lambda: self.graph.remove(removal, self._origin))
+        touched = call.attempt(lambda: self.graph.remove(removal, self.origin))
         return shapes.removed(touched, "deleted")
 
 

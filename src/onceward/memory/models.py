@@ -100,6 +100,7 @@ class Fate(StrEnum):
     KNOWN = "known"  #: it was there already, nothing changed
     RESTORED = "restored"  #: it had been deleted, and is there again
     REFUSED = "refused"  #: a relation of a best-effort batch that could not be made
+    BUFFERED = "buffered"  #: the store is away; it waits on disk, and is written when that is back
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

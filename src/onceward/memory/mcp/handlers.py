@@ -102,8 +102,16 @@ def open_nodes(memory: Memory, arguments: Arguments) -> Answer:
 
 def record(method: str, memory: Memory, arguments: Arguments) -> Answer:
     """Record, with the method of the memory that does it."""
-    facts = {_snake(name): value for name, value in arguments.items()}
-    data: Shape = getattr(memory, method)(**facts)
+    return recorded(getattr(memory, method)(**facts_of(arguments)))
+
+
+def facts_of(arguments: Arguments) -> dict[str, Any]:
+    """Return the arguments of a record as the memory's methods name them."""
+    return {_snake(name): value for name, value in arguments.items()}
+
+
+def recorded(data: Shape) -> Answer:
+    """Return the answer to a record."""
     fates = [data["entity"], data["observation"]]
     fates += [each["fate"] for each in (*data["relations"], *data["related"])]
     is_change = any(each in _NEW for each in fates)

@@ -6,7 +6,8 @@ answer leaves only after its write is committed. Knows neither pipes nor address
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
@@ -20,14 +21,17 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from onceward.errors import OncewardError
+from onceward.errors import OncewardError, StoreUnavailable
 from onceward.gate import as_error
 from onceward.handle import Onceward
+from onceward.memory.buffer import Buffer
 from onceward.memory.client import Memory
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.answers import Answer
+from onceward.memory.mcp.handlers import facts_of, recorded
 from onceward.memory.mcp.tools import Effect, Tool
 from onceward.memory.models import Validation
+from onceward.memory.outage import Outage, Where
 from onceward.version import __version__
 
 GRAPH_URI: Final = "memory://knowledge-graph"
@@ -38,12 +42,16 @@ SUBSCRIBERS_MAX: Final = 1000
 TELL_SECONDS_MAX: Final = 1.0
 #: Calls that run at the same time, for clients that do not share a wire.
 CALLS_MAX: Final = 8
+#: How long a call may take before its caller is told that the store does not answer.
+CALL_SECONDS_MAX: Final = 30.0
+THREADS_MAX: Final = 64
 
 #: Clients' names are theirs to choose; this much of one is kept.
 _CLIENT_CHARACTERS_MAX: Final = 80
 #: As the protocol's older versions number it.
 _RESOURCE_NOT_FOUND: Final = -32002
 _PLACES: Final = ("mode", "repo", "branch")
+_log: Final = logging.getLogger("onceward.memory")
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -64,11 +72,14 @@ class MemoryServer:
         is_read_only: bool = False,
         may_delete: bool = True,
         is_in_order: bool = True,
+        buffer: Buffer | None = None,
+        call_seconds: float = CALL_SECONDS_MAX,
     ) -> None:
         """Serve what this store remembers.
 
         With `is_in_order` calls are done one after the other, as they came: a client that sends an
-        entity and, without waiting, a relation to it gets both.
+        entity and, without waiting, a relation to it gets both. With a buffer, records wait there
+        while the store is away. A call that takes longer than `call_seconds` fails.
         """
         self.tools = tools.offered(is_read_only=is_read_only, may_delete=may_delete)
         self.listening = InMemorySubscriptionBus()
@@ -78,6 +89,10 @@ class MemoryServer:
         self._subscribers: dict[str, ServerSession] = {}
         self._redactor = Memory(ow).graph.redactor
         self._memory_at = lru_cache(maxsize=128)(self._new_memory)
+        self._call_seconds = call_seconds
+        #: Also of calls that nobody waits for any more.
+        self._threads = anyio.CapacityLimiter(THREADS_MAX)
+        self.outage = None if buffer is None else Outage(ow, buffer, self._memory_at)
 
     def build(self) -> Server[Any]:
         """Return the MCP server, ready to be put on a wire."""
@@ -107,9 +122,7 @@ class MemoryServer:
             tool = tools.find(params.name, self.tools)
             is_strict = self._validation is Validation.STRICT
             arguments = tools.checked(tool, params.arguments or {}, is_strict=is_strict)
-            answer = await anyio.to_thread.run_sync(
-                self._call, tool, arguments, _source(ctx), limiter=self._turns
-            )
+            answer = await self._answer(tool, arguments, _source(ctx))
         except Exception as exc:  # noqa: BLE001 - whatever it was, the server goes on
             return _failed(as_error(exc))
         if answer.is_change:
@@ -117,11 +130,44 @@ class MemoryServer:
         content: list[types.ContentBlock] = [types.TextContent(text=each) for each in answer.texts]
         return types.CallToolResult(content=content, structured_content=answer.data)
 
-    def _call(self, tool: Tool, arguments: dict[str, Any], source: str) -> Answer:
-        place = ["", "", ""]
+    async def _answer(self, tool: Tool, arguments: dict[str, Any], source: str) -> Answer:
+        """Do a call in its turn and in time."""
+        mode, repo, branch = (arguments.pop(each, "") if tool.is_record else "" for each in _PLACES)
+        where = (source, mode, repo, branch)
+        async with self._turns:
+            with anyio.move_on_after(self._call_seconds):
+                return await self._in_thread(self._call, tool, arguments, where)
+            message = f"no answer within {self._call_seconds:g} s; the call may still be done"
+            error = StoreUnavailable(message, fix="call again: repeating a call changes nothing")
+            facts = {"tool": tool.name, "seconds": self._call_seconds}
+            _log.error("a call timed out", extra={"event": "call_timed_out", "facts": facts})
+            return await self._in_thread(self._late, tool, arguments, where, error)
+
+    async def _in_thread(self, function: Callable[..., Answer], *args: object) -> Answer:
+        return await anyio.to_thread.run_sync(
+            function, *args, limiter=self._threads, abandon_on_cancel=True
+        )
+
+    def _call(self, tool: Tool, arguments: dict[str, Any], where: Where) -> Answer:
+        memory = self._memory_at(*where)
+        if self.outage is None:
+            return tool.handler(memory, arguments)
         if tool.is_record:
-            place = [arguments.pop(each, "") for each in _PLACES]
-        return tool.handler(self._memory_at(source, *place), arguments)
+            facts = facts_of(arguments)
+            return recorded(self.outage.record(tool.name, memory, facts, where))
+        return self.outage.call(lambda: tool.handler(memory, arguments))
+
+    def _late(
+        self, tool: Tool, arguments: dict[str, Any], where: Where, error: StoreUnavailable
+    ) -> Answer:
+        """Keep a record that got no answer in time; raise the error for any other call."""
+        if self.outage is None:
+            raise error
+        self.outage.trip(error)
+        if not tool.is_record:
+            raise error
+        memory = self._memory_at(*where)
+        return recorded(self.outage.keep(tool.name, memory, facts_of(arguments), where))
 
     def _new_memory(self, source: str, mode: str, repo: str, branch: str) -> Memory:
         return Memory(
@@ -165,9 +211,7 @@ class MemoryServer:
             raise MCPError(code=_RESOURCE_NOT_FOUND, message=message)
         tool = tools.offered()["read_graph"]
         try:
-            answer = await anyio.to_thread.run_sync(
-                self._call, tool, {}, _source(ctx), limiter=self._turns
-            )
+            answer = await self._answer(tool, {}, _source(ctx))
         except Exception as exc:
             raise MCPError(code=types.INTERNAL_ERROR, message=_told(as_error(exc))) from exc
         return _resource(uri, "application/json", answer.texts[0])

@@ -274,7 +274,7 @@ EXPLAIN: Final = record({"name": text("Exact name of the entity.")})
 
 # --- what they give ------------------------------------------------------------------------------
 
-_FATE: Final = choice("", "created", "known", "restored", "refused")
+_FATE: Final = choice("", "created", "known", "restored", "refused", "buffered")
 RECORDED: Final = record(
     {
         "name": text("The name to use from now on."),

@@ -1,0 +1,194 @@
+"""The store is away: calls fail at once, records wait, and all is written once it is back."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.errors import InvalidArgument, StoreUnavailable
+from onceward.handle import Onceward
+from onceward.memory import Memory
+from onceward.memory.buffer import Buffer
+from onceward.memory.outage import LOG_SECONDS, Outage
+from onceward.seams import ManualClock
+from onceward.secrets import Redactor
+
+HANG_SECONDS = 60
+SECRET = "hunter2-hunter2"
+WHERE = ("mcp:test", "m@1", "me/shop", "main")
+
+
+class _Switch:
+    """Takes a store away and brings it back."""
+
+    def __init__(self, ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_away = False
+        self.asked = 0
+        for method in ("read", "write", "snapshot"):
+            real = getattr(ow.store, method)
+            monkeypatch.setattr(ow.store, method, self._guarded(real))
+
+    def _guarded(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.asked += 1
+            if self.is_away:
+                raise StoreUnavailable("the switch is off")
+            return real(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def switch(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> _Switch:
+    return _Switch(ow, monkeypatch)
+
+
+@pytest.fixture
+def memory(ow: Onceward) -> Memory:
+    return Memory(ow, source=WHERE[0], redactor=Redactor([SECRET]))
+
+
+@pytest.fixture
+def outage(
+    ow: Onceward, memory: Memory, tmp_path: Path, clock: ManualClock, switch: _Switch
+) -> Iterator[Outage]:
+    def make(source: str, mode: str, repo: str, branch: str) -> Memory:
+        return Memory(
+            ow, source=source, mode=mode, repo=repo, branch=branch, redactor=Redactor([SECRET])
+        )
+
+    made = Outage(ow, Buffer(tmp_path / "buffer"), make, clock=clock)
+    made.start()
+    yield made
+    switch.is_away = False
+    assert made.is_whole.wait(HANG_SECONDS)
+    made.close()
+    assert memory.graph.problems() == []
+
+
+def _error(number: int, **more: Any) -> dict[str, Any]:
+    words = ("one", "two", "three", "four", "five")
+    return {"message": f"boom {words[number]}", "kind": "E", "detector": "human", **more}
+
+
+def _recorded(memory: Memory) -> list[str]:
+    return [each["name"] for each in memory.read_graph()["entities"]]
+
+
+def test_h63_records_wait_in_order_and_are_written_once(
+    memory: Memory, outage: Outage, switch: _Switch
+) -> None:
+    """Repeated ones too; what came before, during and after the outage stands in its order."""
+    make = ["err#boom one", "err#boom two", "err#boom three", "err#boom four"]
+    first = outage.record("record_error", memory, _error(0), WHERE)
+    assert (first["name"], first["entity"]) == (make[0], "created")
+    switch.is_away = True
+    for number in (1, 2, 1):
+        told = outage.record("record_error", memory, _error(number), WHERE)
+        assert (told["name"], told["entityType"]) == (make[number], "Error")
+        assert (told["entity"], told["observation"]) == ("buffered", "buffered")
+    fix = outage.record("record_fix", memory, {"issue": make[1], "strategy": "s"}, WHERE)
+    by_message = {"issue": "boom two", "strategy": "s"}
+    assert outage.record("record_fix", memory, by_message, WHERE)["name"] == fix["name"]
+    assert [each["fate"] for each in fix["relations"]] == ["buffered"]
+    assert outage.is_away
+    assert outage.buffer.pending() == 4
+    switch.is_away = False
+    assert outage.is_whole.wait(HANG_SECONDS)
+    assert not outage.is_away
+    last = outage.record("record_error", memory, _error(3), WHERE)
+    assert last["entity"] == "created"
+    assert _recorded(memory) == [*make[:3], fix["name"], make[3]]
+    [found] = memory.graph.open([make[1]]).entities
+    assert len(found.observations) == 1
+    assert (found.source, '"branch":"main"' in found.observations[0].content) == (WHERE[0], True)
+
+
+def test_h63_calls_fail_at_once_while_the_store_is_away(
+    memory: Memory, outage: Outage, switch: _Switch, clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """After the first failure nothing but the probe asks the store; the log is sampled."""
+    switch.is_away = True
+    with pytest.raises(StoreUnavailable, match="the switch is off"):
+        outage.call(lambda: memory.read_graph())
+    outage._probe = lambda: switch._guarded(lambda: None)()  # type: ignore[method-assign]
+    called: list[int] = []
+    for number in range(100):
+        with pytest.raises(StoreUnavailable, match="the switch is off") as caught:
+            outage.call(lambda number=number: called.append(number))
+        assert caught.value.code == "UNAVAILABLE"
+    assert called == []
+    clock.advance(seconds=LOG_SECONDS)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            outage.call(lambda: None)
+    events = [getattr(each, "event", "") for each in caplog.records]
+    assert (events.count("store_away"), events.count("store_still_away")) == (1, 1)
+
+
+def test_h63_the_server_starts_while_the_store_is_away(
+    ow: Onceward, outage: Outage, switch: _Switch, tmp_path: Path
+) -> None:
+    """It is whole by itself once the store is there, with what an earlier process had kept."""
+    outage.close()
+    memory = Memory(ow, redactor=Redactor())
+    switch.is_away = True
+    Buffer(tmp_path / "buffer").append(
+        {"method": "record_error", "where": WHERE, "facts": _error(0)}, 0
+    )
+    later = Outage(ow, Buffer(tmp_path / "buffer"), lambda *_: memory)
+    later.start()
+    assert later.is_away
+    switch.is_away = False
+    assert later.is_whole.wait(HANG_SECONDS)
+    assert _recorded(memory) == ["err#boom one"]
+    later.close()
+
+
+def test_h63_bad_arguments_are_refused_also_while_the_store_is_away(
+    memory: Memory, outage: Outage, switch: _Switch
+) -> None:
+    """Nothing waits that could never be written."""
+    switch.is_away = True
+    with pytest.raises(InvalidArgument, match="message: "):
+        outage.record("record_error", memory, _error(0, message=" "), WHERE)
+    with pytest.raises(InvalidArgument, match="status"):
+        outcome = {"fix": "fix#err#a#00000000", "status": "odd", "verification_method": "v"}
+        outage.record("record_outcome", memory, {**outcome, "duration_to_verify": 1}, WHERE)
+    assert outage.buffer.pending() == 0
+
+
+def test_h63_no_secret_waits_on_disk(
+    memory: Memory, outage: Outage, switch: _Switch, tmp_path: Path
+) -> None:
+    """They are taken out before anything is written, as ever."""
+    switch.is_away = True
+    outage.record("record_error", memory, _error(0, context={"env": f"x {SECRET}"}), WHERE)
+    [kept] = (tmp_path / "buffer").glob("*.json")
+    assert SECRET not in kept.read_text()
+
+
+def test_h63_a_record_keeps_the_time_of_its_call(
+    memory: Memory, outage: Outage, switch: _Switch, clock: ManualClock
+) -> None:
+    """Not the time at which it was replayed."""
+    switch.is_away = True
+    outage.record("record_error", memory, _error(0), WHERE)
+    clock.advance(seconds=3600)
+    switch.is_away = False
+    assert outage.is_whole.wait(HANG_SECONDS)
+    [found] = memory.graph.open(["err#boom one"]).entities
+    assert found.observations[0].ts == "2026-01-01T00:00:00.000Z"
+
+
+def test_h63_a_buffer_that_cannot_be_written_says_so(
+    memory: Memory, outage: Outage, switch: _Switch, tmp_path: Path
+) -> None:
+    """The call fails as it would without a buffer, and names both."""
+    (tmp_path / "buffer").write_text("no directory")
+    switch.is_away = True
+    with pytest.raises(StoreUnavailable):
+        outage.record("record_error", memory, _error(0), WHERE)
+    (tmp_path / "buffer").unlink()

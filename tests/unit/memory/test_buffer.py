@@ -1,0 +1,125 @@
+"""The buffer: records wait on disk in order, once each, bounded, and whatever dies in between."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.errors import InvalidArgument, StoreUnavailable
+from onceward.memory.buffer import REFUSED, Buffer
+
+
+def _fill(buffer: Buffer, count: int) -> None:
+    for number in range(count):
+        assert buffer.append({"number": number}, number)
+
+
+def test_h63_records_are_replayed_in_order_and_forgotten(tmp_path: Path) -> None:
+    """Also those that come while others are replayed; twice the same waits once."""
+    buffer, done = Buffer(tmp_path / "b"), []
+
+    def do(call: Any) -> None:
+        done.append(call["number"])
+        if call["number"] == 1:
+            _fill_more()
+
+    def _fill_more() -> None:
+        assert buffer.append({"number": 12}, 12)
+
+    assert (buffer.pending(), buffer.replay(do)) == (0, 0)
+    _fill(buffer, 12)
+    assert not buffer.append({"number": 3, "ts": "later"}, 3)
+    assert Buffer(tmp_path / "b").pending() == 12
+    assert buffer.replay(do) == 13
+    assert (done, buffer.pending()) == (list(range(13)), 0)
+    assert buffer.append({"number": 3}, 3)
+
+
+def test_h63_a_store_that_goes_again_stops_the_replay(tmp_path: Path) -> None:
+    """What was done is forgotten, the rest waits, in its order."""
+    buffer, done = Buffer(tmp_path), []
+
+    def do(call: Any) -> None:
+        if call["number"] == 3 and len(done) == 3:
+            raise StoreUnavailable("gone")
+        done.append(call["number"])
+
+    _fill(buffer, 5)
+    with pytest.raises(StoreUnavailable):
+        buffer.replay(do)
+    assert buffer.pending() == 2
+    done.append(-1)
+    assert buffer.replay(do) == 2
+    assert done == [0, 1, 2, -1, 3, 4]
+
+
+def test_h63_a_death_after_a_record_was_done_does_it_again(tmp_path: Path) -> None:
+    """At least once; that it counts once is what makes records idempotent."""
+    buffer, done = Buffer(tmp_path), []
+
+    def die(call: Any) -> None:
+        done.append(call["number"])
+        raise KeyboardInterrupt
+
+    _fill(buffer, 2)
+    with pytest.raises(KeyboardInterrupt):
+        buffer.replay(die)
+    assert buffer.pending() == 2
+    assert buffer.replay(lambda call: done.append(call["number"])) == 2
+    assert done == [0, 0, 1]
+
+
+def test_h63_what_is_refused_for_good_is_put_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record that can never be written, or cannot be read, does not hold up the others."""
+    buffer, done = Buffer(tmp_path), []
+
+    def do(call: Any) -> None:
+        if call["number"] == 1:
+            raise InvalidArgument("no", fix="none")
+        done.append(call["number"])
+
+    _fill(buffer, 3)
+    [second] = [each for each in tmp_path.iterdir() if each.name.startswith("000000000001-")]
+    second.write_text("{broken")
+    buffer.replay(do)
+    assert (done, buffer.pending()) == ([2], 0)
+    assert len(list((tmp_path / REFUSED).iterdir())) == 2
+    events = [getattr(each, "event", "") for each in caplog.records]
+    assert events == ["buffer_refused", "buffer_refused"]
+
+
+def test_h63_the_buffer_is_bounded(tmp_path: Path) -> None:
+    """By records and by bytes; what does not fit is refused, and nothing is lost."""
+    few = Buffer(tmp_path / "few", records_max=3)
+    _fill(few, 3)
+    with pytest.raises(StoreUnavailable, match="buffer is full with 3 records"):
+        few.append({"number": 4}, 4)
+    assert not few.append({"number": 1}, 1)
+    small = Buffer(tmp_path / "small", bytes_max=100)
+    assert small.append({"text": "x" * 50}, 1)
+    with pytest.raises(StoreUnavailable, match="full with 1 records"):
+        small.append({"text": "y" * 50}, 2)
+    assert (few.pending(), small.pending()) == (3, 1)
+
+
+def test_h63_one_process_replays_at_a_time(tmp_path: Path) -> None:
+    """Another that comes while records are replayed does nothing."""
+    buffer, other, seen = Buffer(tmp_path), Buffer(tmp_path), []
+    _fill(buffer, 1)
+    buffer.replay(lambda call: seen.append((call["number"], other.replay(seen.append))))
+    assert seen == [(0, 0)]
+
+
+def test_h63_records_are_private_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """Files are for their owner only; a temporary of a crash, or a note, is no record."""
+    buffer = Buffer(tmp_path / "b")
+    _fill(buffer, 1)
+    [record] = (tmp_path / "b").glob("*.json")
+    assert record.stat().st_mode & 0o777 == 0o600
+    assert json.loads(record.read_text()) == {"number": 0}
+    for name in (".000000000002-5-abc.json.tmp", "notes.json", "1-2.json", "x-1-k.json"):
+        (tmp_path / "b" / name).write_text("{}")
+    assert buffer.replay(lambda _: None) == 1
