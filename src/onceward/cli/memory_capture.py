@@ -12,12 +12,18 @@ import typer
 from onceward.cli.db import StoreUrl
 from onceward.cli.memory_opening import open_memory
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
-from onceward.errors import Internal, InvalidArgument, OncewardError, OutcomeUnknown
+from onceward.errors import (
+    Internal,
+    InvalidArgument,
+    OncewardError,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from typing import IO
 
-    from onceward.memory.capture.capturing import Captured, CapturedIssue
+    from onceward.memory.capture.capturing import Captured, CapturedIssue, Place
     from onceward.memory.capture.passing import Passed
 
 Mode = Annotated[str, typer.Option(help="Who does it, such as `debugger@2`.")]
@@ -56,7 +62,13 @@ def capture(
     try:
         captured = _record(passed, store, mode, repo, branch)
     except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 - the command's result goes first
-        _tell_failure(passed, exc, json_output=json_output)
+        if not _keep(passed, exc, store, mode, repo, branch):
+            _tell_failure(passed, exc, json_output=json_output)
+        elif json_output:
+            recorded = False if isinstance(exc, StoreUnavailable) else None
+            print_json({**_result(passed), "recorded": recorded, "buffered": True})
+        else:
+            warn("the store is away; the command waits on disk and is recorded when it is back")
     else:
         _tell(passed, captured, json_output=json_output)
     raise typer.Exit(passed.exit_code)
@@ -130,13 +142,43 @@ def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
 def _record(
     passed: Passed, store: str | None, mode: str, repo: str | None, branch: str | None
 ) -> Captured:
-    from onceward.memory.capture.capturing import SOURCE, Place
+    from onceward.memory.capture.capturing import SOURCE
     from onceward.memory.capture.capturing import capture as record
 
-    repo, branch = _checkout(repo, branch)
-    place = Place(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
     with open_memory(store, source=SOURCE) as memory:
-        return record(memory, passed, place)
+        return record(memory, passed, _place(mode, repo, branch))
+
+
+def _place(mode: str, repo: str | None, branch: str | None) -> Place:
+    from onceward.memory.capture.capturing import Place
+
+    repo, branch = _checkout(repo, branch)
+    return Place(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
+
+
+def _keep(
+    passed: Passed,
+    exc: BaseException,
+    store: str | None,
+    mode: str,
+    repo: str | None,
+    branch: str | None,
+) -> bool:
+    """Let a command wait on disk whose store is away; returns whether it does."""
+    if not isinstance(exc, StoreUnavailable | OutcomeUnknown):
+        return False
+    from onceward.cli.memory_opening import buffer_of
+    from onceward.handle import Onceward
+    from onceward.memory import Memory
+    from onceward.memory.replaying import keep_capture
+    from onceward.stores import open_store
+
+    try:
+        memory = Memory(Onceward(open_store(store)))
+        keep_capture(buffer_of(memory.graph.store), memory, passed, _place(mode, repo, branch))
+    except (OncewardError, OSError):
+        return False
+    return True
 
 
 # --- what is told at the end ---------------------------------------------------------------------

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
+from onceward.errors import OncewardError
+
 if TYPE_CHECKING:
     from onceward.memory import Memory
+    from onceward.memory.buffer import Buffer
+    from onceward.stores import Store
 
 
 def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Memory:  # noqa: ANN401 - those of Memory
@@ -17,4 +22,22 @@ def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Me
     logging.getLogger("onceward.memory").addHandler(logging.NullHandler())
     from onceward.memory.capture.checkouts import current_root
 
-    return Memory.open(store, source=source, root=current_root(), **options)
+    memory = Memory.open(store, source=source, root=current_root(), **options)
+    _replay(memory)
+    return memory
+
+
+def buffer_of(store: Store) -> Buffer:
+    """Return where records for a store wait while it is away."""
+    from onceward.memory.buffer import Buffer, directory_for
+    from onceward.stores.opening import home
+
+    return Buffer(directory_for(home(), store.url))
+
+
+def _replay(memory: Memory) -> None:
+    """Write what waited for this store; what cannot be written now waits on."""
+    from onceward.memory.replaying import replay
+
+    with contextlib.suppress(OncewardError):
+        buffer_of(memory.graph.store).replay(lambda call: replay(call, memory.like))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from onceward.cli.db import StoreUrl
+from onceward.cli.memory_opening import buffer_of
 from onceward.cli.serving import (
     AllowExternal,
     AllowHost,
@@ -91,10 +92,9 @@ def serve(
     if not http:
         _refuse_addresses(port, json_output=json_output, external=allow_external)
     from onceward.handle import Onceward
-    from onceward.memory.buffer import Buffer, directory_for
     from onceward.memory.capture.checkouts import current_root
     from onceward.memory.mcp.server import MemoryServer
-    from onceward.stores.opening import home, open_store
+    from onceward.stores import open_store
 
     options: dict[str, Any] = {
         "validation": _validation(strict=strict, lenient=lenient),
@@ -106,8 +106,7 @@ def serve(
         "root": "" if http else current_root(),
     }
     with contextlib.closing(Onceward(open_store(store))) as ow:
-        waiting = Buffer(directory_for(home(), ow.store.url))
-        server = MemoryServer(ow, buffer=waiting, **options)
+        server = MemoryServer(ow, buffer=buffer_of(ow.store), **options)
         assert server.outage is not None
         with contextlib.closing(server.outage) as outage:
             outage.start()

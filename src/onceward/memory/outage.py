@@ -20,6 +20,7 @@ from onceward.memory.buffer import Buffer
 from onceward.memory.client import Memory
 from onceward.memory.offline import OfflineGraph
 from onceward.memory.recording import Recorder
+from onceward.memory.replaying import MakeMemory, Where, keep_record, replay
 from onceward.memory.shapes import Shape, plain
 from onceward.retries import retrying
 from onceward.seams import Clock, SystemClock, timestamp
@@ -32,9 +33,6 @@ PROBE_SECONDS_MAX: Final = 2.0
 #: A line of the log says how many calls failed since the last one, at most this often.
 LOG_SECONDS: Final = 30.0
 _log: Final = logging.getLogger("onceward.memory")
-
-#: Source, mode, repo and branch of a record.
-Where = tuple[str, str, str, str]
 
 
 class _Away(Exception):
@@ -52,7 +50,7 @@ class Outage:
         self,
         ow: Onceward,
         buffer: Buffer,
-        make_memory: Callable[[str, str, str, str], Memory],
+        make_memory: MakeMemory,
         *,
         clock: Clock | None = None,
     ) -> None:
@@ -125,10 +123,9 @@ class Outage:
         recorded = getattr(recorder, method.removeprefix("record_"))(**dated)
         clean = memory.graph.redactor.value(dated)
         assert isinstance(clean, dict), type(clean)
-        identity = [method, where, {name: clean[name] for name in clean if name != "ts"}]
         with self._lock:
             try:
-                self.buffer.append({"method": method, "where": where, "facts": clean}, identity)
+                keep_record(self.buffer, method, clean, where)
             except StoreUnavailable:
                 raise
             except OncewardError as exc:
@@ -186,8 +183,7 @@ class Outage:
             self._log(logging.WARNING, "store_back", failed=self._failed)
 
     def _replay(self, call: Mapping[str, Any]) -> None:
-        memory = self._make_memory(*call["where"])
-        self._asked(partial(getattr(memory, call["method"]), **call["facts"]))
+        self._asked(lambda: replay(call, self._make_memory))
 
     def _asked(self, function: Callable[[], T]) -> T:
         """Ask the store, again if it is busy; not again when it cannot be reached."""
@@ -207,7 +203,7 @@ class Outage:
             raise away.error from away
 
     def _pending(self) -> int:
-        """Return how many records wait; a directory that cannot be read does not stop the others."""
+        """Return how many records wait; none if their directory cannot be read."""
         try:
             return self.buffer.pending()
         except OncewardError:

@@ -33,7 +33,8 @@ class _Switch:
         def call(*args: Any, **kwargs: Any) -> Any:
             self.asked += 1
             if self.is_away:
-                raise StoreUnavailable("the switch is off")
+                message = "the switch is off"
+                raise StoreUnavailable(message)
             return real(*args, **kwargs)
 
         return call
@@ -112,12 +113,12 @@ def test_h63_calls_fail_at_once_while_the_store_is_away(
     """After the first failure nothing but the probe asks the store; the log is sampled."""
     switch.is_away = True
     with pytest.raises(StoreUnavailable, match="the switch is off"):
-        outage.call(lambda: memory.read_graph())
-    outage._probe = lambda: switch._guarded(lambda: None)()  # type: ignore[method-assign]
+        outage.call(memory.read_graph)
+    outage._probe = switch._guarded(lambda: None)  # type: ignore[method-assign]
     called: list[int] = []
-    for number in range(100):
+    for _ in range(100):
         with pytest.raises(StoreUnavailable, match="the switch is off") as caught:
-            outage.call(lambda number=number: called.append(number))
+            outage.call(lambda: called.append(1))
         assert caught.value.code == "UNAVAILABLE"
     assert called == []
     clock.advance(seconds=LOG_SECONDS)

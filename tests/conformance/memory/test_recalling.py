@@ -9,7 +9,7 @@ from onceward.handle import Onceward
 from onceward.keys import doc_key
 from onceward.memory.finding import How
 from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, Link, NewEntity, Origin, Removal
+from onceward.memory.models import Batch, Link, NewEntity, Origin, Removal, Validation
 from onceward.memory.recalling import Recall, recall
 from onceward.memory.recording import Recorder
 from onceward.memory.telling import TOKENS_MAX, tokens
@@ -207,7 +207,7 @@ def test_what_stands_around_an_error_leads_to_its_fix(
 def test_plain_entities_are_told_with_their_newest_facts(graph: Graph, clock: ManualClock) -> None:
     """What any client wrote is recalled, too: by its name, or by its words."""
     ada = NewEntity(name="Ada", entity_type="person", observations=("likes tea", "writes loops"))
-    shop = NewEntity(name="fixer", entity_type="Error", observations=())
+    shop = NewEntity(name="fixer", entity_type="error", observations=())
     graph.write(Batch(entities=(ada, shop)))
     for text, how in (("Ada", How.EXACT_KEY), ("who writes loops", How.SEARCH)):
         found = recall(graph, text, clock=clock)
@@ -265,7 +265,7 @@ def test_an_answer_has_at_most_two_hundred_tokens(
 
 
 def test_odd_envelopes_and_relations_do_no_harm(graph: Graph, clock: ManualClock) -> None:
-    """In open mode anybody writes anything: recall answers all the same."""
+    """Without checks a client writes anything: recall answers all the same."""
     names = {
         "fix#any#1": (ODD["fix.apply"], ODD["fix.outcome"], "plain"),
         "cmd#ls#00000000": (ODD["command.exec"],),
@@ -283,7 +283,8 @@ def test_odd_envelopes_and_relations_do_no_harm(graph: Graph, clock: ManualClock
         for end in names
         for kind in ("RESOLVES", "EMITS", "EXECUTES", "DERIVED_FROM", "ABOUT")
     )
-    graph.write(Batch(entities=entities, relations=links))
+    lenient = Graph(graph.store, redactor=Redactor(), validation=Validation.LENIENT)
+    lenient.write(Batch(entities=entities, relations=links))
     for name in (*names, "ls", "odd plain"):
         found = recall(graph, name, clock=clock)
         assert found.how is not How.NOTHING

@@ -234,7 +234,7 @@ def test_a_note_that_somebody_wrote_by_hand_does_no_harm(
     ow: Onceward, clock: ManualClock, said: str
 ) -> None:
     """One without a proper time is none to take the time from; the next note has its own."""
-    graph = Graph(ow.store, redactor=Redactor())
+    graph = Graph(ow.store, redactor=Redactor(), validation=Validation.LENIENT)
     note = f'{{"type":"doc.note","data":{{"url":"{URL}"{said}}}}}'
     batch = Batch(entities=(NewEntity(name=doc_key(URL), entity_type="Doc", observations=(note,)),))
     graph.write(batch)
@@ -319,7 +319,7 @@ def test_what_was_deleted_is_restored_by_its_record(graph: Graph, recorder: Reco
 
 def test_a_name_that_has_another_type_keeps_it(ow: Onceward, clock: ManualClock) -> None:
     """The answer tells the type that the entity has."""
-    graph = Graph(ow.store, redactor=Redactor())
+    graph = Graph(ow.store, redactor=Redactor(), validation=Validation.LENIENT)
     graph.write(Batch(entities=(NewEntity(name=ISSUE, entity_type="bug"),)))
     recorded = records.error(Recorder(graph, clock=clock, origin=Origin()), None)
     assert (recorded.entity, recorded.entity_type, recorded.observation) == (KNOWN, "bug", CREATED)

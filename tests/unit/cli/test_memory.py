@@ -20,6 +20,7 @@ MESSAGE = "KeyError: 'price'"
 @pytest.fixture(autouse=True)
 def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_STORE", f"sqlite:///{tmp_path / 'memory.db'}")
+    monkeypatch.setenv("ONCEWARD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "120")
 
 
@@ -183,29 +184,43 @@ def test_import_says_which_types_it_left_out(run: Run, memory: Memory, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("error", "recorded", "says"),
-    [
-        (OutcomeUnknown(), None, "may not have been recorded"),
-        (StoreUnavailable(), False, "was not recorded"),
-    ],
+    ("error", "recorded"), [(OutcomeUnknown(), None), (StoreUnavailable(), False)]
 )
-def test_capture_says_when_nobody_knows_whether_it_was_recorded(
-    run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-    recorded: bool | None,
-    says: str,
+def test_h63_captures_wait_on_disk_while_the_store_is_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, recorded: bool | None
 ) -> None:
-    """A commit that nobody answered may have happened; one that was refused has not."""
+    """The next command that reaches the store records them, in order, once."""
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise error
+
+        patch.setattr("onceward.memory.capture.capturing.capture", fail)
+        ran = run("memory", "capture", "--", "true")
+        assert ran.code == 0
+        assert "warning: the store is away; the command waits on disk" in ran.err
+        ran = run("memory", "capture", "--json", "--", "false")
+        assert ran.code == 1
+        assert (ran.json["recorded"], ran.json["buffered"]) == (recorded, True)
+    found = [run("memory", "search", "type:Command", "--json").json["entities"] for _ in range(2)]
+    assert found[0] == found[1]
+    assert [each["name"].split("#")[1] for each in found[0]] == ["false", "true"]
+    assert [len(each["observations"]) for each in found[0]] == [1, 1]
+
+
+def test_capture_says_when_it_can_neither_be_recorded_nor_wait(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A directory that cannot be written leaves the plain truth."""
 
     def fail(*_: object) -> None:
-        raise error
+        raise StoreUnavailable
 
     monkeypatch.setattr("onceward.memory.capture.capturing.capture", fail)
+    (tmp_path / "home").write_text("no directory")
     ran = run("memory", "capture", "--", "true")
     assert ran.code == 0
-    assert f"warning: the command {says}\n" in ran.err
-    assert run("memory", "capture", "--json", "--", "true").json["recorded"] is recorded
+    assert "warning: the command was not recorded\n" in ran.err
 
 
 @pytest.mark.usefixtures("memory")

@@ -38,11 +38,13 @@ def test_h63_records_are_replayed_in_order_and_forgotten(tmp_path: Path) -> None
 
 def test_h63_a_store_that_goes_again_stops_the_replay(tmp_path: Path) -> None:
     """What was done is forgotten, the rest waits, in its order."""
-    buffer, done = Buffer(tmp_path), []
+    buffer = Buffer(tmp_path)
+    done: list[int] = []
 
     def do(call: Any) -> None:
         if call["number"] == 3 and len(done) == 3:
-            raise StoreUnavailable("gone")
+            message = "gone"
+            raise StoreUnavailable(message)
         done.append(call["number"])
 
     _fill(buffer, 5)
@@ -78,7 +80,8 @@ def test_h63_what_is_refused_for_good_is_put_aside(
 
     def do(call: Any) -> None:
         if call["number"] == 1:
-            raise InvalidArgument("no", fix="none")
+            message = "no"
+            raise InvalidArgument(message, fix="none")
         done.append(call["number"])
 
     _fill(buffer, 3)
@@ -107,9 +110,10 @@ def test_h63_the_buffer_is_bounded(tmp_path: Path) -> None:
 
 def test_h63_one_process_replays_at_a_time(tmp_path: Path) -> None:
     """Another that comes while records are replayed does nothing."""
-    buffer, other, seen = Buffer(tmp_path), Buffer(tmp_path), []
+    buffer, other = Buffer(tmp_path), Buffer(tmp_path)
+    seen: list[tuple[int, int]] = []
     _fill(buffer, 1)
-    buffer.replay(lambda call: seen.append((call["number"], other.replay(seen.append))))
+    buffer.replay(lambda call: seen.append((call["number"], other.replay(lambda _: None))))
     assert seen == [(0, 0)]
 
 

@@ -31,7 +31,8 @@ from onceward.memory.mcp.answers import Answer
 from onceward.memory.mcp.handlers import facts_of, recorded
 from onceward.memory.mcp.tools import Effect, Tool
 from onceward.memory.models import Validation
-from onceward.memory.outage import Outage, Where
+from onceward.memory.outage import Outage
+from onceward.memory.replaying import Where
 from onceward.version import __version__
 
 GRAPH_URI: Final = "memory://knowledge-graph"
