@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from onceward.cli.db import StoreUrl
+from onceward.cli.memory_offer import offer_import
 from onceward.cli.memory_opening import buffer_of
 from onceward.cli.serving import (
     AllowExternal,
@@ -110,6 +111,7 @@ def serve(
         assert server.outage is not None
         with contextlib.closing(server.outage) as outage:
             outage.start()
+            offer_import(ow.store.url, store)
             if http:
                 _serve_http(server, place, json_output=json_output)
             else:

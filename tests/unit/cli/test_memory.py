@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import onceward
+from onceward.cli.memory_offer import offer_import
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.memory import Memory
 from tests.unit.cli.conftest import Run
@@ -336,3 +337,28 @@ def test_spellings_are_shown_merged_and_restored(run: Run) -> None:
     assert run("memory", "merge", "--undo", number).out == "it was undone before\n"
     assert run("memory", "merge", "--undo", "77").code == 2
     assert run("memory", "merge", "--undo", number, "--apply").code == 2
+
+
+def test_the_file_of_the_reference_server_is_offered_once(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Once for each store and file; nothing is imported unasked."""
+    path = tmp_path / "my memory.jsonl"
+    monkeypatch.setenv("MEMORY_FILE_PATH", str(path))
+
+    def offered(store: str | None = None) -> str:
+        offer_import(store or "sqlite:///a.db", store)
+        return capsys.readouterr().err
+
+    assert offered() == ""  # There is no such file yet.
+    path.write_text(json.dumps({"type": "entity", **BOB}) + "\n")
+    assert offered().endswith(f"to import it once: onceward memory import '{path}'\n")
+    assert offered() == ""
+    assert "import --store sqlite:///b.db" in offered("sqlite:///b.db")
+    monkeypatch.delenv("MEMORY_FILE_PATH")
+    assert offered("sqlite:///c.db") == ""
+    assert run("memory", "search", "Bob", "--json").json["entities"] == []
+    assert run("memory", "import", str(path), "--json").json["entities"] == 1
