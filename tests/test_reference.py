@@ -26,7 +26,7 @@ from onceward.cli import doctor, keys
 from onceward.cli.main import main
 from onceward.workers import metrics
 
-LOGGED = {**events.ACTIONS, **events.DISPATCH}
+LOGGED = {**events.ACTIONS, **events.MEMORY, **events.DISPATCH}
 
 
 def check(path: Path, wanted: str) -> None:

@@ -35,6 +35,7 @@ def regions() -> Mapping[str, Maker]:
     """Return what is made on the page of events."""
     return {
         "actions": lambda _: _listed("action", events.ACTIONS),
+        "memory": lambda _: _listed("event", events.MEMORY),
         "dispatch": lambda _: _listed("event", events.DISPATCH),
     }
 

@@ -112,6 +112,29 @@ ACTIONS: Final[dict[str, Event]] = {
         ("round", "error"),
     ),
 }
+#: Of a memory server; the name is in the field `event`.
+MEMORY: Final[dict[str, Event]] = {
+    "store.away": Event(
+        "error",
+        "the store cannot be reached; calls fail at once, and records wait on disk",
+        ("error", "buffered"),
+    ),
+    "store.still_away": Event(
+        "warning", "calls have failed since, told at most every 30 s", ("failed", "buffered")
+    ),
+    "store.back": Event("warning", "the store is reached again", ("failed", "buffered")),
+    "buffer.replayed": Event("warning", "records that waited are written", ("records", "buffered")),
+    "buffer.refused": Event(
+        "warning",
+        "a record that waited can never be written, and is in the directory `refused`",
+        ("key", "error"),
+    ),
+    "call.timed_out": Event(
+        "error",
+        "a call took longer than `--timeout`; a record waits on disk, any other call failed",
+        ("tool", "seconds"),
+    ),
+}
 #: Of a dispatcher; the name is in the field `event`.
 DISPATCH: Final[dict[str, Event]] = {
     "run.failed": Event(

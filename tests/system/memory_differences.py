@@ -25,7 +25,7 @@ def facts(answer: dict[str, Any]) -> list[str]:
     return found
 
 
-ENVELOPE = {"type": "doc.note", "mode": "m", "repo": "r", "branch": "b", "fingerprint": "0"}
+ENVELOPE = {"type": "doc.note", "mode": "m", "repo": "r", "branch": "b"}
 NOTE = {"url": "https://example.test/", "accessed_at": "2026-02-06"}
 SECRET = "ghp_" + "a1B2" * 9
 
@@ -103,6 +103,16 @@ STEPS: dict[str, list[Step]] = {
         call("create_entities", entities=[entity("")]),
         call("create_entities", entities=[entity("nul\0")]),
         call("create_entities", entities=[entity("x" * 2001)]),
+    ],
+    "one-spelling": [
+        call("create_entities", entities=[entity("A\u0308"), entity("\u00c4")]),
+        call("create_entities", entities=[
+            entity(each, kind="Concept") for each in ("concept#Two Words", "concept#two_words")
+        ]),
+    ],
+    "policy-words": [
+        call("create_entities", entities=[entity("pw", kind="Error")]),
+        call("create_entities", entities=[entity("err#pw", kind="bug")]),
     ],
     "other-spellings": [
         call("create_entities", entities=[{"name": "os1", "type": "t"}]),
@@ -210,6 +220,17 @@ def unusable_names(theirs: list[Any], own: list[Any]) -> None:
     assert [each["isError"] for each in theirs] == [False] * 3
     assert [each["isError"] for each in own] == [True] * 3
     assert all("entities[0].name" in each["texts"][0] for each in own)
+
+
+def one_spelling(theirs: list[Any], own: list[Any]) -> None:
+    assert [len(names(each)) for each in theirs] == [2, 2]
+    assert [names(each) for each in own] == [["\u00c4"], ["concept#two-words"]]
+
+
+def policy_words(theirs: list[Any], own: list[Any]) -> None:
+    assert [each["isError"] for each in theirs] == [False] * 2
+    assert [each["isError"] for each in own] == [True] * 2
+    assert "begin it with err#" in own[0]["texts"][0]
 
 
 def other_spellings(theirs: list[Any], own: list[Any]) -> None:

@@ -126,9 +126,9 @@ def test_h63_the_store_goes_and_comes_back_under_a_memory_server(
         code, _, log = client.end()
         assert code == 0
     _all_once_in_order(server.url, number)
-    assert log.count('"store_away"') == 2
-    assert log.count('"store_back"') == 2
-    assert "call_timed_out" not in log
+    assert log.count('"store.away"') == 2
+    assert log.count('"store.back"') == 2
+    assert "call.timed_out" not in log
     evidence.record(
         Entry(
             campaign="records to a memory server whose database is killed",
@@ -163,4 +163,4 @@ def test_h63_a_store_that_freezes_is_told_in_time(
         number = _until_direct(client, number + 1)
         _, _, log = client.end()
     _all_once_in_order(server.url, number)
-    assert "call_timed_out" in log
+    assert "call.timed_out" in log

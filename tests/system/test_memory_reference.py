@@ -86,9 +86,7 @@ SAME: list[Step] = [
     call("search_nodes", query="A FACT"),
     call("search_nodes", query="nothing like it"),
     call("search_nodes", query=""),
-    call(
-        "create_entities", entities=[entity("a space ", "x ", " x"), entity("Ä"), entity("A\u0308")]
-    ),
+    call("create_entities", entities=[entity("a space ", "x ", " x"), entity("Ä")]),
     call("create_entities", entities=[entity("日本語", "🎉", 'quo"ted', "line\nbreak", "")]),
     call("open_nodes", names=["日本語", "Ä", "a space "]),
     call("read_graph"),

@@ -25,6 +25,7 @@ from onceward.errors import (
 )
 from onceward.journal import atomic
 from onceward.journal.locked import give_back, open_locked
+from onceward.memory.log_events import log_event
 from onceward.seams import Files, SystemFiles
 
 RECORDS_MAX: Final = 10_000
@@ -32,7 +33,6 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 #: Where records are put that the store refused when they were replayed.
 REFUSED: Final = "refused"
 _KEY_CHARACTERS: Final = 32
-_log: Final = logging.getLogger("onceward.memory")
 
 Call = Mapping[str, Any]
 
@@ -118,10 +118,7 @@ class Buffer:
             self._files.make_directories(self.directory / REFUSED)
             self._files.replace(path, self.directory / REFUSED / name)
             code = exc.code if isinstance(exc, OncewardError) else type(exc).__name__
-            facts = {"key": name, "error": code}
-            _log.warning(
-                "a buffered record was refused", extra={"event": "buffer_refused", "facts": facts}
-            )
+            log_event(logging.WARNING, {"event": "buffer.refused", "key": name, "error": code})
         else:
             # After a crash here it is done again, which changes nothing.
             self._files.remove(path)

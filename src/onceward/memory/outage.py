@@ -18,6 +18,7 @@ from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.memory.buffer import Buffer
 from onceward.memory.client import Memory
+from onceward.memory.log_events import log_event
 from onceward.memory.offline import OfflineGraph
 from onceward.memory.recording import Recorder
 from onceward.memory.replaying import MakeMemory, Where, keep_record, replay
@@ -32,7 +33,6 @@ PROBE_SECONDS_FIRST: Final = 0.2
 PROBE_SECONDS_MAX: Final = 2.0
 #: A line of the log says how many calls failed since the last one, at most this often.
 LOG_SECONDS: Final = 30.0
-_log: Final = logging.getLogger("onceward.memory")
 
 
 class _Away(Exception):
@@ -142,7 +142,7 @@ class Outage:
             if is_new:
                 self._failed, self._logged_at = 0, self._clock.monotonic()
         if is_new:
-            self._log(logging.ERROR, "store_away", error=error.code)
+            self._log(logging.ERROR, {"event": "store.away", "error": error.code})
         self._recover()
 
     # --- recovering ------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Outage:
                     self.trip(exc)
             else:
                 if replayed:
-                    self._log(logging.WARNING, "buffer_replayed", records=replayed)
+                    self._log(logging.WARNING, {"event": "buffer.replayed", "records": replayed})
                 with self._lock:
                     if not self._pending():
                         self.is_whole.set()
@@ -180,7 +180,7 @@ class Outage:
         with self._lock:
             was_away, self._error = self._error is not None, None
         if was_away:
-            self._log(logging.WARNING, "store_back", failed=self._failed)
+            self._log(logging.WARNING, {"event": "store.back", "failed": self._failed})
 
     def _replay(self, call: Mapping[str, Any]) -> None:
         self._asked(lambda: replay(call, self._make_memory))
@@ -220,8 +220,7 @@ class Outage:
             if is_due:
                 self._logged_at = now
         if is_due:
-            self._log(logging.WARNING, "store_still_away", failed=self._failed)
+            self._log(logging.WARNING, {"event": "store.still_away", "failed": self._failed})
 
-    def _log(self, level: int, event: str, **facts: object) -> None:
-        known = {"buffered": self._pending(), **facts}
-        _log.log(level, "memory %s", event, extra={"event": event, "facts": known})
+    def _log(self, level: int, said: Mapping[str, object]) -> None:
+        log_event(level, {"buffered": self._pending(), **said})

@@ -126,7 +126,7 @@ def test_h63_calls_fail_at_once_while_the_store_is_away(
         with pytest.raises(StoreUnavailable):
             outage.call(lambda: None)
     events = [getattr(each, "event", "") for each in caplog.records]
-    assert (events.count("store_away"), events.count("store_still_away")) == (1, 1)
+    assert (events.count("store.away"), events.count("store.still_away")) == (1, 1)
 
 
 def test_h63_the_server_starts_while_the_store_is_away(

@@ -91,7 +91,7 @@ def test_h63_what_is_refused_for_good_is_put_aside(
     assert (done, buffer.pending()) == ([2], 0)
     assert len(list((tmp_path / REFUSED).iterdir())) == 2
     events = [getattr(each, "event", "") for each in caplog.records]
-    assert events == ["buffer_refused", "buffer_refused"]
+    assert events == ["buffer.refused", "buffer.refused"]
 
 
 def test_h63_the_buffer_is_bounded(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from onceward.gate import as_error
 from onceward.handle import Onceward
 from onceward.memory.buffer import Buffer
 from onceward.memory.client import Memory
+from onceward.memory.log_events import log_event
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.answers import Answer
 from onceward.memory.mcp.handlers import facts_of, recorded
@@ -52,7 +53,6 @@ _CLIENT_CHARACTERS_MAX: Final = 80
 #: As the protocol's older versions number it.
 _RESOURCE_NOT_FOUND: Final = -32002
 _PLACES: Final = ("mode", "repo", "branch")
-_log: Final = logging.getLogger("onceward.memory")
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -140,8 +140,8 @@ class MemoryServer:
                 return await self._in_thread(self._call, tool, arguments, where)
             message = f"no answer within {self._call_seconds:g} s; the call may still be done"
             error = StoreUnavailable(message, fix="call again: repeating a call changes nothing")
-            facts = {"tool": tool.name, "seconds": self._call_seconds}
-            _log.error("a call timed out", extra={"event": "call_timed_out", "facts": facts})
+            said = {"event": "call.timed_out", "tool": tool.name, "seconds": self._call_seconds}
+            log_event(logging.ERROR, said)
             return await self._in_thread(self._late, tool, arguments, where, error)
 
     async def _in_thread(self, function: Callable[..., Answer], *args: object) -> Answer:
