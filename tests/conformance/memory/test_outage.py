@@ -193,3 +193,16 @@ def test_h63_a_buffer_that_cannot_be_written_says_so(
     with pytest.raises(StoreUnavailable):
         outage.record("record_error", memory, _error(0), WHERE)
     (tmp_path / "buffer").unlink()
+
+
+def test_h63_a_new_record_waits_behind_those_that_wait(
+    ow: Onceward, memory: Memory, tmp_path: Path
+) -> None:
+    """The store is there, and an earlier process has left a record: that one goes first."""
+    buffer = Buffer(tmp_path / "left")
+    buffer.append({"method": "record_error", "where": WHERE, "facts": _error(0)}, 0)
+    outage = Outage(ow, buffer, lambda *_: memory)
+    assert outage.record("record_error", memory, _error(1), WHERE)["entity"] == "buffered"
+    assert outage.is_whole.wait(HANG_SECONDS)
+    outage.close()
+    assert _recorded(memory) == ["err#boom one", "err#boom two"]

@@ -17,7 +17,7 @@ BUGS: Final = (
         find='branch=branch, data=found["data"]',
         replace='branch=branch, data=[found.get("ts"), found["data"]]',
         test="tests/conformance/memory/test_recording.py"
-        "::test_h36_the_same_record_at_another_time_is_the_same_record[open-sqlite-error]",
+        "::test_h36_the_same_record_at_another_time_is_the_same_record[policy-sqlite-error]",
         breaks="M2",
     ),
     Bug(

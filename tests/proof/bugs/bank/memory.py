@@ -1,0 +1,105 @@
+"""Bugs of the memory's names, and of what it does while its store is away."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_NAMES: Final = "tests/conformance/memory/test_names.py"
+_MERGE: Final = "tests/conformance/memory/test_name_merge.py"
+_OUTAGE: Final = "tests/conformance/memory/test_outage.py"
+_BUFFER: Final = "tests/unit/memory/test_buffer.py"
+
+BUGS: Final = (
+    Bug(
+        id="name-as-spelled",
+        name="a name is stored as it was spelled",
+        harm="What one agent learned about a concept, another that spells it otherwise never finds.",
+        file="memory/graph/checking.py",
+        find="settled = canonical_name(text, self._root)",
+        replace="settled = text",
+        test=f"{_NAMES}::test_h62_four_spellings_are_one_entity[sqlite-concept]",
+        breaks="M2",
+    ),
+    Bug(
+        id="record-as-spelled",
+        name="an issue is named by the bytes of its message",
+        harm="A fix is recorded for one form of a character, and not found for the other.",
+        file="memory/naming.py",
+        find='name = normalize("NFC", key(_redacted(normalize("NFC", body), redactor)))',
+        replace="name = key(_redacted(body, redactor))",
+        test=f"{_NAMES}::test_h62_messages_and_commands_are_normalised_too[sqlite]",
+        breaks="M2",
+    ),
+    Bug(
+        id="merge-keeps-copies",
+        name="undoing a merge leaves what the merge has copied",
+        harm="After it was undone the canonical entity has facts that were never told about it.",
+        file="memory/graph/name_merge.py",
+        find="        self._remove(Clean(entities=(), facts=facts, links=links))\n",
+        replace="",
+        test=f"{_MERGE}::test_h62_spellings_are_merged_and_that_is_undone[sqlite-True]",
+        breaks="M3",
+    ),
+    Bug(
+        id="merge-forgets-origin",
+        name="merged facts are written in the name of the merge",
+        harm="Nobody can say any more where a fact came from.",
+        file="memory/graph/name_merge.py",
+        find="                Origin(source=source, run=run),\n",
+        replace="                self._origin,\n",
+        test=f"{_MERGE}::test_h62_the_origin_and_the_history_of_merged_facts_stay[sqlite]",
+        breaks="M1",
+    ),
+    Bug(
+        id="buffer-forgets-early",
+        name="a record is forgotten when the store is away again",
+        harm="Records that were acknowledged during an outage are lost in the next one.",
+        file="memory/buffer.py",
+        find="        except (StoreError, StorageError):  # It is away again, or this disk is.\n"
+        "            raise\n",
+        replace="",
+        test=f"{_BUFFER}::test_h63_a_store_that_goes_again_stops_the_replay",
+        breaks="M1",
+    ),
+    Bug(
+        id="buffer-overtaken",
+        name="a record is written while older ones wait",
+        harm="A fix is recorded before its error, and its relation is refused.",
+        file="memory/outage.py",
+        find="if not self.is_away and not self._pending():",
+        replace="if not self.is_away:",
+        test=f"{_OUTAGE}::test_h63_a_new_record_waits_behind_those_that_wait[sqlite]",
+        breaks="M1",
+    ),
+    Bug(
+        id="breaker-never-opens",
+        name="every call asks a store that is away",
+        harm="Each call of an agent takes a whole timeout while the database is down.",
+        file="memory/outage.py",
+        find="        if self._error is not None:\n            self._count()\n",
+        replace="        if False:\n            self._count()\n",
+        test=f"{_OUTAGE}::test_h63_calls_fail_at_once_while_the_store_is_away[sqlite]",
+        breaks="M3",
+    ),
+    Bug(
+        id="secret-in-buffer",
+        name="records wait on disk as they were sent",
+        harm="A token that the memory would have redacted is in a file in the home directory.",
+        file="memory/outage.py",
+        find="clean = memory.graph.redactor.value(dated)",
+        replace="clean = dict(dated)",
+        test=f"{_OUTAGE}::test_h63_no_secret_waits_on_disk[sqlite]",
+        breaks="M5",
+    ),
+    Bug(
+        id="odd-id-unanswered",
+        name="a request with an odd id is taken for a notification",
+        harm="A client waits for an answer that never comes.",
+        file="memory/mcp/stdio.py",
+        find="        check_request(_value(line.data))\n    return message",
+        replace="        pass\n    return message",
+        test="tests/unit/memory/test_request_ids.py"
+        "::test_an_odd_request_id_is_an_invalid_request[1.5]",
+        breaks="M3",
+    ),
+)
