@@ -13,7 +13,7 @@ BUGS: Final = (
     Bug(
         id="name-as-spelled",
         name="a name is stored as it was spelled",
-        harm="What one agent learned about a concept, another that spells it otherwise never finds.",
+        harm="What one agent learned about a concept is not found under another spelling.",
         file="memory/graph/checking.py",
         find="settled = canonical_name(text, self._root)",
         replace="settled = text",
