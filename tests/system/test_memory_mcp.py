@@ -141,12 +141,12 @@ def test_other_spellings_are_understood(tmp_path: Path) -> None:
             await data(memory, "create_entities", entities=[{"name": "a", "type": "thing"}])
             await data(memory, "create_entities", name="b", type="thing", observation="first")
             await data(memory, "create_relations", source="a", target="b", type="uses")
-            noted = {"type": "doc.note", "data": {"url": "https://example.test/"}}
+            noted = {"type": "note", "data": {"url": "https://example.test/"}}
             await data(memory, "add_observations", entityName="a", observation=noted)
             graph = await data(memory, "read_graph")
             assert graph["relations"] == [relation("a", "b")]
             assert graph["entities"] == [
-                entity("a", '{"type":"doc.note","data":{"url":"https://example.test/"}}'),
+                entity("a", '{"type":"note","data":{"url":"https://example.test/"}}'),
                 entity("b", "first"),
             ]
 

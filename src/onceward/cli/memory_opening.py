@@ -37,7 +37,8 @@ def buffer_of(store: Store) -> Buffer:
 
 def _replay(memory: Memory) -> None:
     """Write what waited for this store; what cannot be written now waits on."""
-    from onceward.memory.replaying import replay
+    from onceward.memory.replaying import of_same_store, replay
 
     with contextlib.suppress(OncewardError):
-        buffer_of(memory.graph.store).replay(lambda call: replay(call, memory.like))
+        make = of_same_store(memory)
+        buffer_of(memory.graph.store).replay(lambda call: replay(call, make))

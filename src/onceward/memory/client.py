@@ -87,7 +87,7 @@ class Memory:
         self.graph = Graph(
             ow.store, redactor=redactor, validation=_validation(validation), root=root
         )
-        self._ow = ow
+        self.ow = ow
         self._clock = clock
         self.origin = Origin(source=source, run=run)
         self.recorder = Recorder(
@@ -100,24 +100,9 @@ class Memory:
         """Open a store, as `onceward.open` does, and remember in it; `close` closes it."""
         return cls(open_handle(url), **options)
 
-    def like(self, source: str, mode: str, repo: str, branch: str) -> Memory:
-        """Return a memory of the same store that writes as another source."""
-        graph = self.graph
-        return Memory(
-            self._ow,
-            validation=graph.validation,
-            root=graph.root,
-            source=source,
-            mode=mode,
-            repo=repo,
-            branch=branch,
-            redactor=graph.redactor,
-            clock=self._clock,
-        )
-
     def close(self) -> None:
         """Give the store's connections back."""
-        self._ow.close()
+        self.ow.close()
 
     def __enter__(self) -> Self:
         return self

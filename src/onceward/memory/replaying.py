@@ -33,6 +33,25 @@ def keep_capture(buffer: Buffer, memory: Memory, passed: Passed, place: Place) -
     return buffer.append({"method": _CAPTURE, **clean}, [_CAPTURE, clean])
 
 
+def of_same_store(memory: Memory) -> MakeMemory:
+    """Return what makes memories of the same store that write as other sources."""
+    graph = memory.graph
+
+    def make(source: str, mode: str, repo: str, branch: str) -> Memory:
+        return Memory(
+            memory.ow,
+            validation=graph.validation,
+            root=graph.root,
+            source=source,
+            mode=mode,
+            repo=repo,
+            branch=branch,
+            redactor=graph.redactor,
+        )
+
+    return make
+
+
 def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
     """Do what waited."""
     if call["method"] == _CAPTURE:

@@ -93,7 +93,7 @@ def test_a_fix_that_is_only_told_again_is_the_same_attempt(world: World) -> None
 def test_an_outcome_elsewhere_is_none_here(world: World) -> None:
     """Applied in two repositories, a fix is judged in both."""
     for repo in ("acme/shop", "acme/other"):
-        world.memory = Memory(world.memory._ow, clock=world.clock, repo=repo)
+        world.memory = Memory(world.memory.ow, clock=world.clock, repo=repo)
         world.run(1, FAILING, repo=repo)
         world.fix()
     assert statuses(world.run(0, "ok", repo="acme/shop")) == ["verified_successful"]

@@ -28,6 +28,7 @@ from onceward.memory.models import (
     NewObservations,
     Removal,
     Removed,
+    Validation,
 )
 from tests.conformance.memory.graph_model import GraphModel, everything, identity, seen
 from tests.proof.lengths import run_machine
@@ -77,7 +78,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     def __init__(self, ow: Onceward) -> None:
         super().__init__()
-        self.graph = Graph(ow.store)
+        self.graph = Graph(ow.store, validation=Validation.LENIENT)
         self.model = GraphModel()
         #: The store's numbers of the model's deletions.
         self.changes: dict[int, ChangeId] = {}
