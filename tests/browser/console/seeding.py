@@ -123,7 +123,9 @@ def _sent(order: str) -> str:
 
 def fill_memory(ow: Onceward) -> None:
     """Remember a small house of facts, one of them deleted, one of them hostile."""
-    memory = Memory(ow, source="claude-code", run="run_1", repo="shop", branch="main")
+    memory = Memory(
+        ow, validation="lenient", source="claude-code", run="run_1", repo="shop", branch="main"
+    )
     memory.create_entities(
         [
             {"name": name, "entityType": kind, "observations": [text]}
