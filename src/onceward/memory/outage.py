@@ -92,9 +92,10 @@ class Outage:
 
     def call(self, function: Callable[[], T]) -> T:
         """Ask the store; raise StoreUnavailable at once while it is away."""
-        if self._error is not None:
+        error = self._error
+        if error is not None:
             self._count()
-            raise StoreUnavailable(self._error.message, fix=self._error.fix)
+            raise StoreUnavailable(error.message, fix=error.fix)
         try:
             return self._asked(function)
         except StoreUnavailable as exc:
@@ -160,10 +161,10 @@ class Outage:
             try:
                 self._probe()
                 replayed = self.buffer.replay(self._replay)
-            except OncewardError as exc:
-                # Also when it is not the store that is away but the disk of the buffer.
-                if isinstance(exc, StoreUnavailable) and self._error is None:
-                    self.trip(exc)
+            except StoreUnavailable as exc:
+                self.trip(exc)
+            except Exception:  # noqa: BLE001 - whatever it was, the next probe may do better
+                self._count()
             else:
                 if replayed:
                     self._log(logging.WARNING, {"event": "buffer.replayed", "records": replayed})

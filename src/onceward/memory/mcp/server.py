@@ -136,7 +136,8 @@ class MemoryServer:
         mode, repo, branch = (arguments.pop(each, "") if tool.is_record else "" for each in _PLACES)
         where = (source, mode, repo, branch)
         async with self._turns:
-            with anyio.move_on_after(self._call_seconds):
+            # Shielded: a client that cancels a call must not let the next one overtake it.
+            with anyio.move_on_after(self._call_seconds, shield=True):
                 return await self._in_thread(self._call, tool, arguments, where)
             message = f"no answer within {self._call_seconds:g} s; the call may still be done"
             error = StoreUnavailable(message, fix="call again: repeating a call changes nothing")
