@@ -68,7 +68,7 @@ def test_a_field_that_is_refused_after_an_attempt_in_doubt(
     page.locator("#submit").click()
     expect(page.locator(".sending")).to_contain_text("No answer from the server yet")
     road.open()
-    expect(page.locator(".field-error")).to_contain_text("less than or equal to 100")
+    expect(page.locator(".field-error")).to_contain_text("from 0 to 100")
     expect(page.locator(".sending")).to_contain_text("may have arrived")
     page.get_by_label("Hook, exact number").fill("50")
     page.locator("#submit").click()

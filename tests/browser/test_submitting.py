@@ -149,7 +149,7 @@ def test_what_the_server_refuses_can_be_corrected(page: Page, lab: LabServer, wa
     expect(field).to_be_focused()
     expect(field).to_have_attribute("aria-invalid", "true")
     said = page.locator(".field-error:visible")
-    expect(said).to_contain_text("less than or equal to 100")
+    expect(said).to_contain_text("from 0 to 100")
     expect(said).not_to_contain_text("perRun")
     assert submissions(lab, experiment_id) == {}
     field.fill("50")
