@@ -1,16 +1,18 @@
 """Requests: every request id of a root, whatever the session, and what it was answered.
 
-Catches up from where it last read, and keeps what it read in memory. Reads only; the steps write.
+Catches up from where it last read. The latest answers are in memory; of the others, only in which
+session each stands. Reads only; the steps write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from onceward.errors import InvalidCursor, NotCanonical
-from onceward.journal import Journal, Record
+from onceward.journal import Journal, Page, Record
 from onceward.journal.cursor import START
 from onceward.keys import compact_json
 from onceward.lab.paths import LabPaths
@@ -21,6 +23,8 @@ EXPERIMENT_SUBMIT: Final = "experiment_submit"
 EXPERIMENT_CREATE: Final = "experiment_create"
 RUN_IMPORT: Final = "run_import"
 EXPORT: Final = "export"
+#: Request ids whose answers are held in memory; an older one is read again when it comes again.
+ANSWERS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +76,9 @@ class Requests:
     def __init__(self, paths: LabPaths, *, files: Files, clock: Clock) -> None:
         """Know nothing yet."""
         self._paths, self._files, self._clock = paths, files, clock
-        self._known: dict[str, list[Known]] = {}
+        #: The answers of the latest request ids, and the sessions in which those of all stand.
+        self._known: OrderedDict[str, list[Known]] = OrderedDict()
+        self._places: dict[str, tuple[str, ...]] = {}
         self._submissions: dict[str, Record] = {}
         self._unfinished: dict[str, tuple[str, Intent]] = {}
         #: Cursor and tag by session.
@@ -83,6 +89,10 @@ class Requests:
 
         The original Lab knows request ids by session, and may have used one in several.
         """
+        if request_id not in self._known and request_id in self._places:
+            self._known[request_id] = []
+            for session_id in self._places[request_id]:
+                self._take_again(session_id, request_id)
         return self._known.get(request_id, [])
 
     def submission_of(self, experiment_id: str) -> Record | None:
@@ -101,6 +111,7 @@ class Requests:
         except InvalidCursor:
             # A file was replaced or cut: what it said before may be wrong, so begin again.
             self._known.clear()
+            self._places.clear()
             self._submissions.clear()
             self._unfinished.clear()
             self._read.clear()
@@ -113,16 +124,26 @@ class Requests:
         return [name for name in names if self._paths.is_session(name)]
 
     def _catch_up(self, session_id: str) -> None:
-        since, tag = self._read.get(session_id, (START, START))
+        for page in self._pages(session_id, *self._read.get(session_id, (START, START))):
+            for record in page.items:
+                self._take(session_id, record)
+            self._read[session_id] = page.next_cursor, page.tag
+
+    def _take_again(self, session_id: str, request_id: str) -> None:
+        """Find the answer to a request id in its session."""
+        for page in self._pages(session_id, START, START):
+            for record in page.items:
+                if record.get("requestId") == request_id and record.get("state") != "intent":
+                    self._take(session_id, record)
+
+    def _pages(self, session_id: str, since: str, tag: str) -> Iterator[Page]:
         # What is read is written down nowhere, so nothing has to be on disk first.
         journal = Journal(
             self._paths.requests(session_id), sync=False, files=self._files, clock=self._clock
         )
         while True:
             page = journal.read(since, tag=tag)
-            for record in page.items:
-                self._take(session_id, record)
-            self._read[session_id] = page.next_cursor, page.tag
+            yield page
             if page.next_cursor == since:
                 return
             since, tag = page.next_cursor, page.tag
@@ -133,7 +154,7 @@ class Requests:
             return
         if record.get("state") == "intent":
             intent = _intent(record)
-            if intent is not None and request_id not in self._known:
+            if intent is not None and request_id not in self._places:
                 self._unfinished[intent.request_id] = session_id, intent
             return
         response, entity_id = record.get("response"), _entity(record)
@@ -149,9 +170,16 @@ class Requests:
             response=response,
         )
         self._unfinished.pop(request_id, None)
-        before = self._known.setdefault(request_id, [])
-        if known not in before:
-            before.append(known)
+        places = self._places.get(request_id, ())
+        if session_id not in places:
+            self._places[request_id] = (*places, session_id)
+        # An id whose answers were dropped from memory is read again as a whole when it comes again.
+        if request_id in self._known or not places:
+            held = self._known.setdefault(request_id, [])
+            if known not in held:
+                held.append(known)
+        if len(self._known) > ANSWERS_MAX:
+            self._known.popitem(last=False)
         if kind == EXPERIMENT_SUBMIT:
             self._submissions.setdefault(entity_id, response)
 
