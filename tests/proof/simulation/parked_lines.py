@@ -281,8 +281,9 @@ class Lines:
             if number in self._skipped:
                 continue
             if nature in ("good", "moody"):
-                is_excused = nature == "moody" or (letter and letter.error == "WorkerDied")
-                is_fine = bool(self.effects[number]) or (is_given_up and bool(is_excused))
+                has_died = letter is not None and letter.error in ("PoisonMessage", "WorkerDied")
+                is_excused = nature == "moody" or has_died
+                is_fine = bool(self.effects[number]) or (is_given_up and is_excused)
             else:
                 is_fine = is_given_up and not self.effects[number]
             assert is_fine, f"{number}, {nature}, ends with {self.effects[number]} and {letter}"
