@@ -306,6 +306,8 @@ def test_a_checkpoint_past_failed_messages_counts_them(ow: Onceward) -> None:
     assert (state.position, state.error_count, state.processed_count) == ("2", 4, 0)
     lease.checkpoint("2", count=0, failed=0)
     assert ow.cursors.show("c").error_count == 4
+    with pytest.raises(InvalidArgument, match="failed: must not be negative"):
+        lease.checkpoint("3", count=0, failed=-1)
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)

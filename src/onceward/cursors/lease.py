@@ -110,6 +110,9 @@ class Lease:
         if count < 0:
             message = f"count: must not be negative, was {count}"
             raise InvalidArgument(message, fix="count the messages of the batch", field="count")
+        if failed is not None and failed < 0:
+            message = f"failed: must not be negative, was {failed}"
+            raise InvalidArgument(message, fix="count the attempts that failed", field="failed")
         params: dict[str, object] = {
             "position": check_position(position),
             "count": count,
