@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -13,12 +14,14 @@ import pytest
 from onceward.cursors import Lease
 from onceward.errors import StoreBusy
 from onceward.handle import Onceward
+from onceward.retries import Failure, Message
 from onceward.seams import ManualClock
 from onceward.stores import Store, migrate, open_store, status
 from onceward.stores.postgres import migrating
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.queries import migrations
 from tests.conformance.console.test_grants import empty
+from tests.conformance.counting_rows import assert_counts
 
 __all__ = ["empty"]
 
@@ -163,3 +166,20 @@ def test_keys_of_before_come_before_those_of_now(old: Onceward) -> None:
     second = old.outcomes.page(before=first.next)
     assert [each.record.key for each in second.items] == ["before1", "before0", "k"]
     assert second.next is None
+
+
+def test_what_was_parked_and_dead_before_is_counted(old: Onceward) -> None:
+    """Counts begin with the rows that are there, and follow them from then on."""
+    message = Message(cursor="c", position="1", raw=b"{}", key="k")
+    failure = Failure(type="E", message="")
+    with old.transaction() as tx:
+        old.retries.parked.park(tx, message, failure=failure)
+        old.dead.add(tx, replace(message, position="2"), failure)
+    migrate(old.store)
+    assert_counts(old)
+    assert (old.retries.parked.count("c"), old.dead.count()) == (1, {"c": 1})
+    with old.transaction() as tx:
+        old.retries.parked.park(tx, replace(message, position="3"))
+    old.dead.drop(old.dead.list()[0].id, reason="r", actor="ann")
+    assert_counts(old)
+    assert (old.retries.parked.count("c"), old.dead.count()) == (2, {})
