@@ -553,6 +553,23 @@ CREATE TRIGGER memory_docs_remove after delete on memory_docs begin
   update memory_words_count set live = live - 1, gone = gone + 1;
 end;
 
+CREATE TABLE memory_merges (
+  id integer primary key autoincrement,
+  -- The first row of the same merge; null in that row itself.
+  merge integer references memory_merges (id),
+  source_id integer not null references memory_entities (id),
+  target_id integer not null references memory_entities (id),
+  change_id integer not null references memory_changes (id),
+  -- JSON: whether the target is new, fingerprints of observations, and relations by the names of their ends.
+  added text not null,
+  created_at text not null,
+  undone_at text
+) strict;
+
+CREATE INDEX memory_merges_merge on memory_merges (merge) where merge is not null;
+
+CREATE INDEX memory_merges_target on memory_merges (target_id);
+
 CREATE TABLE onceward_counts (
   kind text not null check (kind in ('parked', 'dead', 'delivery')),
   name text not null,
@@ -626,19 +643,3 @@ CREATE INDEX onceward_alerts_cleared on onceward_alerts (cleared_at) where state
 
 CREATE INDEX onceward_outcomes_ends on onceward_outcomes (state, until_at)
   where until_at is not null and state <> 'running' and state <> 'ambiguous';
-CREATE TABLE memory_merges (
-  id integer primary key autoincrement,
-  -- The first row of the same merge; null in that row itself.
-  merge integer references memory_merges (id),
-  source_id integer not null references memory_entities (id),
-  target_id integer not null references memory_entities (id),
-  change_id integer not null references memory_changes (id),
-  -- JSON: whether the target is new, fingerprints of observations, and relations by the names of their ends.
-  added text not null,
-  created_at text not null,
-  undone_at text
-) strict;
-
-CREATE INDEX memory_merges_merge on memory_merges (merge) where merge is not null;
-
-CREATE INDEX memory_merges_target on memory_merges (target_id);

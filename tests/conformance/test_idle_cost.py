@@ -58,7 +58,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "worker_stop": {"worker": "w"},
     # How far behind: every ten seconds.
     "alert_lag": {},
-    "measure_due": {"names": ALL, "seconds": 5.0},
+    "measure_due": {"names": ALL, "seconds": 5.0, "most": 10_000},
     "measure_write": {"rows": "[]"},
     "sample_add": {"names": ALL, "seconds": 8.0, "characters": 200},
     # Alerts.
@@ -73,6 +73,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "alert_open": {},
     "alert_errors": {},
     "alert_steals": {"window": 600.0},
+    "alert_parked": {"most": 10_000},
     "alert_dead": {"window": 600.0},
     "alert_unsent": {"limit": 100},
     "alert_prune": {"days": 30},
@@ -217,6 +218,7 @@ OTHER_THREADS = {
     "dispatch/running.py": "runs an agent",
     "dispatch/waiting.py": "looks as `dispatch` does above, by `Chats.pulse`",
     "lab/waiting.py": "looks at files",
+    "memory/outage.py": "probes only while the store is away, one query",
     "outcomes/heartbeat.py": "renews claims, by key, one query",
     "workers/background.py": "runs what others give it",
     "workers/fleet.py": "watches its parent process",

@@ -170,6 +170,12 @@ class Requests:
             response=response,
         )
         self._unfinished.pop(request_id, None)
+        self._hold(session_id, request_id, known)
+        if kind == EXPERIMENT_SUBMIT:
+            self._submissions.setdefault(entity_id, response)
+
+    def _hold(self, session_id: str, request_id: str, known: Known) -> None:
+        """Note where an answer stands, and keep it in memory if it is among the latest."""
         places = self._places.get(request_id, ())
         if session_id not in places:
             self._places[request_id] = (*places, session_id)
@@ -180,8 +186,6 @@ class Requests:
                 held.append(known)
         if len(self._known) > ANSWERS_MAX:
             self._known.popitem(last=False)
-        if kind == EXPERIMENT_SUBMIT:
-            self._submissions.setdefault(entity_id, response)
 
 
 def _entity(record: Record) -> str | None:

@@ -1,14 +1,6 @@
 -- Count the messages of each cursor that wait for a retry, or behind one that does, up to so many.
--- One cursor after another by its index: a count of all would cost more the more is parked.
-with recursive parked (name) as (
-  select min(cursor_name) from onceward_parked
-  union all
-  select (select min(cursor_name) from onceward_parked where cursor_name > name) from parked where name is not null
-)
 select name, max(messages) from (
-  select name, (
-    select count(*) from (select 1 from onceward_parked where cursor_name = name limit :most::bigint) as counted) as messages
-  from parked where name is not null
+  select name, least(number, :most::bigint) as messages from onceward_counts where kind = 'parked'
   union all
   select held.cursor_name, greatest(1, coalesce(measure.lag_messages, 1))
   from (select distinct cursor_name from onceward_attempts where not starts_with(cursor_name, '~')) as held

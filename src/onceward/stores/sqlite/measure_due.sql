@@ -2,10 +2,11 @@
 -- parked and for how long. The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor_name, last_position, now_count, age_seconds, position, lag_messages, lag_seconds,
   processed_count, rate_per_minute,
-  (select count(*) from (select 1 from onceward_parked as p where p.cursor_name = due.cursor_name limit :most)),
+  coalesce((select min(number, :most) from onceward_counts
+    where kind = 'parked' and name = due.cursor_name), 0),
   (select max(0.0, (julianday(:wall) - julianday(min(parked_at))) * 86400.0) from (
     select parked_at from onceward_parked as p
-    where p.cursor_name = due.cursor_name and is_head order by sequence limit 100))
+    where p.cursor_name = due.cursor_name and is_head order by sequence limit 10))
 from (
   select cursor.cursor_name, cursor.last_position, cursor.processed_count as now_count, measure.position,
     measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute,
