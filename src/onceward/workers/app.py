@@ -127,22 +127,17 @@ class App:
 
         `order` says what a failing message stops: its whole `cursor`, those with the same `key` (a
         function of the message's data), or `none`. `retry` is its schedule, after which it is a
-        dead letter; so is one that a handler gives up with `Reject`, or at which `poison_deaths`
-        workers died. `max_in_flight` limits how many partitions are worked at a time, over all
-        processes; `max_in_flight_per_group` how many of one `group`, a function of the partition.
-        While a cursor has `parked_max` messages parked, no new ones are read: the line is bounded,
-        and the lag is seen.
+        dead letter; so is one given up with `Reject`, or at which `poison_deaths` workers died. A
+        cursor with `parked_max` parked messages reads no new ones. `max_in_flight` limits how many
+        partitions are worked at a time, `max_in_flight_per_group` how many of one `group`.
         """
         if isinstance(source, Table):
             source = source.on(self)
         is_partitioned = _is_partitioned(name, source)
-        if name in self._consumers:
-            message = f"name: there is a consumer {name!r} already"
-            raise InvalidArgument(message, fix="give each consumer a name", field="name")
+        self._check_new(name, parked_max)
         _check_order(order, key)
         _check_count("poison_deaths", poison_deaths, POISON_DEATHS_MAX)
         _check_count("batch", batch, BATCH_MESSAGES_MAX)
-        _check_count("parked_max", parked_max, PARKED_MESSAGES_MAX)
         limits = _limits(max_in_flight, max_in_flight_per_group, group)
         beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
@@ -172,6 +167,12 @@ class App:
             return handler
 
         return declare
+
+    def _check_new(self, name: str, parked_max: int) -> None:
+        _check_count("parked_max", parked_max, PARKED_MESSAGES_MAX)
+        if name in self._consumers:
+            message = f"name: there is a consumer {name!r} already"
+            raise InvalidArgument(message, fix="give each consumer a name", field="name")
 
 
 def _is_partitioned(name: str, source: object) -> bool:

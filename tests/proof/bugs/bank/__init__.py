@@ -4,9 +4,11 @@ from typing import Final
 
 from tests.proof.bugs.bank import (
     connections,
+    consumers,
     cursors,
     doors,
     files,
+    idle,
     lending,
     locks,
     meetings,
@@ -29,6 +31,8 @@ BUGS: Final[tuple[Bug, ...]] = (
     *locks.BUGS,
     *meetings.BUGS,
     *connections.BUGS,
+    *consumers.BUGS,
+    *idle.BUGS,
     *lending.BUGS,
     *neighbours.BUGS,
     *transactions.BUGS,

@@ -1,0 +1,54 @@
+"""Bugs of costs that grow with history."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_IDLE: Final = "tests/conformance/test_idle_cost.py"
+
+BUGS: Final = (
+    Bug(
+        id="idle-by-volatile-time",
+        name="what expires is compared with a function that is called for every row",
+        harm="Every prune reads all outcomes there ever were.",
+        file="stores/postgres/outcome_expire.sql",
+        find="until_at <= (select onceward_now())",
+        replace="until_at <= onceward_now()",
+        test=f"{_IDLE}::test_h64_idle_queries_cost_the_same_after_a_long_past[postgres]",
+        breaks="R1",
+    ),
+    Bug(
+        id="idle-by-counting",
+        name="the console counts the dead letters at every look",
+        harm="A page that is open slows the store down by all that ever died.",
+        file="stores/both/pulse_dead.sql",
+        find="(select cast(coalesce(sum(number), 0) as bigint) "
+        "from onceward_counts where kind = 'dead')",
+        replace="(select count(*) from onceward_dead where state = 'dead')",
+        test=f"{_IDLE}::test_h64_idle_queries_cost_the_same_after_a_long_past[sqlite]",
+        breaks="R1",
+    ),
+    Bug(
+        id="count-not-lowered",
+        name="a dead letter that was dropped still counts",
+        harm="The console and the metrics show dead letters that nobody can find.",
+        file="stores/sqlite/migrations/0020_idle.sql",
+        find="""create trigger onceward_dead_settle after update of state on onceward_dead
+when new.state <> 'dead' and old.state = 'dead' begin""",
+        replace="""create trigger onceward_dead_settle after update of state on onceward_dead
+when new.state = 'redriven' and old.state = 'dead' begin""",
+        test="tests/conformance/test_retries_machine.py::test_parked_keys_follow_the_model[sqlite]",
+        breaks="R1",
+    ),
+    Bug(
+        id="prune-without-pause",
+        name="a pruning begins its next commit at once",
+        harm="On SQLite it keeps the write lock from all other processes while it runs.",
+        file="stores/batches.py",
+        find="        clock.sleep(min(max(took, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX))\n",
+        replace="        pass\n",
+        test="tests/conformance/test_prune_batches.py"
+        "::test_another_writer_gets_the_lock_between_any_two_batches[sqlite]",
+        breaks="R1",
+    ),
+)
