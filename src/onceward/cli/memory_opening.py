@@ -6,8 +6,6 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from onceward.errors import OncewardError
-
 if TYPE_CHECKING:
     from onceward.memory import Memory
     from onceward.memory.buffer import Buffer
@@ -32,13 +30,13 @@ def buffer_of(store: Store) -> Buffer:
     from onceward.memory.buffer import Buffer, directory_for
     from onceward.stores.opening import home
 
-    return Buffer(directory_for(home(), store.url))
+    return Buffer(directory_for(home(), store.address))
 
 
 def _replay(memory: Memory) -> None:
     """Write what waited for this store; what cannot be written now waits on."""
     from onceward.memory.replaying import of_same_store, replay
 
-    with contextlib.suppress(OncewardError):
+    with contextlib.suppress(Exception):
         make = of_same_store(memory)
         buffer_of(memory.graph.store).replay(lambda call: replay(call, make))

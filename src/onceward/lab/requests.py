@@ -91,8 +91,13 @@ class Requests:
         """
         if request_id not in self._known and request_id in self._places:
             self._known[request_id] = []
-            for session_id in self._places[request_id]:
-                self._take_again(session_id, request_id)
+            try:
+                for session_id in self._places[request_id]:
+                    self._take_again(session_id, request_id)
+            except BaseException:
+                # Half of the answers would let a retry look like a new request.
+                self._known.pop(request_id, None)
+                raise
         return self._known.get(request_id, [])
 
     def submission_of(self, experiment_id: str) -> Record | None:
@@ -154,7 +159,7 @@ class Requests:
             return
         if record.get("state") == "intent":
             intent = _intent(record)
-            if intent is not None and request_id not in self._places:
+            if intent is not None and session_id not in self._places.get(request_id, ()):
                 self._unfinished[intent.request_id] = session_id, intent
             return
         response, entity_id = record.get("response"), _entity(record)
@@ -169,7 +174,9 @@ class Requests:
             fingerprint=fingerprint if isinstance(fingerprint, str) else None,
             response=response,
         )
-        self._unfinished.pop(request_id, None)
+        # The original Lab may use an id of ours in a session of its own: our intent stays.
+        if self._unfinished.get(request_id, ("",))[0] == session_id:
+            del self._unfinished[request_id]
         self._hold(session_id, request_id, known)
         if kind == EXPERIMENT_SUBMIT:
             self._submissions.setdefault(entity_id, response)

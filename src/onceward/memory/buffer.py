@@ -19,6 +19,7 @@ from typing import Any, Final
 from onceward.errors import (
     FileMissing,
     OncewardError,
+    SqlFailed,
     StorageError,
     StoreError,
     StoreUnavailable,
@@ -37,9 +38,9 @@ _KEY_CHARACTERS: Final = 32
 Call = Mapping[str, Any]
 
 
-def directory_for(home: Path, store_url: str) -> Path:
-    """Return where the records for a store wait; the URL has no password."""
-    return home / "memory-buffer" / hashlib.sha256(store_url.encode()).hexdigest()[:16]
+def directory_for(home: Path, address: str) -> Path:
+    """Return where the records for a store wait; two stores never share a directory."""
+    return home / "memory-buffer" / hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,8 +78,9 @@ class Buffer:
 
         Raises StoreUnavailable when it is full; nothing is kept then.
         """
-        data = json.dumps(call, ensure_ascii=False).encode()
-        plain = json.dumps(identity, ensure_ascii=False, sort_keys=True).encode()
+        # Words of a command line may hold bytes that are no characters.
+        data = json.dumps(call, ensure_ascii=False).encode(errors="replace")
+        plain = json.dumps(identity, ensure_ascii=False, sort_keys=True).encode(errors="replace")
         key = hashlib.sha256(plain).hexdigest()[:_KEY_CHARACTERS]
         with self._locked(".append"):
             waiting = self._waiting()
@@ -112,9 +114,10 @@ class Buffer:
         path = self.directory / name
         try:
             do(json.loads(self._read(path)))
-        except (StoreError, StorageError):  # It is away again, or this disk is.
-            raise
-        except (OncewardError, ValueError, TypeError, KeyError) as exc:
+        except (OncewardError, ValueError, TypeError, KeyError, AttributeError) as exc:
+            is_away = isinstance(exc, (StoreError, StorageError)) and not isinstance(exc, SqlFailed)
+            if is_away:  # Or this disk is; the record is not at fault.
+                raise
             self._files.make_directories(self.directory / REFUSED)
             self._files.replace(path, self.directory / REFUSED / name)
             code = exc.code if isinstance(exc, OncewardError) else type(exc).__name__

@@ -33,6 +33,9 @@ PROBE_SECONDS_FIRST: Final = 0.2
 PROBE_SECONDS_MAX: Final = 2.0
 #: A line of the log says how many calls failed since the last one, at most this often.
 LOG_SECONDS: Final = 30.0
+#: How long a call waits for the replay of what waited.
+DRAIN_SECONDS_MAX: Final = 5.0
+_DRAINING: Final = "records that waited while the store was away are being written"
 
 
 class _Away(Exception):
@@ -91,8 +94,13 @@ class Outage:
     # --- calls -----------------------------------------------------------------------------------
 
     def call(self, function: Callable[[], T]) -> T:
-        """Ask the store; raise StoreUnavailable at once while it is away."""
+        """Ask the store; raise StoreUnavailable at once while it is away.
+
+        Waits for records that are being replayed: a deletion must not come before them.
+        """
         error = self._error
+        if error is None and not self.is_whole.wait(DRAIN_SECONDS_MAX):
+            error = StoreUnavailable(_DRAINING, fix="call again in a moment")
         if error is not None:
             self._count()
             raise StoreUnavailable(error.message, fix=error.fix)
@@ -117,16 +125,17 @@ class Outage:
     def keep(self, method: str, memory: Memory, facts: Mapping[str, Any], where: Where) -> Shape:
         """Put a record into the buffer; its arguments are checked as ever."""
         dated = {"ts": timestamp(self._clock.now()), **facts}
-        _, mode, repo, branch = where
+        redactor = memory.graph.redactor
+        source, mode, repo, branch = map(redactor.text, where)
         recorder = Recorder(
             OfflineGraph(memory.graph), origin=memory.origin, mode=mode, repo=repo, branch=branch
         )
         recorded = getattr(recorder, method.removeprefix("record_"))(**dated)
-        clean = memory.graph.redactor.value(dated)
+        clean = redactor.value(dated)
         assert isinstance(clean, dict), type(clean)
         with self._lock:
             try:
-                keep_record(self.buffer, method, clean, where)
+                keep_record(self.buffer, method, clean, (source, mode, repo, branch))
             except StoreUnavailable:
                 raise
             except OncewardError as exc:
@@ -169,7 +178,8 @@ class Outage:
                 if replayed:
                     self._log(logging.WARNING, {"event": "buffer.replayed", "records": replayed})
                 with self._lock:
-                    if not self._pending():
+                    # A call may have found the store away again in the meantime.
+                    if self._error is None and not self._pending():
                         self.is_whole.set()
                         return
             self._stopped.wait(pause)

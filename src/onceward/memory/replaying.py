@@ -6,11 +6,12 @@ Owns the form in which calls wait. Every one of them changes nothing when it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from onceward.memory.buffer import Buffer
 from onceward.memory.capture.capturing import Place, capture
+from onceward.memory.capture.issues import plain
 from onceward.memory.capture.passing import Passed
 from onceward.memory.client import Memory
 
@@ -28,7 +29,9 @@ def keep_record(buffer: Buffer, method: str, facts: Mapping[str, Any], where: Wh
 
 def keep_capture(buffer: Buffer, memory: Memory, passed: Passed, place: Place) -> bool:
     """Keep a command that ran, without secrets."""
-    clean = memory.graph.redactor.value({"passed": asdict(passed), "place": asdict(place)})
+    # A secret is not recognised with an escape sequence inside it.
+    shown = replace(passed, stdout=plain(passed.stdout), stderr=plain(passed.stderr))
+    clean = memory.graph.redactor.value({"passed": asdict(shown), "place": asdict(place)})
     assert isinstance(clean, dict), type(clean)
     return buffer.append({"method": _CAPTURE, **clean}, [_CAPTURE, clean])
 

@@ -283,8 +283,8 @@ class Orchestrator:
     def _prune(self) -> None:
         """Drop what no recent run needs: kept results of agents, and lists of files.
 
-        Reads the ledgers of unfinished runs among the latest `runs_kept`, no others, unless there
-        are too many lists.
+        An unfinished run keeps all of it, however old it is. Finished ones are read only when there
+        are too many lists, the latest `runs_kept` of them.
         """
         there = retention.manifests(self.workspace, self._files)
         runs = self._run_ids()
@@ -296,7 +296,8 @@ class Orchestrator:
             return  # Its agents may be writing there.
         is_full = len(there) > retention.MANIFESTS_MAX
         try:
-            states = [self._read(each)[0] for each in latest if is_full or each in unfinished]
+            read = dict.fromkeys([*unfinished, *latest] if is_full else unfinished)
+            states = [self._read(each)[0] for each in read]
         except LedgerDamaged:
             return  # What that run still needs is not known.
         needed = {

@@ -110,6 +110,8 @@ class Store(Protocol):
     engine: Engine
     #: Where it is, without secrets.
     url: str
+    #: The same in full, for machines: two stores never have one address.
+    address: str
     #: Places for users' transactions, where their number is limited.
     places: FairSemaphore | None
 

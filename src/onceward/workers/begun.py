@@ -85,6 +85,10 @@ class Begun:
             left[position] = "handling" if is_handled else "decoding"
         return left
 
+    def noted(self) -> tuple[str, ...]:
+        """Return the positions that this worker noted and has not passed."""
+        return tuple(self._open)
+
     def begin(self, position: str, stage: Stage) -> None:
         """Note that a message begins, in a commit of its own."""
         self._open.add(position)

@@ -185,6 +185,11 @@ class Processing:
             self._ow.retries.attempts.succeed(tx, self._lease.name, position)
         self._begun.end(position, tx)
 
+    def strike_notes(self) -> None:
+        """Remove the notes of this worker, which lives: its messages met no death."""
+        for position in self._begun.noted():
+            self._take_back(position)
+
     def _take_back(self, position: str) -> None:
         """Strike out a message that did not run to its end, if the store lets us."""
         with suppress(OncewardError):

@@ -123,10 +123,12 @@ class Reader:
     def release(self) -> None:
         """Give everything back, so that others need not wait."""
         lease, self._lease = self._lease, None
-        self._work, self._page = None, []
+        work, self._work, self._page = self._work, None, []
         with suppress(OncewardError):
             self._slots.release()
         if lease is not None and not lease.lost.is_set():
+            if work is not None:
+                work.strike_notes()
             with suppress(OncewardError):
                 lease.release()
 

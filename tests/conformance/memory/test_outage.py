@@ -1,5 +1,6 @@
 """The store is away: calls fail at once, records wait, and all is written once it is back."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from onceward.errors import InvalidArgument, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.memory import Memory
+from onceward.memory import outage as outage_module
 from onceward.memory.buffer import Buffer
 from onceward.memory.outage import LOG_SECONDS, Outage
 from onceward.seams import ManualClock
@@ -114,7 +116,7 @@ def test_h63_calls_fail_at_once_while_the_store_is_away(
     switch.is_away = True
     with pytest.raises(StoreUnavailable, match="the switch is off"):
         outage.call(memory.read_graph)
-    outage._probe = switch._guarded(lambda: None)  # type: ignore[method-assign]
+    outage._probe = switch._guarded(outage._probe)  # type: ignore[method-assign]
     called: list[int] = []
     for _ in range(100):
         with pytest.raises(StoreUnavailable, match="the switch is off") as caught:
@@ -206,3 +208,62 @@ def test_h63_a_new_record_waits_behind_those_that_wait(
     assert outage.is_whole.wait(HANG_SECONDS)
     outage.close()
     assert _recorded(memory) == ["err#boom one", "err#boom two"]
+
+
+def test_h63_a_store_that_goes_during_the_replay_is_probed_on(
+    memory: Memory, outage: Outage, switch: _Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that finds the store away while the recovery ends does not leave the breaker open."""
+    real, message = outage.buffer.replay, "the store went again"
+
+    def replay_and_lose(do: Any) -> int:
+        monkeypatch.setattr(outage.buffer, "replay", real)
+        done = real(do)
+        outage.trip(StoreUnavailable(message, fix="wait"))
+        return done
+
+    switch.is_away = True
+    outage.record("record_error", memory, _error(0), WHERE)
+    monkeypatch.setattr(outage.buffer, "replay", replay_and_lose)
+    switch.is_away = False
+    assert outage.is_whole.wait(HANG_SECONDS)
+    assert not outage.is_away
+    assert outage.call(lambda: 1) == 1
+
+
+def test_h63_a_call_waits_until_what_waited_is_written(
+    memory: Memory, outage: Outage, switch: _Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion must not come before the record of what it deletes."""
+    real, may_end = outage.buffer.replay, threading.Event()
+
+    def replay_slowly(do: Any) -> int:
+        assert may_end.wait(HANG_SECONDS)
+        return real(do)
+
+    switch.is_away = True
+    name = outage.record("record_error", memory, _error(0), WHERE)["name"]
+    monkeypatch.setattr(outage.buffer, "replay", replay_slowly)
+    monkeypatch.setattr(outage_module, "DRAIN_SECONDS_MAX", 0.0)
+    switch.is_away = False
+    while outage.is_away:
+        outage._stopped.wait(0.01)
+    with pytest.raises(StoreUnavailable, match="being written"):
+        outage.call(lambda: memory.delete_entities([name]))
+    monkeypatch.setattr(outage_module, "DRAIN_SECONDS_MAX", HANG_SECONDS)
+    may_end.set()
+    outage.call(lambda: memory.delete_entities([name]))
+    assert _recorded(memory) == []
+
+
+def test_h63_no_secret_waits_in_the_place_of_a_record(
+    memory: Memory, outage: Outage, switch: _Switch, tmp_path: Path
+) -> None:
+    """A repository's URL may hold one."""
+    switch.is_away = True
+    outage.record(
+        "record_error", memory, _error(0), (*WHERE[:2], f"https://u:{SECRET}@h/r", "main")
+    )
+    kept = [each.read_text() for each in (tmp_path / "buffer").glob("*.json")]
+    assert len(kept) == 1
+    assert SECRET not in kept[0]

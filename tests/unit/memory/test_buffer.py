@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import InvalidArgument, StoreUnavailable
+from onceward.errors import InvalidArgument, SqlFailed, StoreUnavailable
 from onceward.memory.buffer import REFUSED, Buffer
 
 
@@ -127,3 +127,29 @@ def test_h63_records_are_private_and_foreign_files_are_left_alone(tmp_path: Path
     for name in (".000000000002-5-abc.json.tmp", "notes.json", "1-2.json", "x-1-k.json"):
         (tmp_path / "b" / name).write_text("{}")
     assert buffer.replay(lambda _: None) == 1
+
+
+def test_h63_a_record_the_database_rejects_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """Nor does one of a method that this version does not have."""
+    buffer, done = Buffer(tmp_path / "b"), []
+    _fill(buffer, 3)
+
+    def do(call: Any) -> None:
+        if call["number"] == 0:
+            message = "value out of range"
+            raise SqlFailed(message, fix="none")
+        if call["number"] == 1:
+            raise AttributeError
+        done.append(call["number"])
+
+    assert buffer.replay(do) == 3
+    assert (done, buffer.pending()) == ([2], 0)
+    assert len(list((tmp_path / "b" / REFUSED).iterdir())) == 2
+
+
+def test_h63_words_that_are_no_characters_can_wait(tmp_path: Path) -> None:
+    """A command line may hold any bytes."""
+    buffer, done = Buffer(tmp_path / "b"), list[Any]()
+    assert buffer.append({"cmd": "cat caf\udce9"}, ["cat caf\udce9"])
+    buffer.replay(done.append)
+    assert done == [{"cmd": "cat caf?"}]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import select
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -61,6 +62,10 @@ CONNECT_SECONDS_MAX: Final = 5.0
 
 # What goes wrong is raised; a terminal need not be told each attempt before that.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+#: What libpq reads from the environment to find a database.
+_ADDRESS_VARIABLES: Final = (
+    *("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE", "PGOPTIONS"),
+)
 
 
 class PostgresStore(Joining[PostgresTransaction]):
@@ -90,6 +95,8 @@ class PostgresStore(Joining[PostgresTransaction]):
         place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
         self.url = f"postgresql://{place}"
+        #: Tells stores apart whose `url` is the same: user, service and search path count, too.
+        self.address = _address(parts)
         self._pool: _Pool | None = None
         self._nested_pool: _Pool | None = None
         self._opening = threading.Lock()
@@ -315,6 +322,15 @@ class PostgresStore(Joining[PostgresTransaction]):
             kwargs={"state": self.connections, **_noticing(self._url)},
             name="onceward",
         )
+
+
+def _address(parts: Mapping[str, Any]) -> str:
+    """Return everything that decides where a connection leads, without secrets."""
+    named = {f"PG{name.upper()}": value for name, value in parts.items() if "password" not in name}
+    if "dbname" in parts:
+        named["PGDATABASE"] = parts["dbname"]
+    asked = {name: os.environ[name] for name in _ADDRESS_VARIABLES if name in os.environ}
+    return repr(sorted({**asked, **named}.items()))
 
 
 def _parts(url: str) -> dict[str, Any]:

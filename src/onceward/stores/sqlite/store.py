@@ -56,7 +56,7 @@ class SqliteStore(Joining[SqliteTransaction]):
         """
         super().__init__(SqliteTransaction)
         self.path = path.absolute()
-        self.url = f"sqlite:///{self.path}"
+        self.url = self.address = f"sqlite:///{self.path}"
         self.clock = clock or SystemClock()
         self.files = files or SystemFiles()
         self._own_files = files
