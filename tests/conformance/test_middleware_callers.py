@@ -187,7 +187,12 @@ def test_callers_at_the_same_moment_have_one_effect(shop: Shop) -> None:
     async def scenario() -> list[Any]:
         app = secret_app(shop)
         headers = [{"x-api-key": str(number)} for number in range(10)]
-        return await asyncio.gather(*[ask(app, headers=each) for each in headers])
+        answers = await asyncio.gather(*[ask(app, headers=each) for each in headers])
+        # On a slow machine the first is still at work when the others ask: they ask again.
+        return [
+            await ask(app, headers=each) if answer.status_code == 409 else answer
+            for each, answer in zip(headers, answers, strict=True)
+        ]
 
     answers = asyncio.run(scenario())
     assert sorted(each.status_code for each in answers) == [201, *[422] * 9]

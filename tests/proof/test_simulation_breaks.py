@@ -69,7 +69,13 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
         pytest.param(
             Parked, "parked_blocked", "not alone and is_head", "false", id="keys-do-not-block"
         ),
-        pytest.param(Parked, "parked_due", "end < 0)", "end < 5)", id="tried-too-early"),
+        pytest.param(
+            Parked,
+            "parked_due",
+            "due_seconds < :now\n",
+            "due_seconds < :now + 5\n",
+            id="tried-too-early",
+        ),
         pytest.param(
             Parked,
             "forgotten_restore_parked",

@@ -39,6 +39,8 @@ TOOLS = ROOT / "web" / "node_modules"
 #: A PATH on which there is neither a compiler nor Node.js.
 BARE_PATH = "/nowhere"
 BUILT = "onceward/console/built/"
+#: The documentation that the server shows, laid out as in the source tree.
+MANUAL = "onceward/manual/"
 INFO = f"onceward-{__version__}.dist-info/"
 #: As pip asks for it, without an environment of its own each time.
 BUILD = """
@@ -173,7 +175,10 @@ def test_a_wheel_holds_the_package_and_nothing_else(wheel: Path, project: Path) 
     assert {"onceward/py.typed", f"{BUILT}index.html", f"{BUILT}manifest.json"} <= ours
     assert any(name.startswith(f"{BUILT}assets/main-") for name in ours)
     names = set(contents(wheel))
-    assert {name for name in names if not name.startswith(INFO)} == ours
+    manual = {name for name in names if name.startswith(MANUAL)}
+    assert {name for name in names - manual if not name.startswith(INFO)} == ours
+    assert {f"{MANUAL}docs/index.md", f"{MANUAL}docs/tutorial/workers.md"} <= manual
+    assert all((project / name.removeprefix(MANUAL)).is_file() for name in manual)
     assert f"{INFO}licenses/LICENSE" in names
     assert not [name for name in names if name.endswith((".tsx", ".mjs"))]
 

@@ -1,5 +1,5 @@
--- Return where those of the named cursors stand that nobody measured lately, what was measured last, how much is
--- parked and for how long. The first heads are looked at: the oldest message is one of them, unless it was put back.
+-- Return the position, the last measure and the parked messages of those named cursors that were not measured lately.
+-- The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor.cursor_name, cursor.last_position, cursor.processed_count,
   case when measure.measured_at is not null
     then greatest(0, extract(epoch from onceward_now() - measure.measured_at))::float8 end,

@@ -1,5 +1,5 @@
--- Return where those of the named cursors stand that nobody measured lately, what was measured last, how much is
--- parked and for how long. The first heads are looked at: the oldest message is one of them, unless it was put back.
+-- Return the position, the last measure and the parked messages of those named cursors that were not measured lately.
+-- The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor_name, last_position, now_count, age_seconds, position, lag_messages, lag_seconds,
   processed_count, rate_per_minute,
   coalesce((select min(number, :most) from onceward_counts
