@@ -326,10 +326,16 @@ class PostgresStore(Joining[PostgresTransaction]):
 
 def _address(parts: Mapping[str, Any]) -> str:
     """Return everything that decides where a connection leads, without secrets."""
-    named = {f"PG{name.upper()}": value for name, value in parts.items() if "password" not in name}
-    if "dbname" in parts:
-        named["PGDATABASE"] = parts["dbname"]
-    asked = {name: os.environ[name] for name in _ADDRESS_VARIABLES if name in os.environ}
+    named = {
+        "database" if name == "dbname" else name: str(value)
+        for name, value in parts.items()
+        if "password" not in name
+    }
+    asked = {
+        name.removeprefix("PG").lower(): os.environ[name]
+        for name in _ADDRESS_VARIABLES
+        if name in os.environ
+    }
     return repr(sorted({**asked, **named}.items()))
 
 
