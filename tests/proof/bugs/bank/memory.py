@@ -55,8 +55,8 @@ BUGS: Final = (
         name="a record is forgotten when the store is away again",
         harm="Records that were acknowledged during an outage are lost in the next one.",
         file="memory/buffer.py",
-        find="        except (StoreError, StorageError):  # It is away again, or this disk is.\n"
-        "            raise\n",
+        find="            if is_away:  # Or this disk is; the record is not at fault.\n"
+        "                raise\n",
         replace="",
         test=f"{_BUFFER}::test_h63_a_store_that_goes_again_stops_the_replay",
         breaks="M1",
@@ -86,7 +86,7 @@ BUGS: Final = (
         name="records wait on disk as they were sent",
         harm="A token that the memory would have redacted is in a file in the home directory.",
         file="memory/outage.py",
-        find="clean = memory.graph.redactor.value(dated)",
+        find="clean = redactor.value(dated)",
         replace="clean = dict(dated)",
         test=f"{_OUTAGE}::test_h63_no_secret_waits_on_disk[sqlite]",
         breaks="M5",
