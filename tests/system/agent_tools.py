@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,9 @@ class Piped:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
+        with suppress(ValueError):  # The test ended and closed it meanwhile.
+            for line in self.process.stdout:
+                self.lines.put(line)
         self.lines.put(None)
 
     def write(self, line: bytes) -> None:
