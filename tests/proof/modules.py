@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 TOLD_CHARACTERS_MAX = 20_000
@@ -13,8 +14,16 @@ TOLD_CHARACTERS_MAX = 20_000
 def run_module(name: str, *words: object, seconds_max: float | None = None) -> dict[str, Any]:
     """Return what it saw; when it fails, say why, and how to see it again."""
     command = [sys.executable, "-m", name, *map(str, words)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds_max)
-    why = ran.stderr[-TOLD_CHARACTERS_MAX:]
-    assert ran.returncode == 0, f"REPRO: {' '.join(command)}\n{why}"
-    summary: dict[str, Any] = json.loads(ran.stdout)
+    # Files, not pipes: a process that it leaves behind would hold a pipe open.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        try:
+            ran = subprocess.run(
+                command, stdout=out, stderr=err, check=False, timeout=seconds_max
+            ).returncode
+        except subprocess.TimeoutExpired:
+            ran = None
+        said, why = (file.seek(0) or file.read() for file in (out, err))
+    outcome = "did not end" if ran is None else f"ended with {ran}"
+    assert ran == 0, f"{outcome}; REPRO: {' '.join(command)}\n{why[-TOLD_CHARACTERS_MAX:]}"
+    summary: dict[str, Any] = json.loads(said)
     return summary

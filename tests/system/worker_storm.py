@@ -34,7 +34,8 @@ CURSORS = ("by_cursor", "by_key", "alone")
 DECODE_SECONDS, HANDLE_SECONDS = 0.002, 0.004
 #: How many holders of one cursor are killed in a row: more than it takes until messages are noted.
 HUNT = (2, 9)
-HEAL_SECONDS_MAX = 120.0
+READ_MAX = 8
+HEAL_SECONDS_MAX = 240.0
 
 
 class Numbers:
@@ -46,7 +47,7 @@ class Numbers:
     def read(self, after: str | None, limit: int) -> list[Item]:
         last = int(self._last.read_text()) if self._last.exists() else sys.maxsize
         first = int(after or 0) + 1
-        numbers = range(first, min(first + min(limit, 8), last + 1))
+        numbers = range(first, min(first + min(limit, READ_MAX), last + 1))
         return [
             Item(position=str(n), raw=orjson.dumps({"n": n, "k": f"k{n % 3}"})) for n in numbers
         ]
@@ -111,19 +112,28 @@ class Storm:
             with ow.transaction() as tx:
                 tx.execute("create table effects (cursor_name text, n bigint, attempt bigint)")
             self.workers = [self.nursery.start() for _ in range(WORKERS)]
-            deadline = time.monotonic() + self.seconds
-            while time.monotonic() < deadline:
-                self.hunt(ow, self.source.choice(CURSORS), deadline)
-            last = max(int(each.position or 0) for each in ow.cursors.list()) + 5
-            new = self.place / "new"
-            new.write_text(str(last))
-            new.rename(self.place / "last")
-            heal(ow, last)
-            summary = check(ow, last)
-        for pid in self.workers:
-            os.kill(pid, signal.SIGTERM)
-        self.nursery.close()
+            try:
+                last = self.rage(ow)
+                heal(ow, last)
+                summary = check(ow, last)
+            finally:
+                for pid in self.workers:
+                    os.kill(pid, signal.SIGTERM)
+                self.nursery.close()
         return {**summary, "faults": dict(self.faults)}
+
+    def rage(self, ow: Onceward) -> int:
+        """Hunt until the time is over; return the last number that there is from now on."""
+        deadline = time.monotonic() + self.seconds
+        while time.monotonic() < deadline:
+            self.hunt(ow, self.source.choice(CURSORS), deadline)
+        # Nobody who may have read further is left: only a commit on its way can still arrive.
+        for pid in self.workers:
+            self.kill(pid)
+        last = max(int(each.position or 0) for each in ow.cursors.list()) + 2 * READ_MAX
+        (self.place / "last").write_text(str(last))
+        self.workers = [self.nursery.start() for _ in range(WORKERS)]
+        return last
 
     def hunt(self, ow: Onceward, cursor: str, deadline: float) -> None:
         """Kill or freeze one holder of a cursor after another, each soon after it took over."""
@@ -140,9 +150,12 @@ class Storm:
                 if self.source.random() < 0.5:
                     os.kill(pid, signal.SIGCONT)
                     continue
-            os.kill(pid, signal.SIGKILL)
-            self.faults["kill"] += 1
+            self.kill(pid)
             self.workers[self.workers.index(pid)] = self.nursery.start()
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        self.faults["kill"] += 1
 
 
 def holder(ow: Onceward, cursor: str) -> int:
