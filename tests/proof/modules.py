@@ -22,7 +22,9 @@ def run_module(name: str, *words: object, seconds_max: float | None = None) -> d
             ).returncode
         except subprocess.TimeoutExpired:
             ran = None
-        said, why = (file.seek(0) or file.read() for file in (out, err))
+        out.seek(0)
+        err.seek(0)
+        said, why = out.read(), err.read()
     outcome = "did not end" if ran is None else f"ended with {ran}"
     assert ran == 0, f"{outcome}; REPRO: {' '.join(command)}\n{why[-TOLD_CHARACTERS_MAX:]}"
     summary: dict[str, Any] = json.loads(said)
