@@ -109,7 +109,7 @@ def _add_files(router: APIRouter, runs: Runs) -> None:
             ledger = Ledger(place.ledger(run), files=files, clock=clock)
             tree = Tree(place, files=files, clock=clock)
             try:
-                found = verify_run(run, place, ledger, tree, files)
+                found = verify_run(ledger, place, tree, files)
             except NONSENSE:
                 found = _senseless(run)
         return json_answer({**asdict(found), "ok": found.ok, "as_of": moment()})

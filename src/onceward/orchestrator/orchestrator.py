@@ -149,7 +149,7 @@ class Orchestrator:
         """Compare the files of a run with what it recorded."""
         self._check_exists(run_id)
         tree = Tree(self.workspace, files=self._files, clock=self._clock)
-        return verify_run(run_id, self.workspace, self._ledger(run_id), tree, self._files)
+        return verify_run(self._ledger(run_id), self.workspace, tree, self._files)
 
     # --- how it is done --------------------------------------------------------------------------
 
@@ -309,6 +309,7 @@ class Orchestrator:
         for agent in AGENTS:
             ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
         if is_full:
+            retention.note_removal(self.workspace, latest, self._files)
             kept = retention.snapshots_of(states)
             retention.remove_manifests(self.workspace, there, kept, self._files)
 

@@ -6,7 +6,7 @@ repeat, and lists of files at a moment, go once no recent run needs them. Knows 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 from onceward.errors import StorageError
 from onceward.journal import atomic
 from onceward.orchestrator.replay import RunState
-from onceward.orchestrator.workspace import Workspace
+from onceward.orchestrator.workspace import Workspace, read_sealed, write_sealed
 from onceward.seams import Files
 
 #: So many lists of files stay, whoever needs them; beyond that, those that no recent run names go.
@@ -50,6 +50,25 @@ def snapshots_of(states: Iterable[RunState]) -> set[str]:
         found |= {each.receipt["tree"] for each in state.asked if each.receipt is not None}
         found |= {state.tree} if state.tree is not None else set()
     return found
+
+
+def may_lack_manifests(workspace: Workspace, run_id: str, files: Files) -> bool:
+    """Say whether the lists of a run that is done may have been removed."""
+    return run_id < _removed_before(workspace, files)
+
+
+def note_removal(workspace: Workspace, latest: Sequence[str], files: Files) -> None:
+    """Keep that runs before the latest ones lose their lists; their ids are in order of time."""
+    before = max(*latest[:1], _removed_before(workspace, files), "")
+    write_sealed(workspace.retention(), {"schemaVersion": 1, "before": before}, files)
+
+
+def _removed_before(workspace: Workspace, files: Files) -> str:
+    try:
+        noted = read_sealed(workspace.retention(), files) or {}
+    except StorageError:
+        return ""
+    return str(noted.get("before", ""))
 
 
 def remove_manifests(

@@ -7,16 +7,15 @@ from onceward.orchestrator import receipts
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import Finding, Verification
 from onceward.orchestrator.replay import RECEIVED, RunState, replay
+from onceward.orchestrator.retention import may_lack_manifests
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.workspace import Workspace, digest, read_sealed
 from onceward.seams import Files
 
 
-def verify_run(
-    run_id: str, workspace: Workspace, ledger: Ledger, tree: Tree, files: Files
-) -> Verification:
+def verify_run(ledger: Ledger, workspace: Workspace, tree: Tree, files: Files) -> Verification:
     """Read the ledger, every receipt and manifest, and every artifact that still counts."""
-    read = ledger.read()
+    run_id, read = ledger.path.stem, ledger.read()
     name = str(ledger.path.relative_to(workspace.root))
     findings = [
         Finding(path=f"{name}, byte {each.offset}", problem=each.problem) for each in read.damaged
@@ -35,9 +34,13 @@ def verify_run(
             artifacts=0,
             findings=tuple(findings),
         )
-    found = [*_receipts(state, workspace, files), *_manifests(state, workspace, files)]
+    may_lack = state.status == "done" and may_lack_manifests(workspace, run_id, files)
+    found = [*_receipts(state, workspace, files)]
+    found += _manifests(state, workspace, files, may_lack=may_lack)
     named = list(receipts.latest_artifacts(state))
-    gone = receipts.damaged(state, workspace, tree, behind=0)
+    # Without the last list nobody can tell damage from what later commands made of a file.
+    is_told = not may_lack or (state.tree and tree.manifest(state.tree) is not None)
+    gone = receipts.damaged(state, workspace, tree, behind=0) if is_told else {}
     found += [Finding(path=path, problem=problem) for path, problem in gone.values()]
     return Verification(
         run_id=run_id,
@@ -66,13 +69,15 @@ def _receipts(state: RunState, workspace: Workspace, files: Files) -> list[Findi
     return found
 
 
-def _manifests(state: RunState, workspace: Workspace, files: Files) -> list[Finding]:
+def _manifests(
+    state: RunState, workspace: Workspace, files: Files, *, may_lack: bool
+) -> list[Finding]:
     found = []
     for snapshot_id in dict.fromkeys(state.pinned.values()):
         path = workspace.manifest(snapshot_id)
         name = str(path.relative_to(workspace.root))
         try:
-            if read_sealed(path, files) is None:
+            if read_sealed(path, files) is None and not may_lack:
                 found.append(Finding(path=name, problem="it does not exist"))
         except StorageError as exc:
             found.append(Finding(path=name, problem=exc.message))

@@ -59,6 +59,10 @@ class Workspace:
         """Return the list of files of a snapshot."""
         return self.root / "snapshots" / f"{snapshot_id}.manifest.json"
 
+    def retention(self) -> Path:
+        """Return the note of which runs may lack lists of files."""
+        return self.root / "state" / "retention.json"
+
     def transcript(self, run_id: str) -> Path:
         """Return the story of a run, for people."""
         return self.root / "transcripts" / f"{check_run_id(run_id)}.txt"
