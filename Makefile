@@ -133,5 +133,5 @@ $(VENV)/.npm: tests/npm/package.json tests/npm/package-lock.json | $(VENV)/.node
 	@echo 'Installing the reference memory server …'
 	@cd tests/npm && $(WITH_NODE) \
 	  npm ci --ignore-scripts --no-audit --no-fund --loglevel error > /dev/null \
-	  && touch $(abspath $@) \
+	  && touch "$(abspath $@)" \
 	  || echo 'warning: no reference memory server, so the tests that compare with it will not run; fix: install npm' >&2
