@@ -76,11 +76,11 @@ def up(*arguments: str, **options: Any) -> Iterator[Running]:
         yield Running(process)
 
 
-def refused(*arguments: str) -> str:
-    """Run a command that must be refused as bad usage, and return what it said."""
+def refused(*arguments: str, code: int = 2) -> str:
+    """Run a command that must be refused, as bad usage unless said, and return what it said."""
     command = [*COMMAND, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout) == (code, "")
     assert "Traceback" not in done.stderr
     first, second = done.stderr.splitlines()
     assert first.startswith("error: ")
@@ -156,6 +156,18 @@ def test_a_taken_port_that_was_asked_for_is_an_error() -> None:
 def test_what_cannot_or_should_not_be_served_is_refused(arguments: list[str], hint: str) -> None:
     """Another machine is let in only on purpose, and nonsense is explained."""
     assert hint in refused("--no-open", *arguments)
+
+
+def test_a_home_that_cannot_be_written_is_one_error_with_its_fix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even root can make a directory there; nothing else is tried, and nothing else is said."""
+    for name in ("ONCEWARD_HOME", "ONCEWARD_STORE", "CM_LAB_ROOT", "CM_FEEDBACK_STORE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/sys")
+    said = refused("--no-open", "--port", "0", code=1)
+    assert "cannot create /sys/.cm" in said
+    assert "ONCEWARD_HOME, CM_LAB_ROOT and CM_FEEDBACK_STORE_PATH" in said
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -29,7 +29,7 @@ from onceward.cli.serving import (
     serve,
 )
 from onceward.cli.stopping import interrupt, on_stop, until_stopped
-from onceward.errors import FileMissing, InvalidArgument, Retryable, StorageError
+from onceward.errors import FileMissing, InvalidArgument, NotWritable, Retryable, StorageError
 from onceward.version import __version__
 
 if TYPE_CHECKING:
@@ -236,11 +236,17 @@ def open_lab(
 ) -> Lab:
     """Return the Lab that the environment names, with nothing left unfinished in it."""
     from onceward.lab.lab import Lab
-    from onceward.lab.paths import LabPaths
+    from onceward.lab.paths import FEEDBACK_VARIABLE, ROOT_VARIABLE, LabPaths
     from onceward.lab.sessions import open_session
+    from onceward.stores.opening import HOME_VARIABLE
 
     paths = LabPaths.from_environment()
-    session = open_session(paths, session_id)
+    try:
+        session = open_session(paths, session_id)
+    except NotWritable as exc:
+        variables = f"{HOME_VARIABLE}, {ROOT_VARIABLE} and {FEEDBACK_VARIABLE}"
+        fix = f"make it writable, or set {variables} to paths that you may write"
+        raise NotWritable(exc.message, fix=fix, path=str(paths.root)) from exc
     lab = Lab(paths=paths, session=session, roots=roots, exit_after_submit=exit_after_submit)
     lab.recover()
     return lab

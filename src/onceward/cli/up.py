@@ -131,38 +131,38 @@ def _built(
 
     rules, retention = tuple(read_rules(config)), read_retention(config)
     may_change = not wanted.is_read_only
+    lab = open_lab(roots)  # First: where that cannot be, nothing else is begun.
     with (
         opening(store, may_change=may_change) as opened,
         watching(opened, rules if may_change else None, retention) as metrics,
+        conversing(opened, lab.session.token, may_run=may_change) as chats,
     ):
-        lab = open_lab(roots)
-        with conversing(opened, lab.session.token, may_run=may_change) as chats:
 
-            def build() -> Starlette:
-                from onceward.console.app import build_app
-                from onceward.console.house import House
-                from onceward.console.workspaces import Workspaces
-                from onceward.cursors.cursors import operator
+        def build() -> Starlette:
+            from onceward.console.app import build_app
+            from onceward.console.house import House
+            from onceward.console.workspaces import Workspaces
+            from onceward.cursors.cursors import operator
 
-                house = House(
-                    ow=opened,
-                    store_url=opened.store.url,
-                    version=__version__,
-                    actor=operator(),
-                    token=lab.session.token,
-                    lab=lab,
-                    chats=chats,
-                    apps=wanted.apps,
-                    rules=rules,
-                    workspaces=Workspaces(list(wanted.workspaces)),
-                    is_read_only=wanted.is_read_only,
-                    external=wanted.external,
-                )
-                return build_app(
-                    metrics=metrics, lab=lab, dispatch=chats, external=wanted.external, house=house
-                )
+            house = House(
+                ow=opened,
+                store_url=opened.store.url,
+                version=__version__,
+                actor=operator(),
+                token=lab.session.token,
+                lab=lab,
+                chats=chats,
+                apps=wanted.apps,
+                rules=rules,
+                workspaces=Workspaces(list(wanted.workspaces)),
+                is_read_only=wanted.is_read_only,
+                external=wanted.external,
+            )
+            return build_app(
+                metrics=metrics, lab=lab, dispatch=chats, external=wanted.external, house=house
+            )
 
-            yield lab, build
+        yield lab, build
 
 
 @contextlib.contextmanager
