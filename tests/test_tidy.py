@@ -211,6 +211,22 @@ def test_files_and_functions_stay_small() -> None:
     assert not [(what, lines) for what, lines, most in found if lines > most]
 
 
+#: Before Python 3.11.5 such a repeat finds something else; an atomic group does not.
+POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
+
+
+def test_patterns_find_the_same_on_every_python() -> None:
+    """A key made by one Python must be the key that another makes."""
+    calls = [
+        (name(path), ast.unparse(node))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
+    ]
+    assert len(calls) > 50
+    assert not [each for each in calls if POSSESSIVE_GROUP.search(each[1])]
+
+
 def test_modules_say_what_they_are() -> None:
     """Every module opens with a sentence."""
     assert not [name(path) for path in EVERYTHING if not look(path).has_sentence]

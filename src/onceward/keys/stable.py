@@ -40,7 +40,8 @@ _POSITION: Final = re.compile(r"(?<!\b\d)(?<!\b\d\d):\d+:\d+\b")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 #: A letter and a digit are both asked for: `deadbeef` is a word, `10061001` an error number.
 _HEX: Final = re.compile(r"\b(?:0x)?(?=[0-9a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,}\b")
-_VERSION: Final = re.compile(r"\b(v?\d+(?:\.\d+){2,}+)(?:[-+.]?[0-9a-z]++)*+(?!_)")
+#: Atomic groups: before Python 3.11.5 a possessive repeat of a group finds something else.
+_VERSION: Final = re.compile(r"\b(v?\d+(?>(?:\.\d+){2,}))(?>(?:[-+.]?[0-9a-z]++)*)(?!_)")
 _ISSUE_PREFIXES: Final = re.compile(r"^(?:(?:err|warn)#)+")
 
 

@@ -104,7 +104,7 @@ def _is_part(line: str, inner: str) -> bool:
 _SUMMARY_TITLE: Final = " short test summary info "
 _REPORTED: Final = re.compile(r"(?:FAILED|ERROR) (?P<test>\S.*)")
 _TITLES: Final = ("ERROR at setup of ", "ERROR at teardown of ", "ERROR collecting ")
-_ERROR_NAME: Final = re.compile(r"(?P<kind>(?:[A-Za-z_]\w*\.)*+[A-Z]\w*)(?::|$)")
+_ERROR_NAME: Final = re.compile(r"(?P<kind>(?>(?:[A-Za-z_]\w*\.)*)[A-Z]\w*)(?::|$)")
 
 
 class Pytest:
