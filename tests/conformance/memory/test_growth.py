@@ -32,7 +32,7 @@ from onceward.testing.postgres import PostgresServer
 #: Spellings are merged, and that is undone, by an operator's command that reads all names.
 WHOLE = {
     *("memory_merge_add", "memory_merge_find", "memory_merge_list"),
-    *("memory_merge_parts", "memory_merge_undo"),
+    *("memory_merge_newer", "memory_merge_parts", "memory_merge_undo"),
     *("memory_counts", "memory_problems", "memory_words_problems"),
     *("memory_words_changes", "memory_words_merge"),
     *("memory_words_keep", "memory_words_empty", "memory_words_fill"),

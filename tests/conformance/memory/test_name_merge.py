@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from onceward.errors import InvalidArgument
+from onceward.errors import Conflict, InvalidArgument
 from onceward.handle import Onceward
 from onceward.memory.graph import Graph, removing, writing
 from onceward.memory.models import Batch, Link, NewObservations, Origin, Removal, Validation
@@ -207,3 +207,56 @@ def test_h62_names_that_are_canonical_are_left_alone(graph: Graph) -> None:
     relate(graph, Link(from_name="Any Name", to_name="concept#a", relation_type="knows"))
     assert graph.spellings() == ()
     assert graph.merge_names().id is None
+
+
+def test_h62_a_merge_that_a_newer_one_stands_on_is_undone_after_it(
+    graph: Graph, old: Callable[..., None]
+) -> None:
+    """Else what the newer one has copied would stay, and come back beside its origin."""
+    app, other = "file#/work/shop/app.py", "file#/srv/other.py"
+    create(graph, entity("a"), entity(app, "of x", kind="File"), entity(other, kind="File"))
+    relate(graph, link(app, "knows", "a"))
+    old(a="concept#Rate Limiting")
+    before = _all(graph)
+    first = graph.merge_names().id
+    between = _all(graph)
+    # In their checkouts these paths have shorter names.
+    second, third = (
+        Graph(graph.store, redactor=graph.redactor, root=root).merge_names().id
+        for root in ("/work/shop", "/srv")
+    )
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    after = _all(graph)
+    assert after[2] == [("file#app.py", "knows", CANONICAL)]
+    with pytest.raises(Conflict, match=f"merge {second} is newer than merge {first}") as caught:
+        graph.undo_merge(first)
+    assert f"--undo {second}" in caught.value.fix
+    assert caught.value.context["merge"] == second
+    assert _all(graph) == after
+    graph.undo_merge(third)
+    graph.undo_merge(second)
+    assert _all(graph) == between
+    assert graph.undo_merge(first).names == ("concept#Rate Limiting",)
+    assert graph.undo_merge(first).names == ()
+    assert _all(graph) == before
+
+
+def test_h62_a_merge_is_undone_before_newer_ones_of_other_entities(
+    graph: Graph, old: Callable[..., None]
+) -> None:
+    """They do not touch what it made, also where both are related to the same entity."""
+    other = "file#/srv/other.py"
+    create(graph, entity("a"), entity("x"), entity(other, kind="File"))
+    relate(graph, link("x", "knows", "a"), link("x", "has", other))
+    old(a="concept#Rate Limiting")
+    first = graph.merge_names().id
+    assert first is not None
+    newer = Graph(graph.store, redactor=graph.redactor, root="/srv").merge_names().id
+    assert graph.undo_merge(first).names == ("concept#Rate Limiting",)
+    assert sorted(edges(graph.read())) == [
+        ("x", "has", "file#other.py"),
+        ("x", "knows", "concept#Rate Limiting"),
+    ]
+    assert [each.id for each in graph.merges()] == [newer]

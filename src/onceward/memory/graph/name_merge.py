@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceward.errors import InvalidArgument
+from onceward.errors import Conflict, InvalidArgument
 from onceward.memory.envelope import parse
 from onceward.memory.graph.checking import Clean, Fact
 from onceward.memory.graph.merging import rebuild_if_stale
@@ -116,7 +116,10 @@ def _merge_one(
 
 
 def undo(store: Store, number: int, origin: Origin) -> Merged:
-    """Undo one merge as a whole; what was added to an entity since then stays with it."""
+    """Undo one merge as a whole; what was added to an entity since then stays with it.
+
+    Raises Conflict, naming the newer merge, while a newer one stands on what this one made.
+    """
     if not 0 < number <= CHANGE_MAX:
         raise _unknown(number)
 
@@ -237,6 +240,8 @@ class _Undoing:
         rows = query(self._tx, "memory_merge_find", merge=number)
         if not rows:
             raise _unknown(number)
+        if any(undone_at is None for *_, undone_at in rows):
+            self._check_last(number, sorted({row[2] for row in rows}))
         names: list[str] = []
         kept: list[str] = []
         for row, target_id, target, name, change, added, undone_at in rows:
@@ -253,6 +258,16 @@ class _Undoing:
             query(self._tx, "memory_merge_undo", id=row)
             names.append(name)
         return Merged(id=number, names=tuple(names), kept=tuple(kept))
+
+    def _check_last(self, number: int, targets: list[str]) -> None:
+        """Raise Conflict if a newer merge has copied or deleted what this one would take back."""
+        # A merge that is under way ends first, and is seen then.
+        query(self._tx, "memory_entity_lock", names=targets)
+        [(newer,)] = query(self._tx, "memory_merge_newer", merge=number)
+        if newer is not None:
+            message = f"merge {newer} is newer than merge {number} and touches the same entities"
+            fix = f"undo it first: onceward memory merge --undo {newer}"
+            raise Conflict(message, fix=fix, merge=newer)
 
     def _take_back(self, target: str, added: dict[str, Any]) -> bool:
         """Remove what a merge added to an entity; returns whether it made the entity."""
