@@ -156,3 +156,80 @@ def test_h62_names_are_canonical_whatever_is_checked(ow: Onceward, validation: V
     made = memory.create_entities([{"name": CONCEPT[0], "entityType": "Concept"}])
     assert _names(made) == [CONCEPT[1]]
     assert graph.open([CONCEPT[2]]).entities
+
+
+OLD, NEW = "concept#Old Name", "concept#old-name"
+
+
+@pytest.fixture
+def doubled(ow: Onceward, memory: Memory) -> Memory:
+    """Return a memory with an entity under an old spelling, and one under the canonical name."""
+    lenient = Memory(ow, redactor=Redactor(), validation="lenient")
+    facts = ["shared", "own"]
+    lenient.create_entities(
+        [
+            {"name": "old", "entityType": "Concept", "observations": facts},
+            {"name": NEW, "entityType": "Concept", "observations": facts},
+            {"name": "x", "entityType": "thing"},
+        ]
+    )
+    related = [{"from": "x", "to": each, "relationType": "knows"} for each in ("old", NEW)]
+    lenient.create_relations(related)
+    ow.store.write(
+        lambda tx: tx.execute("update memory_entities set name = ? where name = ?", [OLD, "old"])
+    )
+    return memory
+
+
+def _facts(memory: Memory, name: str) -> list[str]:
+    return next(
+        list(each["observations"])
+        for each in memory.open_nodes([name])["entities"]
+        if each["name"] == name
+    )
+
+
+def test_h62_who_deletes_by_a_stored_spelling_deletes_that_one(doubled: Memory) -> None:
+    """Facts, relations and the entity itself; the canonical one keeps all of its own."""
+    gone = doubled.delete_observations([{"entityName": OLD, "observations": ["shared"]}])
+    assert gone["observations"] == 1
+    link = {"from": "x", "to": OLD, "relationType": "knows"}
+    assert doubled.delete_relations([link, link])["relations"] == 1
+    assert (_facts(doubled, OLD), _facts(doubled, NEW)) == (["own"], ["shared", "own"])
+    deleted = doubled.delete_entities([OLD])
+    assert (deleted["entities"], deleted["observations"], deleted["relations"]) == (1, 1, 0)
+    assert sorted(_names(doubled.read_graph())) == [NEW, "x"]
+    assert _facts(doubled, NEW) == ["shared", "own"]
+    assert len(doubled.open_nodes([NEW])["relations"]) == 1
+    assert [each["text"] for each in doubled.history(OLD)["changes"][:1]] == [OLD]
+    assert doubled.restore(name=OLD)["entities"] == 1
+    assert _facts(doubled, OLD) == ["own"]
+
+
+def test_h62_who_deletes_by_any_other_spelling_deletes_the_canonical_one(doubled: Memory) -> None:
+    """As every write does; each of several is deleted once."""
+    assert doubled.delete_entities(["concept#OLD name", "concept#old_name"])["entities"] == 1
+    assert sorted(_names(doubled.read_graph())) == [OLD, "x"]
+    assert doubled.restore(name=NEW)["entities"] == 1
+    assert doubled.delete_entities([OLD, NEW, OLD])["entities"] == 2
+    assert _names(doubled.read_graph()) == ["x"]
+
+
+def test_h62_a_write_to_an_old_spelling_says_how_to_merge_it(doubled: Memory) -> None:
+    """Nothing is written then; after the merge the same call reaches the entity."""
+    doubled.delete_entities([NEW])
+    fact = [{"entityName": OLD, "contents": ["more"]}]
+    link = [{"from": "x", "to": OLD, "relationType": "is like"}]
+    with pytest.raises(EntityMissing, match=NEW) as caught:
+        doubled.add_observations(fact)
+    assert "onceward memory merge --apply" in caught.value.fix
+    assert repr(OLD) in caught.value.fix
+    with pytest.raises(EntityMissing, match=NEW) as caught:
+        doubled.create_relations(link)
+    assert "onceward memory merge --apply" in caught.value.fix
+    with pytest.raises(EntityMissing) as caught:
+        doubled.add_observations([{"entityName": "concept#No Such", "contents": ["more"]}])
+    assert "merge" not in caught.value.fix
+    doubled.graph.merge_names()
+    assert doubled.add_observations(fact)["results"][0]["entityName"] == NEW
+    assert len(doubled.create_relations(link)["relations"]) == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from onceward.errors import InvalidArgument
@@ -54,6 +54,9 @@ class Clean:
     links: tuple[Link, ...]
     #: Entities that observations are about, also when there are none to add.
     observed: tuple[str, ...] = ()
+    #: Of a removal: each name as it was given, and the canonical one, which is meant unless an
+    #: entity is stored as it was given.
+    canonical: tuple[tuple[str, str], ...] = ()
 
 
 class Gate:
@@ -98,22 +101,28 @@ class Gate:
         )
 
     def removal(self, removal: Removal) -> Clean:
-        """Check a removal, in the same way: what was stored clean is found by its clean name."""
+        """Check a removal. Names stay as they were given, each with its canonical one.
+
+        An entity that was stored before a secret was known, or under another spelling, must be
+        removed by its old name, and the canonical one must stay then.
+        """
         _limit(removal)
-        entities = [
-            NewEntity(name=each, entity_type="")
-            for at, name in enumerate(removal.entities)
-            for each in self.names(name, f"entityNames[{at}]")
-        ]
-        links = [
-            self._link(link, f"relations[{at}]", is_new=False)
-            for at, link in enumerate(removal.relations)
-        ]
+        canonical: dict[str, str] = {}
+        for at, name in enumerate(removal.entities):
+            canonical[name] = self.name(name, f"entityNames[{at}]")
+        for at, each in enumerate(removal.observations):
+            canonical[each.entity_name] = self.name(each.entity_name, f"deletions[{at}].entityName")
+        links: list[Link] = []
+        for at, given in enumerate(removal.relations):
+            clean = self._link(given, f"relations[{at}]", is_new=False)
+            canonical |= {given.from_name: clean.from_name, given.to_name: clean.to_name}
+            links.append(replace(given, relation_type=clean.relation_type))
         facts = self._facts(removal.observations, "observations", is_new=False)
         return Clean(
-            entities=_once(entities, lambda entity: entity.name),
+            entities=tuple(NewEntity(name=name, entity_type="") for name in removal.entities),
             facts=_once([*facts, *_as_given(removal.observations)], _identity),
-            links=_once(links, lambda link: link),
+            links=tuple(links),
+            canonical=tuple(canonical.items()),
         )
 
     def name(self, name: str, field: str) -> str:
@@ -154,13 +163,10 @@ class Gate:
     ) -> list[Fact]:
         group = "observations" if is_new else "deletions"
         return [
-            self._fact(
-                self.name(each.entity_name, f"{group}[{at}].entityName"),
-                content,
-                f"{group}[{at}].{word}[{place}]",
-                is_new=is_new,
-            )
+            self._fact(name, content, f"{group}[{at}].{word}[{place}]", is_new=is_new)
             for at, each in enumerate(observed)
+            for canonical in [self.name(each.entity_name, f"{group}[{at}].entityName")]
+            for name in [canonical if is_new else each.entity_name]
             for place, content in enumerate(each.contents)
         ]
 

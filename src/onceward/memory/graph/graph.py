@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from onceward.errors import EntityMissing
 from onceward.keys.names import canonical_name
 from onceward.memory.graph import name_merge, removing, writing
 from onceward.memory.graph.checking import Gate
@@ -63,9 +64,17 @@ class Graph:
     def write(self, batch: Batch, origin: Origin = _NOBODY) -> Written:
         """Add what is new, in one transaction; harmless to repeat."""
         clean = self._gate.batch(batch)
-        return writing.write(
-            self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
-        )
+        try:
+            return writing.write(
+                self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
+            )
+        except EntityMissing as exc:
+            old = self._old_spelling(batch, exc.names)
+            if old is None:
+                raise
+            place = str(exc.context.get("field", ""))
+            fix = f"{old[:200]!r} has an old spelling: run `onceward memory merge --apply` first"
+            raise EntityMissing(exc.names, field=place, fix=fix) from exc
 
     def merge_words(self) -> None:
         """Make searches as quick as they were before much was added; others go on writing."""
@@ -116,7 +125,10 @@ class Graph:
         return self._gate.names(name, "name")
 
     def stored_name(self, name: str) -> str:
-        """Return the name under which an entity is or was stored: canonical, or as it is given."""
+        """Return the name of the entity that is meant: as given if it is or was stored so.
+
+        Else, and after a merge, the canonical one.
+        """
         return self._reader.stored(self.meant(name))
 
     def named(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
@@ -167,3 +179,10 @@ class Graph:
 
     def _clean(self, origin: Origin) -> Origin:
         return self._gate.origin(origin)
+
+    def _old_spelling(self, batch: Batch, missing: Sequence[str]) -> str | None:
+        """Return a name that was given and is stored, though the canonical one is missing."""
+        ends = (end for link in batch.relations for end in (link.from_name, link.to_name))
+        names = [*(each.entity_name for each in batch.observations), *ends]
+        found = self._reader.whole([e for e in names if e != self._spell(e) in missing])
+        return found[0][1] if found else None

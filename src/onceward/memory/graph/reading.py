@@ -112,22 +112,30 @@ class Reader:
         return tuple(_entity(row, by_entity[row[0]]) for row in rows), is_cut
 
     def stored(self, names: Sequence[str]) -> str:
-        """Return the first of these names that an entity has or had; the first if none."""
-        return next((e for e in names if self._query("memory_entity_id", name=e)), names[0])
+        """Return the last of these names that an entity has or had; the first if none.
+
+        One that was merged into the entity of the first name is passed over.
+        """
+        first, *others = names
+        known = [(row[0], name) for name in others for row in self._id(name)]
+        if not known:
+            return first
+        merged = [each for row in self._id(first) for each in self._merged(row[0])]
+        return next((name for number, name in reversed(known) if number not in merged), first)
 
     def history(self, name: str, limit: int) -> tuple[Change, ...]:
         """Return what happened to an entity, the newest first, also when it is deleted.
 
         With what happened to other spellings of it before they were merged into it.
         """
-        found = self._query("memory_entity_id", name=name)
+        found = self._id(name)
         if not found:
             raise EntityMissing([name], field="name", fix="see `onceward memory search`")
         wanted = check_limit(limit, ENTITIES_MAX)
-        merged = self._query("memory_merge_sources", id=found[0][0])
+        merged = self._merged(found[0][0])
         rows = [
             row
-            for number in (found[0][0], *(each for (each,) in merged))
+            for number in (found[0][0], *merged)
             for row in self._query("memory_history", id=number, limit=wanted)
         ]
         if merged:
@@ -158,6 +166,13 @@ class Reader:
         if self._store.engine == "sqlite":
             counts += self._query("memory_words_problems")
         return [f"{count} {what}" for what, count in counts if count]
+
+    def _id(self, name: str) -> list[tuple[Any, ...]]:
+        return self._query("memory_entity_id", name=name)
+
+    def _merged(self, number: int) -> list[int]:
+        """Return the entities that were merged into one, and still are."""
+        return [each for (each,) in self._query("memory_merge_sources", id=number)]
 
     def _query(self, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         return self._store.read(name, **bound(params))

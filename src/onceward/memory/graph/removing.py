@@ -83,34 +83,39 @@ class Removing(_InTransaction):
         """Carry a checked removal out."""
         ends = [end for link in clean.links for end in (link.from_name, link.to_name)]
         names = [*(e.name for e in clean.entities), *(f.entity_name for f in clean.facts), *ends]
-        locked = self._query("memory_entity_lock", names=list(dict.fromkeys(names)))
-        ids = {name: number for number, name in locked}
+        ids = self._ids([*names, *(name for _, name in clean.canonical)])
+        # Who gives a name that is stored like that means that entity, and no other spelling of it.
+        ids = {given: ids[name] for given, name in clean.canonical if name in ids} | ids
+        edges = dict.fromkeys(
+            (ids[link.from_name], ids[link.to_name], link.relation_type)
+            for link in clean.links
+            if link.from_name in ids and link.to_name in ids
+        )
         relations = self._relations(
-            [
-                {
-                    "from_id": ids[link.from_name],
-                    "to_id": ids[link.to_name],
-                    "type": link.relation_type,
-                }
-                for link in clean.links
-                if link.from_name in ids and link.to_name in ids
-            ]
+            [{"from_id": start, "to_id": end, "type": kind} for start, end, kind in edges]
+        )
+        facts = dict.fromkeys(
+            (ids[fact.entity_name], fact.fingerprint)
+            for fact in clean.facts
+            if fact.entity_name in ids
         )
         observations = self._observations(
-            [
-                {"entity_id": ids[fact.entity_name], "fingerprint": fact.fingerprint}
-                for fact in clean.facts
-                if fact.entity_name in ids
-            ]
+            [{"entity_id": owner, "fingerprint": each} for owner, each in facts]
         )
         crash_point("memory.remove.after_parts")
-        gone = self._entities([ids[each.name] for each in clean.entities if each.name in ids])
+        wanted = dict.fromkeys(ids[each.name] for each in clean.entities if each.name in ids)
+        gone = self._entities(list(wanted))
         crash_point("memory.remove.before_commit")
         return Removed(
             entities=gone.entities,
             observations=observations + gone.observations,
             relations=relations + gone.relations,
         )
+
+    def _ids(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the living entities of these names, and let nobody add to them."""
+        locked = self._query("memory_entity_lock", names=list(dict.fromkeys(names)))
+        return {name: number for number, name in locked}
 
     def _relations(self, rows: Sequence[Mapping[str, object]]) -> int:
         found = self._query("memory_relation_living", rows=rows) if rows else []
