@@ -112,19 +112,24 @@ class Outage:
 
     def record(self, method: str, memory: Memory, facts: Mapping[str, Any], where: Where) -> Shape:
         """Record with one of the memory's methods, or keep the record until the store is back."""
+        dated = self.dated(facts)
         # What waits goes first, so that records stay in their order.
         if not self.is_away and not self._pending():
             try:
-                found: Shape = self.call(partial(getattr(memory, method), **facts))
+                found: Shape = self.call(partial(getattr(memory, method), **dated))
             except (StoreUnavailable, OutcomeUnknown):
                 pass
             else:
                 return found
-        return self.keep(method, memory, facts, where)
+        return self.keep(method, memory, dated, where)
+
+    def dated(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the facts with the time of their call, which every try of it must share."""
+        return {"ts": timestamp(self._clock.now()), **facts}
 
     def keep(self, method: str, memory: Memory, facts: Mapping[str, Any], where: Where) -> Shape:
         """Put a record into the buffer; its arguments are checked as ever."""
-        dated = {"ts": timestamp(self._clock.now()), **facts}
+        dated = self.dated(facts)
         redactor = memory.graph.redactor
         source, mode, repo, branch = map(redactor.text, where)
         recorder = Recorder(

@@ -296,8 +296,9 @@ class Recorder:
             # Whoever wrote a note by hand may have left that out, or have written anything.
             same = (note.get("accessed_at") for note in notes if _timeless(note) == data)
             is_date = FIELDS["doc.note"]["accessed_at"].is_met
-            today = timestamp(self._clock.now()).partition("T")[0]
-            data["accessed_at"] = next(filter(is_date, same), ts or today)
+            # A day, not a moment: two that note the same at once must note the same.
+            day = (ts or timestamp(self._clock.now())).partition("T")[0]
+            data["accessed_at"] = next(filter(is_date, same), day)
         content = self._envelope("doc.note", data, ts)
         return NewEntity(name=name, entity_type="Doc", observations=(content,))
 

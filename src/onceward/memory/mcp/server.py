@@ -136,6 +136,8 @@ class MemoryServer:
         mode, repo, branch = (arguments.pop(each, "") if tool.is_record else "" for each in _PLACES)
         where = (source, mode, repo, branch)
         async with self._turns:
+            if tool.is_record and self.outage is not None:
+                arguments = self.outage.dated(arguments)
             # Shielded: a client that cancels a call must not let the next one overtake it.
             with anyio.move_on_after(self._call_seconds, shield=True):
                 return await self._in_thread(self._call, tool, arguments, where)

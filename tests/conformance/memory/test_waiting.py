@@ -1,0 +1,116 @@
+"""What waited on disk: captures without any secret, and calls that were done after all."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.handle import Onceward
+from onceward.memory import Memory
+from onceward.memory.buffer import Buffer
+from onceward.memory.capture.capturing import Place, capture
+from onceward.memory.capture.passing import Passed
+from onceward.memory.envelope import parse
+from onceward.memory.mcp import tools
+from onceward.memory.mcp.server import MemoryServer
+from onceward.memory.replaying import keep_capture, of_same_store, replay
+from onceward.secrets import REDACTED, Redactor
+
+HANG_SECONDS = 60
+#: A key of several lines, with characters that JSON writes as escape sequences.
+SECRET = 'ab"c\\d\u00e9f-first\nsecond-line'
+PLACE = Place(cwd="/srv/shop", mode="debugger", repo="acme/shop", branch="main")
+URL = "https://docs.example.org/a"
+
+
+def _passed(stdout: str) -> Passed:
+    return Passed(
+        cmd="make check",
+        exit_code=1,
+        started_at="2026-01-01T00:00:00.000Z",
+        ended_at="2026-01-01T00:00:02.000Z",
+        duration_ms=2000,
+        stdout=stdout,
+        stderr="",
+    )
+
+
+def _colored(text: str) -> str:
+    return "".join(f"\x1b[3{at % 8}m{each}" for at, each in enumerate(text)) + "\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(json.dumps({"env": SECRET}), id="JSON, ASCII only"),
+        pytest.param(json.dumps({"env": SECRET}, ensure_ascii=False), id="JSON, any characters"),
+        pytest.param('{"password": "ab\\"c\\u0041first\\nsecond-line"}', id="JSON, any escapes"),
+        pytest.param("\n".join(map(_colored, SECRET.splitlines())), id="colours"),
+    ],
+)
+def test_h63_a_secret_with_escape_sequences_does_not_wait_on_disk(
+    ow: Onceward, tmp_path: Path, shown: str
+) -> None:
+    """It is redacted as a whole; all else is kept, and replayed as it would have been recorded."""
+    memory = Memory(ow, redactor=Redactor([SECRET]))
+    buffer = Buffer(tmp_path / "b")
+    passed = _passed(f'error: bad "path\\u0041"\n{shown}\nthe\tend \\n \u00fc\n')
+    assert keep_capture(buffer, memory, passed, PLACE)
+    assert not keep_capture(buffer, memory, passed, PLACE)
+    [kept] = (tmp_path / "b").glob("*.json")
+    waiting = json.loads(kept.read_text())["passed"]["stdout"]
+    assert REDACTED in waiting
+    for part in ("first", "second", "u0041first"):
+        assert part not in kept.read_text()
+    assert waiting.startswith('error: bad "path\\u0041"\n')
+    assert waiting.endswith("\nthe\tend \\n \u00fc\n")
+    assert buffer.replay(lambda call: replay(call, of_same_store(memory))) == 1
+    before = memory.read_graph()
+    assert 'err#bad "path\\u0041"' in [each["name"] for each in before["entities"]]
+    captured = capture(memory, passed, PLACE)
+    assert memory.read_graph() == before
+    [command] = memory.graph.open([captured.command]).entities
+    fact = parse(command.observations[0].content)
+    assert fact is not None
+    assert fact.data["stdoutHead"] == waiting
+
+
+def test_h63_a_document_whose_call_timed_out_is_noted_once(
+    ow: Onceward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the call is done after all, after the record that was kept in its place."""
+    server = MemoryServer(ow, buffer=Buffer(tmp_path / "b"), call_seconds=0.05)
+    assert server.outage is not None
+    server.outage.start()
+    memory = server._memory_at("mcp", "", "", "")
+    real = memory.graph.write
+    has_read, may_write, has_written = (threading.Event() for _ in range(3))
+
+    def write(*given: Any) -> Any:
+        if threading.current_thread().name == "memory-recovery":
+            assert has_read.wait(HANG_SECONDS)
+            return real(*given)
+        has_read.set()
+        assert may_write.wait(HANG_SECONDS)
+        written = real(*given)
+        has_written.set()
+        return written
+
+    monkeypatch.setattr(memory.graph, "write", write)
+
+    async def call() -> Any:
+        answer = await server._answer(tools.offered()["record_doc"], {"url": URL}, "mcp")
+        assert server.outage is not None
+        assert await asyncio.to_thread(server.outage.is_whole.wait, HANG_SECONDS)
+        may_write.set()
+        assert await asyncio.to_thread(has_written.wait, HANG_SECONDS)
+        return answer.data
+
+    told = asyncio.run(call())
+    server.outage.close()
+    assert told["observation"] == "buffered"
+    [doc] = memory.graph.open([told["name"]]).entities
+    assert len(doc.observations) == 1
