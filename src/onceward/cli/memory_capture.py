@@ -170,11 +170,12 @@ def _keep(
     from onceward.cli.memory_opening import buffer_of
     from onceward.handle import Onceward
     from onceward.memory import Memory
+    from onceward.memory.capture.checkouts import current_root
     from onceward.memory.replaying import keep_capture
     from onceward.stores import open_store
 
     try:
-        memory = Memory(Onceward(open_store(store)))
+        memory = Memory(Onceward(open_store(store)), root=current_root())
         keep_capture(buffer_of(memory.graph.store), memory, passed, _place(mode, repo, branch))
     except Exception:  # noqa: BLE001 - the command ran; its exit code matters more than its record
         return False

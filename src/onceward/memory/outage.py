@@ -140,7 +140,8 @@ class Outage:
         assert isinstance(clean, dict), type(clean)
         with self._lock:
             try:
-                keep_record(self.buffer, method, clean, (source, mode, repo, branch))
+                place = (source, mode, repo, branch)
+                keep_record(self.buffer, memory.graph, method, clean, place)
             except StoreUnavailable:
                 raise
             except OncewardError as exc:

@@ -267,3 +267,46 @@ def test_h63_no_secret_waits_in_the_place_of_a_record(
     kept = [each.read_text() for each in (tmp_path / "buffer").glob("*.json")]
     assert len(kept) == 1
     assert SECRET not in kept[0]
+
+
+def _run(path: str) -> dict[str, Any]:
+    return {
+        "started_at": "2026-02-06T12:00:00Z",
+        "cmd": "make",
+        "exit_code": 0,
+        "summary": "s",
+        "success": True,
+        "duration_ms": 1,
+        "files": [path],
+    }
+
+
+def test_h63_a_record_is_replayed_with_the_root_and_validation_it_was_kept_with(
+    ow: Onceward, outage: Outage, switch: _Switch
+) -> None:
+    """A process in another checkout and with other rules writes the names that were told."""
+    options: dict[str, Any] = {"source": WHERE[0], "redactor": Redactor([SECRET])}
+    lenient = Memory(ow, validation="lenient", root="/work/shop", **options)
+    lenient_only = "err#Boom 17 of 9"
+    lenient.create_entities([{"name": lenient_only, "entityType": "Error"}])
+    switch.is_away = True
+    ran = outage.record("record_run", lenient, _run("/work/shop/src/app.py"), WHERE)
+    assert ran["related"][-1]["name"] == "file#src/app.py"
+    fix = outage.record("record_fix", lenient, {"issue": lenient_only, "strategy": "s"}, WHERE)
+    assert fix["name"].startswith(f"fix#{lenient_only}#")
+    switch.is_away = False
+    assert outage.is_whole.wait(HANG_SECONDS)
+    names = _recorded(lenient)
+    assert (ran["name"] in names, "file#src/app.py" in names, fix["name"] in names) == (True,) * 3
+    assert not [each for each in names if each.startswith("file#/")]
+
+
+def test_h63_the_same_record_of_two_checkouts_waits_twice(
+    ow: Onceward, outage: Outage, switch: _Switch
+) -> None:
+    """The same words name other files there."""
+    switch.is_away = True
+    for root in ("/work/shop", "/work"):
+        memory = Memory(ow, root=root, redactor=Redactor([SECRET]))
+        outage.record("record_run", memory, _run("/work/shop/app.py"), WHERE)
+    assert outage.buffer.pending() == 2
