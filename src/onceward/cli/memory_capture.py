@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,6 +23,7 @@ from onceward.errors import (
 if TYPE_CHECKING:
     from typing import IO
 
+    from onceward.memory import Memory
     from onceward.memory.capture.capturing import Captured, CapturedIssue, Place
     from onceward.memory.capture.passing import Passed
 
@@ -31,6 +32,8 @@ Repo = Annotated[
     str | None, typer.Option(help="The repository; without, what git says about this directory.")
 ]
 Branch = Annotated[str | None, typer.Option(help="The branch; without, what git says.")]
+_AWAY: Final = "the store is away; the command waits on disk and is recorded when it is back"
+_AFTER: Final = "older records wait to be written; the command waits on disk, after them"
 
 
 def capture(
@@ -64,13 +67,14 @@ def capture(
     except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 - the command's result goes first
         if not _keep(passed, exc, store, mode, repo, branch):
             _tell_failure(passed, exc, json_output=json_output)
-        elif json_output:
-            recorded = False if isinstance(exc, StoreUnavailable) else None
-            print_json({**_result(passed), "recorded": recorded, "buffered": True})
         else:
-            warn("the store is away; the command waits on disk and is recorded when it is back")
+            recorded = False if isinstance(exc, StoreUnavailable) else None
+            _tell_waiting(passed, _AWAY, recorded=recorded, json_output=json_output)
     else:
-        _tell(passed, captured, json_output=json_output)
+        if captured is None:
+            _tell_waiting(passed, _AFTER, recorded=False, json_output=json_output)
+        else:
+            _tell(passed, captured, json_output=json_output)
     raise typer.Exit(passed.exit_code)
 
 
@@ -141,12 +145,32 @@ def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
 
 def _record(
     passed: Passed, store: str | None, mode: str, repo: str | None, branch: str | None
-) -> Captured:
+) -> Captured | None:
+    """Record a command; None if it waits on disk after older records."""
     from onceward.memory.capture.capturing import SOURCE
     from onceward.memory.capture.capturing import capture as record
 
     with open_memory(store, source=SOURCE) as memory:
-        return record(memory, passed, _place(mode, repo, branch))
+        place = _place(mode, repo, branch)
+        return None if _waits(memory, passed, place) else record(memory, passed, place)
+
+
+def _waits(memory: Memory, passed: Passed, place: Place) -> bool:
+    """Let a command wait after records that wait already; returns whether it still does."""
+    from onceward.cli.memory_opening import buffer_of, replay_waiting
+    from onceward.memory.replaying import keep_capture
+
+    buffer = buffer_of(memory.graph.store)
+    try:
+        if not buffer.pending():
+            return False
+        keep_capture(buffer, memory, passed, place)
+        # The other process may have ended meanwhile. What is written by now is recorded again: that
+        # changes nothing, and tells what is known.
+        replay_waiting(memory)
+        return bool(buffer.pending())
+    except OncewardError:  # No place to wait: out of order is better than not at all.
+        return False
 
 
 def _place(mode: str, repo: str | None, branch: str | None) -> Place:
@@ -183,6 +207,13 @@ def _keep(
 
 
 # --- what is told at the end ---------------------------------------------------------------------
+
+
+def _tell_waiting(passed: Passed, why: str, *, recorded: bool | None, json_output: bool) -> None:
+    if json_output:
+        print_json({**_result(passed), "recorded": recorded, "buffered": True})
+    else:
+        warn(why)
 
 
 def _tell_failure(passed: Passed, exc: BaseException, *, json_output: bool) -> None:

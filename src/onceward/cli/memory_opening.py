@@ -21,7 +21,7 @@ def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Me
     from onceward.memory.capture.checkouts import current_root
 
     memory = Memory.open(store, source=source, root=current_root(), **options)
-    _replay(memory)
+    replay_waiting(memory)
     return memory
 
 
@@ -33,7 +33,7 @@ def buffer_of(store: Store) -> Buffer:
     return Buffer(directory_for(home(), store.address))
 
 
-def _replay(memory: Memory) -> None:
+def replay_waiting(memory: Memory) -> None:
     """Write what waited for this store; what cannot be written now waits on."""
     from onceward.memory.replaying import of_same_store, replay
 

@@ -102,12 +102,15 @@ class Buffer:
         Stops with the error when the store is away again. What the store refuses for good is moved
         to `refused` and logged, so that it does not hold up the others.
         """
-        done = 0
-        with self._locked(".replay", is_waiting=False) as is_ours:
-            while is_ours and (waiting := self._waiting()):
-                for each in waiting:
-                    self._replay_one(each.name, do)
-                    done += 1
+        done, is_ours = 0, True
+        # Again after the lock is given back: a record may have come between the last look and that,
+        # from a process that found the lock held.
+        while is_ours:
+            with self._locked(".replay", is_waiting=False) as is_ours:
+                while is_ours and (waiting := self._waiting()):
+                    for each in waiting:
+                        self._replay_one(each.name, do)
+                        done += 1
         return done
 
     def _replay_one(self, name: str, do: Callable[[Call], object]) -> None:

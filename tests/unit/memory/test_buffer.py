@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from onceward.errors import InvalidArgument, SqlFailed, StoreUnavailable
+from onceward.journal import locked
+from onceward.memory import buffer as buffer_module
 from onceward.memory.buffer import REFUSED, Buffer
+from onceward.seams import OpenFile, SystemFiles
 
 
 def _fill(buffer: Buffer, count: int) -> None:
@@ -153,3 +156,24 @@ def test_h63_words_that_are_no_characters_can_wait(tmp_path: Path) -> None:
     assert buffer.append({"cmd": "cat caf\udce9"}, ["cat caf\udce9"])
     buffer.replay(done.append)
     assert done == [{"cmd": "cat caf?"}]
+
+
+def test_h63_a_record_that_comes_as_a_replay_ends_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the last look, from a process that finds the lock still held: nobody else would."""
+    buffer, other = Buffer(tmp_path), Buffer(tmp_path)
+    done, late = list[int](), list[int]()
+
+    def give_back(file: OpenFile) -> None:
+        replaying = SystemFiles().stat(tmp_path / ".replay")
+        if replaying is not None and file.stat().identity == replaying.identity and not late:
+            late.append(7)
+            assert other.append({"number": 7}, 7)
+            assert other.replay(lambda _: done.append(-1)) == 0
+        locked.give_back(file)
+
+    monkeypatch.setattr(buffer_module, "give_back", give_back)
+    _fill(buffer, 1)
+    assert buffer.replay(lambda call: done.append(call["number"])) == 2
+    assert (done, buffer.pending()) == ([0, 7], 0)
