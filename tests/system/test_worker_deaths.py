@@ -9,10 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from onceward.handle import Onceward
 from onceward.handle import open as open_handle
 from onceward.retries import Steps
 from onceward.stores import Transaction
 from onceward.workers import App, Item, Message, Worker
+from onceward.workers.models import POISON_DEATHS
 from tests.proof.evidence import Entry, Evidence
 from tests.proof.modules import run_module
 from tests.system.nursery import forked
@@ -33,10 +35,10 @@ class Numbers:
 
 
 class Killing:
-    """An app whose second message kills its worker so many times, and then does what it should."""
+    """An app whose second message kills a worker at each of these stages, and then none."""
 
-    def __init__(self, url: str, place: Path, stage: str, order: Any, kills: int) -> None:
-        self.url, self.stage, self.order, self.kills = url, stage, order, kills
+    def __init__(self, url: str, place: Path, stages: list[str], order: Any) -> None:
+        self.url, self.stages, self.order = url, stages, order
         self.deaths = place / "deaths"
         self.deaths.touch()
 
@@ -65,7 +67,7 @@ class Killing:
         self.die("handling", message.data)
 
     def die(self, stage: str, data: Any) -> None:
-        if (stage, data["n"]) == (self.stage, 2) and self.deaths.stat().st_size < self.kills:
+        if data["n"] == 2 and self.stages[self.deaths.stat().st_size :][:1] == [stage]:
             with self.deaths.open("ab", buffering=0) as file:
                 file.write(b"x")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -84,6 +86,22 @@ def ended(pid: int) -> int:
     pytest.fail("it neither ended nor died")
 
 
+def live_and_die(killing: Killing) -> None:
+    """Let a worker die at each stage, and the next one end as it should."""
+    with open_handle(killing.url) as ow, ow.transaction() as tx:
+        tx.execute("create table effects (n bigint, attempt bigint)")
+    statuses = [ended(forked(killing.live)) for _ in killing.stages]
+    assert [os.WIFSIGNALED(status) for status in statuses] == [True] * len(killing.stages)
+    assert ended(forked(killing.live)) == 0
+
+
+def effects(ow: Onceward) -> list[tuple[int, int]]:
+    """Return which messages had an effect, and at which attempt."""
+    with ow.transaction() as tx:
+        rows = tx.execute("select n, attempt from effects order by n")
+    return [(n, attempt) for n, attempt in rows]
+
+
 @pytest.mark.parametrize(
     ("stage", "order"), [("decoding", "cursor"), ("decoding", "key"), ("handling", "none")]
 )
@@ -91,20 +109,29 @@ def test_h59_a_worker_killed_at_a_message_costs_it_one_attempt(
     ow_url: str, tmp_path: Path, stage: str, order: str
 ) -> None:
     """Killed five times, twice of them noted: the third attempt does it, and nothing is dead."""
-    killing = Killing(ow_url, tmp_path, stage, order, UNNOTED + 2)
-    with open_handle(ow_url) as ow, ow.transaction() as tx:
-        tx.execute("create table effects (n bigint, attempt bigint)")
-    statuses = [ended(forked(killing.live)) for _ in range(killing.kills)]
-    assert [os.WIFSIGNALED(status) for status in statuses] == [True] * killing.kills
-    assert ended(forked(killing.live)) == 0
+    live_and_die(Killing(ow_url, tmp_path, [stage] * (UNNOTED + 2), order))
     with open_handle(ow_url) as ow:
-        with ow.transaction() as tx:
-            rows = tx.execute("select n, attempt from effects order by n")
-        assert [tuple(row) for row in rows] == [(1, 1), (2, 3), (3, 1)]
+        assert effects(ow) == [(1, 1), (2, 3), (3, 1)]
         assert ow.dead.list() == []
         assert ow.cursors.show("numbers").position == "3"
         for cursor in ("numbers", "~begun/numbers"):
             assert ow.retries.attempts.positions(cursor) == frozenset()
+
+
+@pytest.mark.parametrize("order", ["cursor", "key", "none"])
+def test_h59_deaths_while_decoding_again_are_counted(
+    ow_url: str, tmp_path: Path, order: str
+) -> None:
+    """A message that killed in its handler, and then three times in its decoder, is poison."""
+    stages = ["handling"] * (UNNOTED + 1) + ["decoding"] * POISON_DEATHS
+    live_and_die(Killing(ow_url, tmp_path, stages, order))
+    with open_handle(ow_url) as ow:
+        assert effects(ow) == [(1, 1), (3, 1)]
+        (letter,) = ow.dead.list()
+        assert (letter.position, letter.error_type) == ("2", "PoisonMessage")
+        assert letter.attempts == POISON_DEATHS
+        assert ow.cursors.show("numbers").position == "3"
+        assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
 
 
 @pytest.mark.prove

@@ -23,6 +23,8 @@ DEATHS: Final = 3
 Stage = Literal["decoding", "handling"]
 #: A note is kept as an attempt of a cursor of our own, which no other query asks for.
 _NUMBERS: Final[dict[Stage, int]] = {"decoding": 1, "handling": 2}
+#: Who made the note of a death that is not recorded yet; no worker has this name.
+_DEAD_WORKER: Final = ""
 
 
 class WorkerDied(Exception):
@@ -90,8 +92,13 @@ class Begun:
         return tuple(self._open)
 
     def begin(self, position: str, stage: Stage) -> None:
-        """Note that a message begins, in a commit of its own."""
-        self._open.add(position)
+        """Note that a message begins, in a commit of its own.
+
+        Where an earlier worker died, the note still tells of a death, whatever becomes of this one.
+        """
+        is_death = position in self.left
+        if not is_death:
+            self._open.add(position)
         with self._ow.transaction() as tx:
             self._lease.guard(tx)
             tx.query(
@@ -101,9 +108,14 @@ class Begun:
                 sequence=0,
                 attempt=_NUMBERS[stage],
                 delay=0.0,
-                error=self._lease.worker,
+                error=_DEAD_WORKER if is_death else self._lease.worker,
                 kept=1,
             )
+
+    def decoded(self, position: str) -> None:
+        """Remove the note of a message that was decoded, unless it tells of a death."""
+        if position not in self.left:
+            self.end(position)
 
     def end(self, position: str, tx: Transaction | None = None) -> None:
         """Remove the note of a message, with what became of it or in a commit of its own."""

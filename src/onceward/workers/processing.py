@@ -96,7 +96,7 @@ class Processing:
             # Also again: a handler may have changed the data.
             entry = self._decoder.entry(entry.item, attempt)
         if is_noted:
-            self._begun.end(position)
+            self._begun.decoded(position)
         if is_new:
             self._look_for_blocked([entry])
         return entry
@@ -149,8 +149,8 @@ class Processing:
         if left == "decoding":
             return self._failed(entry, known, self._death(left, known))
         attempt = known.attempt + 1 if known else 1
-        is_noted = bool(self._careful or (known and deaths(known.failures)))
-        entry = self._decode(entry, attempt, is_noted=is_noted and left is None)
+        is_noted = bool(self._careful or left or (known and deaths(known.failures)))
+        entry = self._decode(entry, attempt, is_noted=is_noted)
         message = entry.message
         if message is None or self._waits(message):
             with self._ow.transaction() as tx:

@@ -7,12 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from onceward.errors import InvalidArgument
+from onceward.errors import InvalidArgument, StoreBusy
 from onceward.handle import Onceward
 from onceward.retries import Schedule, Steps
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message, Reject
 from onceward.workers.begun import Begun, Stage
+from onceward.workers.processing import Processing
 from tests.conformance.workers.lists import ListSource
 from tests.conformance.workers.running import drain
 
@@ -197,6 +198,29 @@ def test_a_worker_that_lives_blames_no_message(
     begun = Begun(ow, again)
     assert begun.left == {}
     begun.end("1")
+    assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
+
+
+@pytest.mark.parametrize("order", ["cursor", "none"])
+def test_a_death_is_counted_after_a_store_that_was_busy(
+    ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch, order: Any
+) -> None:
+    """A worker that could not record the death of another one leaves that to its next look."""
+    app = Numbers(ow, order, LONG, *numbers(1))
+    Deaths(ow, ow_time).at("1", "handling")
+    record, busy = Processing._record, [StoreBusy("a test")]
+
+    def busy_at_first(self: Processing, *said: Any, **named: Any) -> Any:
+        if busy:
+            raise busy.pop()
+        return record(self, *said, **named)
+
+    monkeypatch.setattr(Processing, "_record", busy_at_first)
+    drain(app.app)
+    assert not busy
+    ow_time.advance(seconds=WAIT_SECONDS + 1)
+    drain(app.app)
+    assert app.seen == [(1, 2)]
     assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
 
 
