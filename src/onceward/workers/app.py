@@ -42,6 +42,14 @@ from onceward.workers.sources.table import Table
 H = TypeVar("H", bound=Callable[..., Any])
 R = TypeVar("R")
 _FIELD: Final = re.compile(r"\{[A-Za-z_]\w*\}")
+#: The most that each option may be that is a number of things.
+_COUNTS_MAX: Final = {
+    "batch": BATCH_MESSAGES_MAX,
+    "max_in_flight": IN_FLIGHT_MAX,
+    "max_in_flight_per_group": IN_FLIGHT_MAX,
+    "parked_max": PARKED_MESSAGES_MAX,
+    "poison_deaths": POISON_DEATHS_MAX,
+}
 
 
 class App:
@@ -134,10 +142,9 @@ class App:
         if isinstance(source, Table):
             source = source.on(self)
         is_partitioned = _is_partitioned(name, source)
-        self._check_new(name, parked_max)
+        self._check_unused(name)
         _check_order(order, key)
-        _check_count("poison_deaths", poison_deaths, POISON_DEATHS_MAX)
-        _check_count("batch", batch, BATCH_MESSAGES_MAX)
+        _check_counts(batch=batch, poison_deaths=poison_deaths, parked_max=parked_max)
         limits = _limits(max_in_flight, max_in_flight_per_group, group)
         beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
@@ -168,8 +175,7 @@ class App:
 
         return declare
 
-    def _check_new(self, name: str, parked_max: int) -> None:
-        _check_count("parked_max", parked_max, PARKED_MESSAGES_MAX)
+    def _check_unused(self, name: str) -> None:
         if name in self._consumers:
             message = f"name: there is a consumer {name!r} already"
             raise InvalidArgument(message, fix="give each consumer a name", field="name")
@@ -219,13 +225,15 @@ def _limits(
     per_group: int | Callable[[str], int] | None,
     group: Callable[[str], str] | None,
 ) -> Limits:
-    _check_count("max_in_flight", total, IN_FLIGHT_MAX)
+    _check_counts(max_in_flight=total)
     if not callable(per_group):
-        _check_count("max_in_flight_per_group", per_group, IN_FLIGHT_MAX)
+        _check_counts(max_in_flight_per_group=per_group)
     return Limits(total=total, per_group=per_group, group=group)
 
 
-def _check_count(field: str, count: int | None, most: int) -> None:
-    if count is not None and not 1 <= count <= most:
-        message = f"{field}: must be 1 to {most}, not {count}"
-        raise InvalidArgument(message, fix="leave it out", field=field)
+def _check_counts(**counts: int | None) -> None:
+    for field, count in counts.items():
+        most = _COUNTS_MAX[field]
+        if count is not None and not 1 <= count <= most:
+            message = f"{field}: must be 1 to {most}, not {count}"
+            raise InvalidArgument(message, fix="leave it out", field=field)
