@@ -12,11 +12,13 @@ from onceward.errors import EntityMissing
 from onceward.handle import Onceward
 from onceward.memory.graph import Graph, removing, writing
 from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
-from onceward.retries import Failure, Message
+from onceward.retries import Failure, Message, dead
+from onceward.retries.models import LetterId
 from onceward.secrets import Redactor
 from onceward.stores import Transaction, migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
+from tests.conformance.counting_rows import assert_counts
 from tests.conformance.meeting import (
     PATIENCE_SECONDS,
     Halt,
@@ -78,6 +80,45 @@ def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
             wait_until_blocked(ow, dropped)
             assert held.state == ow.dead.show(letter).state == "dead"
         assert dropped.result(PATIENCE_SECONDS)
+
+
+def _letter(ow: Onceward, cursor: str, position: str) -> LetterId:
+    with ow.transaction() as tx:
+        message = Message(cursor=cursor, position=position, raw=b"{}")
+        return ow.dead.add(tx, message, Failure.of(ValueError("x")))
+
+
+@postgres_only
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_letters_are_redriven_and_dropped_for_their_age_at_once(
+    ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    """Both change letters and counts of two cursors, and neither waits for what waits for it."""
+    redriven = [_letter(ow, name, "1") for name in names]
+    dropped = [_letter(ow, name, "2") for name in names]
+    ow_time.advance(seconds=60)
+    halt = Halt()
+
+    def halting(point: str) -> None:
+        if point == "dead.redrive.after_park" and not halt.reached.is_set():
+            halt()
+
+    def redrive() -> None:
+        with ow.transaction():
+            ow.dead.redrive(redriven, actor="ana")
+
+    def expire() -> None:
+        # As a worker does, without its limit on waiting.
+        with ow.transaction() as tx:
+            tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
+
+    monkeypatch.setattr(dead, "crash_point", halting)
+    for ended in meet(ow, halt, redrive, expire):
+        ended.result()
+    states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
+    assert {states[letter] for letter in redriven} == {"redriven"}
+    assert {states[letter] for letter in dropped} == {"dropped"}
+    assert_counts(ow)
 
 
 FACT = Batch(observations=(NewObservations(entity_name="hub", contents=("one",)),))

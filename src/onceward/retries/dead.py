@@ -156,11 +156,7 @@ class DeadLetters:
         Who is going to redrive them says so: the turn of a cursor comes before its letters, as
         for everybody else, so that no two wait for each other.
         """
-        wanted = _listed(ids)
-        if to_redrive:
-            for cursor in sorted({row[1] for row in tx.query("dead_some", ids=wanted)}):
-                turn(tx, cursor, is_worker=False)
-        rows = sorted(tx.query("dead_hold", ids=wanted), key=itemgetter(0))
+        rows = sorted(_held(tx, ids, to_redrive=to_redrive), key=itemgetter(0))
         return [DeadLetter(**_summary(row)) for row in rows]
 
     def lines(self, ids: Iterable[int]) -> builtins.list[Line]:
@@ -213,9 +209,12 @@ class DeadLetters:
 
         def operation(tx: Transaction) -> Redriven:
             chosen = _chosen(tx, which)
-            ids = [letter for letter, cursor in chosen if _put_back(tx, letter, cursor, actor)]
-            skipped = [letter for letter, _ in chosen if letter not in set(ids)]
-            return Redriven(ids=tuple(ids), skipped=tuple(skipped))
+            done = {letter for letter, cursor in chosen if _put_back(tx, letter, cursor, actor)}
+            letters = [letter for letter, _ in sorted(chosen, key=itemgetter(1, 0))]
+            return Redriven(
+                ids=tuple(letter for letter in letters if letter in done),
+                skipped=tuple(letter for letter in letters if letter not in done),
+            )
 
         return self._store.write(operation)
 
@@ -292,14 +291,29 @@ def bury(  # noqa: PLR0913 - all that a letter keeps
 
 
 def _chosen(tx: Transaction, which: int | Iterable[int] | DeadFilter) -> list[tuple[LetterId, str]]:
-    """Return the letters, cursor by cursor, so that no two calls wait for each other."""
+    """Return the letters, cursor by cursor, all of them locked before the first is changed."""
     if isinstance(which, DeadFilter):
-        ids: Iterable[int] = [row[0] for row in tx.query("dead_matching", **_wanted(which))]
+        ids = [int(row[0]) for row in tx.query("dead_matching", **_wanted(which))]
     else:
-        ids = dict.fromkeys([which] if isinstance(which, int) else which)
-    chosen = [(LetterId(letter), _cursor_of(tx, letter)) for letter in ids]
-    _checked(len(chosen) or 1)
-    return sorted(chosen, key=lambda each: (each[1], each[0]))
+        ids = [which] if isinstance(which, int) else list(which)
+    chosen = [(LetterId(row[0]), str(row[1])) for row in _held(tx, ids, to_redrive=True)]
+    missing = set(ids).difference(letter for letter, _ in chosen)
+    if missing:
+        raise _missing(min(missing))
+    return chosen
+
+
+def _held(tx: Transaction, ids: Iterable[int], *, to_redrive: bool) -> list[Row]:
+    """Return those of these letters that exist, in the order in which they may be changed.
+
+    A change locks the counts of its cursor. Turns come first, then all letters, then counts by
+    name, so that no transaction waits for a letter while it holds what the other one needs.
+    """
+    wanted = _listed(ids)
+    if to_redrive:
+        for cursor in sorted({row[1] for row in tx.query("dead_some", ids=wanted)}):
+            turn(tx, cursor, is_worker=False)
+    return tx.query("dead_hold", ids=wanted)
 
 
 def _wanted(wanted: DeadFilter) -> dict[str, Any]:
@@ -313,7 +327,6 @@ def _wanted(wanted: DeadFilter) -> dict[str, Any]:
 
 def _put_back(tx: Transaction, letter: LetterId, cursor: str, actor: str) -> bool:
     """Park the message of a dead letter again; False when it is not dead."""
-    turn(tx, cursor, is_worker=False)
     changed = tx.query("dead_change", id=letter, state="redriven", actor=actor, reason="")
     if not changed:
         return False
