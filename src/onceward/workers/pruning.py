@@ -7,9 +7,10 @@ a commit, with pauses, so that other writers do not wait for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from onceward.errors import StoreBusy, StoreUnavailable
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.stores.batches import BATCH_ROWS, in_batches
@@ -90,7 +91,9 @@ def pruning(ow: Callable[[], Onceward], retention: Retention | None = None) -> I
     def go() -> float:
         if not made:
             made.append(Pruning(ow(), retention))
-        made[0].tick()
+        # A store that is away is told of by what works in it; the next round looks again.
+        with suppress(StoreUnavailable, StoreBusy):
+            made[0].tick()
         return PRUNE_SECONDS / 4
 
     # Nothing of it matters at an end, and a store that is away would be waited for.

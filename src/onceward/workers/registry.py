@@ -20,8 +20,6 @@ from onceward.handle import Onceward
 from onceward.stores import Row, Store
 from onceward.version import __version__
 from onceward.workers.models import Consumer
-from onceward.workers.pruning import Pruning
-from onceward.workers.retention import Retention
 from onceward.workers.rounds import rounds
 
 BEAT_SECONDS: Final = 5.0
@@ -59,13 +57,7 @@ class Registered:
 class Registry:
     """The entry of one worker."""
 
-    def __init__(
-        self,
-        ow: Onceward,
-        worker: str,
-        consumers: Sequence[Consumer],
-        retention: Retention | None = None,
-    ) -> None:
+    def __init__(self, ow: Onceward, worker: str, consumers: Sequence[Consumer]) -> None:
         """Enter nothing yet."""
         self._ow = ow
         self._worker = worker
@@ -75,7 +67,6 @@ class Registry:
                 for each in consumers[:CONSUMERS_MAX]
             ]
         ).decode()
-        self._pruning = Pruning(ow, retention)
         self._is_known = False
 
     @contextmanager
@@ -106,7 +97,6 @@ class Registry:
         # A store that is away is what the work itself tells of.
         with suppress(StoreUnavailable, StoreBusy):
             self.beat()
-            self._pruning.tick()
         return BEAT_SECONDS
 
 

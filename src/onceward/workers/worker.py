@@ -20,6 +20,7 @@ from onceward.workers.board import Board
 from onceward.workers.handling import close_loop
 from onceward.workers.measuring import Measuring
 from onceward.workers.models import Consumer
+from onceward.workers.pruning import pruning
 from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, State, Turned
 from onceward.workers.registry import Registry
 from onceward.workers.reports import Reports
@@ -117,8 +118,10 @@ class Worker:
             threading.Thread(target=self._work, name=f"onceward-worker-{number}", daemon=True)
             for number in range(1, self._threads + 1)
         ]
-        registry = Registry(self._app.ow, self._name, self._app.consumers, self._retention)
-        with registry.running(), measuring.running(), self._watching():
+        registry = Registry(self._app.ow, self._name, self._app.consumers)
+        # Apart from the registry: a worker that prunes for long must not look as if it were gone.
+        removing = pruning(lambda: self._app.ow, self._retention)
+        with registry.running(), removing, measuring.running(), self._watching():
             try:
                 for thread in threads:
                     thread.start()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 
 import pytest
 
 from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.version import __version__
-from onceward.workers import App, Message
+from onceward.workers import App, Message, registry
 from onceward.workers.models import Consumer
+from onceward.workers.pruning import Pruning
 from onceward.workers.registry import BEAT_SECONDS, CONSUMERS_MAX, Registry, registered
 from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import at_work, drain, until
+from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
 
 
 def consumers(count: int = 1) -> tuple[Consumer, ...]:
@@ -128,3 +130,33 @@ def test_a_store_without_a_place_for_it_does_not_stop_the_work(ow: Onceward) -> 
 
     assert drain(app).is_clean
     assert done == [1, 2, 3]
+
+
+def test_a_worker_that_prunes_for_long_still_beats(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise others would take it for dead while it tidies up."""
+    begins, ends, beats = threading.Event(), threading.Event(), list[str]()
+    beat = Registry.beat
+
+    def prune(_: Pruning) -> int:
+        begins.set()
+        assert ends.wait(PATIENCE_SECONDS)
+        return 0
+
+    def noted(self: Registry) -> None:
+        beat(self)
+        beats.append("beat")
+
+    monkeypatch.setattr(Pruning, "tick", prune)
+    monkeypatch.setattr(Registry, "beat", noted)
+    monkeypatch.setattr(registry, "BEAT_SECONDS", 0.01)
+    app = App(ow)
+    app.consumer("c", source=ListSource())(lambda _: None)
+    with at_work(app):
+        try:
+            assert begins.wait(PATIENCE_SECONDS)
+            before = len(beats)
+            until(lambda: len(beats) > before + 2)
+        finally:
+            ends.set()
