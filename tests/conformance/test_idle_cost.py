@@ -58,7 +58,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "worker_stop": {"worker": "w"},
     # How far behind: every ten seconds.
     "alert_lag": {},
-    "measure_due": {"names": ALL, "seconds": 5.0, "most": 10_000},
+    "measure_due": {"names": ALL, "seconds": 5.0},
     "measure_write": {"rows": "[]"},
     "sample_add": {"names": ALL, "seconds": 8.0, "characters": 200},
     # Alerts.
@@ -73,7 +73,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "alert_open": {},
     "alert_errors": {},
     "alert_steals": {"window": 600.0},
-    "alert_parked": {"most": 10_000},
+    "alert_parked": {},
     "alert_dead": {"window": 600.0},
     "alert_unsent": {"limit": 100},
     "alert_prune": {"days": 30},

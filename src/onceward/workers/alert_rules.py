@@ -14,7 +14,6 @@ from onceward.errors import FileMissing, InvalidArgument
 from onceward.seams import translated
 from onceward.stores.opening import home
 from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, Kind, Rule
-from onceward.workers.measures import PARKED_COUNTED_MAX
 
 T = TypeVar("T")
 FILE_NAME: Final = "onceward.toml"
@@ -93,9 +92,7 @@ def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> Rule:
     if kind not in KINDS:
         refuse(f"{where}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
     cursor = _text(f"{where}cursor", entry.get("cursor", "*"))
-    # More are not counted, so that a higher threshold could never be reached.
-    most = PARKED_COUNTED_MAX - 1 if kind == "parked" else math.inf
-    threshold = number(f"{where}threshold", entry.get("threshold"), most)
+    threshold = number(f"{where}threshold", entry.get("threshold"))
     clear = number(f"{where}clear", entry.get("clear", _clear(kind, threshold)))
     if clear > threshold:
         problem = "must not be above the threshold: the alert would be over while it fires"

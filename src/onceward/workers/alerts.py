@@ -21,7 +21,6 @@ from onceward.handle import Onceward
 from onceward.seams import Ids
 from onceward.stores import Row, Transaction
 from onceward.workers.alert_models import WINDOWED, Alert, Kind, Rule, alert_of
-from onceward.workers.measures import PARKED_COUNTED_MAX
 
 LEASE_NAME: Final = f"{OWN_PREFIX}alerts"
 LEASE_SECONDS: Final = 30.0
@@ -234,9 +233,7 @@ class Evaluator:
 
 
 def _params(rule: Rule) -> dict[str, float]:
-    if rule.kind in WINDOWED:
-        return {"window": rule.window_seconds}
-    return {"most": PARKED_COUNTED_MAX} if rule.kind == "parked" else {}
+    return {"window": rule.window_seconds} if rule.kind in WINDOWED else {}
 
 
 def _open(row: Row) -> _Open:

@@ -17,8 +17,6 @@ from onceward.cursors.models import LIST_ROWS_MAX
 from onceward.handle import Onceward
 from onceward.stores import Row
 
-#: So many parked messages of a cursor are counted, so that a look costs the same with more.
-PARKED_COUNTED_MAX: Final = 10_000
 #: A measured rate counts for so long; afterwards what was processed since is the better answer.
 RATE_SECONDS_MAX: Final = 30.0
 

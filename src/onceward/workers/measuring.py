@@ -20,7 +20,6 @@ from onceward.errors import OncewardError
 from onceward.handle import Onceward
 from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness, timestamp
 from onceward.stores import Row, Transaction
-from onceward.workers.measures import PARKED_COUNTED_MAX
 from onceward.workers.rounds import rounds
 from onceward.workers.source import Lag, Measurable, Source
 
@@ -149,12 +148,8 @@ class Measuring:
     def _measure(self, names: list[str], until: float) -> int:
         # Another process may know the same cursors: who comes second has nothing to do.
         seconds = MEASURE_SECONDS / 2 if until == math.inf else 0.0
-        rows = self._ow.store.read(
-            "measure_due",
-            names=orjson.dumps(names).decode(),
-            seconds=seconds,
-            most=PARKED_COUNTED_MAX,
-        )
+        named = orjson.dumps(names).decode()
+        rows = self._ow.store.read("measure_due", names=named, seconds=seconds)
         taken = []
         for row in rows:
             if self._clock.monotonic() > until:

@@ -107,7 +107,7 @@ CURSOR_GAUGES: Final = (
     ),
     _Gauge(
         "onceward_cursor_lag_messages",
-        "Messages that are not processed, parked ones among them (up to 10,000).",
+        "Messages that are not processed, parked ones among them.",
         _measured(lambda measure: measure.messages),
     ),
     _Gauge(

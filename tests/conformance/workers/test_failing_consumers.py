@@ -13,9 +13,10 @@ from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Lag, Message
 from onceward.workers.alert_models import DEFAULT_RULES
 from onceward.workers.alerts import Alerts, Evaluator
-from onceward.workers.measures import PARKED_COUNTED_MAX, Measures
+from onceward.workers.measures import Measures
 from tests.conformance.workers.lists import ListSource
 from tests.conformance.workers.running import drain
+from tests.conformance.workers.test_measures import Behind, Bench
 from tests.conformance.workers.troubles import rule, set_lag, steps
 
 BROKEN = Failure(type="ValueError", message="no")
@@ -135,9 +136,9 @@ def test_parked_messages_are_lag_of_a_source_that_cannot_tell(
     assert measure.lag_seconds > 29.9
 
 
-@pytest.mark.parametrize("count", [PARKED_COUNTED_MAX, PARKED_COUNTED_MAX + 5])
-def test_so_many_parked_messages_are_counted_and_no_more(ow: Onceward, count: int) -> None:
-    """A look at the lag costs the same, however many there are."""
+def test_every_parked_message_is_counted(ow: Onceward, ow_time: MovingTime) -> None:
+    """For alerts and for lag, however many there are."""
+    count = 10_005
     lease = ow.cursors.acquire("c", "w")
     assert lease is not None
     columns = (
@@ -152,10 +153,14 @@ def test_so_many_parked_messages_are_counted_and_no_more(ow: Onceward, count: in
             " sequence + n.i, key, alone, is_head, raw, attempt, failures, parked_at"
             " from onceward_parked, n"
         )
-    evaluator = Evaluator(ow, [rule("parked", threshold=1.0, clear=0.0)])
+    evaluator = Evaluator(ow, [rule("parked", threshold=10_004.0, clear=0.0)])
     changes = evaluator.tick()
     assert changes is not None
-    assert [change.value for change in changes] == [PARKED_COUNTED_MAX]
+    assert [change.value for change in changes] == [count]
+    bench = Bench(ow, ow_time)
+    bench.measuring.add("c", Behind(Lag(messages=2)), is_partition=False)
+    bench.measured()
+    assert Measures(ow).list()["c"].messages == count + 2
 
 
 def test_what_waits_behind_a_failing_message_counts_as_parked(ow: Onceward) -> None:

@@ -53,6 +53,13 @@ def test_what_is_left_out_has_a_meaning() -> None:
     assert (errors.clear, errors.webhook) == (0.0, None)
 
 
+def test_a_rule_may_wait_for_any_number_of_parked_messages() -> None:
+    """All of them are counted, so every threshold can be reached."""
+    said = f"{OFF}[[alerts]]\nkind = 'parked'\nthreshold = 50_000\n"
+    (parked,) = parse_rules(tomllib.loads(said))
+    assert parked.threshold == 50_000
+
+
 def test_shipped_rules_are_there_unless_switched_off() -> None:
     """With one webhook for all that name none."""
     assert parse_rules({}) == DEFAULT_RULES

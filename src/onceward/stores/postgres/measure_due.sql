@@ -4,7 +4,7 @@ select cursor.cursor_name, cursor.last_position, cursor.processed_count,
   case when measure.measured_at is not null
     then greatest(0, extract(epoch from onceward_now() - measure.measured_at))::float8 end,
   measure.position, measure.lag_messages, measure.lag_seconds, measure.processed_count, measure.rate_per_minute,
-  coalesce((select least(number, :most::bigint) from onceward_counts
+  coalesce((select number from onceward_counts
     where kind = 'parked' and name = cursor.cursor_name), 0),
   (select greatest(0, extract(epoch from onceward_now() - min(parked_at)))::float8 from (
     select parked_at from onceward_parked as p

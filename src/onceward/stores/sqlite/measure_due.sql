@@ -2,7 +2,7 @@
 -- The first heads are looked at: the oldest message is one of them, unless it was put back.
 select cursor_name, last_position, now_count, age_seconds, position, lag_messages, lag_seconds,
   processed_count, rate_per_minute,
-  coalesce((select min(number, :most) from onceward_counts
+  coalesce((select number from onceward_counts
     where kind = 'parked' and name = due.cursor_name), 0),
   (select max(0.0, (julianday(:wall) - julianday(min(parked_at))) * 86400.0) from (
     select parked_at from onceward_parked as p
