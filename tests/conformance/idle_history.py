@@ -175,25 +175,45 @@ _BESIDE = {
 
 def write_history(ow: Onceward, first: int, last: int) -> None:
     """Write the rows from one number to another, in every table that keeps a past."""
-    numbers = {"first": first, "last": last}
-    for table in _ROWS:
-        with ow.transaction() as tx:
-            sql = _insert(ow, table)
-            tx.execute(sql, {**numbers, **_times(ow, sql)})
+    for table, row in _ROWS.items():
+        _write(ow, table, row, first, last)
+    _analyze(ow)
+
+
+def write_last_entries(ow: Onceward, first: int, last: int) -> None:
+    """Write one take-over of long ago for each of many cursors."""
+    row = {
+        **_ROWS["cursor_history"],
+        "cursor_name": "'old' || n",
+        "kind": "'steal'",
+        "happened_at": "{ago_99}",
+    }
+    _write(ow, "cursor_history", row, first, last)
+    _analyze(ow)
+
+
+def _write(ow: Onceward, table: str, row: Mapping[str, str], first: int, last: int) -> None:
+    sql = _insert(ow, table, row)
+    with ow.transaction() as tx:
+        tx.execute(sql, {"first": first, "last": last, **_times(ow, sql)})
+
+
+def _analyze(ow: Onceward) -> None:
     if isinstance(ow.store, PostgresStore):
         with ow.store.connection() as connection:
             connection.execute("vacuum analyze", prepare=False)
 
 
-def _insert(ow: Onceward, table: str) -> str:
+def _insert(ow: Onceward, table: str, row: Mapping[str, str]) -> str:
     engine = ow.store.engine
-    row = {**_ROWS[table], **(_BESIDE.get(table, {}) if engine == "sqlite" else {})}
+    row = {**row, **(_BESIDE.get(table, {}) if engine == "sqlite" else {})}
     moment = _MOMENTS[engine]
     said = ", ".join(row.values()).format(
         names=NAMES,
         bytes="'{}'::bytea" if engine == "postgres" else "x'7b7d'",
         ago_1=moment("-86400"),
         ago_9=moment("-777600"),
+        ago_99=moment("-8553600"),
         in_9=moment("777600"),
         # No two of one cursor at the same moment.
         hour_ago=moment(f"(-3600 - (n / {NAMES}) / 100.0)"),

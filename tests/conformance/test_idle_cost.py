@@ -30,7 +30,7 @@ from onceward.workers.metrics import read_store
 from onceward.workers.pruning import PRUNE_SECONDS, Pruning
 from onceward.workers.retention import Retention
 from tests.conformance.console.houses import house_of
-from tests.conformance.idle_history import cost, write_history
+from tests.conformance.idle_history import cost, write_history, write_last_entries
 from tests.conformance.workers.lists import ListSource
 from tests.conformance.workers.running import at_work, until
 
@@ -82,7 +82,8 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "refusal_prune": {"seconds": 7 * DAY, "most": 10**6, "limit": 500},
     "sample_prune": {"seconds": DAY, "ahead": 3600.0, "limit": 500},
     "worker_prune": {"seconds": DAY, "limit": 500},
-    "history_prune": {"seconds": 90 * DAY, "limit": 500},
+    "history_window": {"seconds": 90 * DAY, "after": 0, "limit": 500},
+    "history_prune": {"seconds": 90 * DAY, "after": 0, "upto": 500},
     "dead_prune": {"seconds": 30 * DAY, "limit": 500},
     "dead_expire": {"seconds": 90 * DAY, "limit": 500, "actor": "onceward", "reason": "r"},
     "outcome_expire": {"batch": 500},
@@ -139,6 +140,37 @@ def test_h64_idle_queries_cost_the_same_after_a_long_past(ow: Onceward, prove: b
     most = {name: RATIO_MAX * before[name] + SLACK[ow.store.engine] for name in IDLE}
     grown = {name: (before[name], after[name]) for name in IDLE if after[name] > most[name]}
     assert not grown, f"cost with {SMALL} rows, and with many: {grown}"
+
+
+def test_h64_pruning_history_costs_the_same_however_much_of_it_stays(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last take-over of every cursor stays, and is not read again every minute."""
+    monkeypatch.setattr("onceward.workers.pruning.BATCHES_MAX", 1)
+    write_last_entries(ow, 1, SMALL)
+    before = cost_of_pruning_history(ow, monkeypatch)
+    write_last_entries(ow, SMALL + 1, LARGE)
+    after = cost_of_pruning_history(ow, monkeypatch)
+    assert 0 < after <= RATIO_MAX * before + SLACK[ow.store.engine], (before, after)
+
+
+def cost_of_pruning_history(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return what the queries about cursors' history cost in one look."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def note(name: str, /, **params: Any) -> Any:
+            if name.startswith("history_"):
+                asked.append((name, params))
+            return original(name, **params)
+
+        return note
+
+    with monkeypatch.context() as patch:
+        for way in ("read", "write_query"):
+            patch.setattr(ow.store, way, noting(getattr(ow.store, way)))
+        prune(ow, Path())
+    return sum(cost(ow, name, params) for name, params in asked)
 
 
 @pytest.fixture

@@ -31,14 +31,16 @@ BATCHES_MAX: Final = 20
 
 
 def queries(kept: Retention) -> dict[str, dict[str, Any]]:
-    """Return the statements that remove what is too old, each with what it is told."""
+    """Return the statements that remove what is too old, each with what it is told.
+
+    All but that of the cursors' history, most of which may stay: see `Pruning`.
+    """
     grants = {"seconds": kept.grants_days * DAY_SECONDS, "most": TRACES_ROWS_MAX}
     found: dict[str, dict[str, Any]] = {
         "grant_prune": grants,
         "refusal_prune": grants,
         "sample_prune": {"seconds": kept.samples_days * DAY_SECONDS, "ahead": AHEAD_SECONDS},
         "worker_prune": {"seconds": kept.workers_days * DAY_SECONDS},
-        "history_prune": {"seconds": kept.history_days * DAY_SECONDS},
         "dead_prune": {"seconds": kept.settled_letters_days * DAY_SECONDS},
     }
     if kept.dead_letters_days is not None:
@@ -63,7 +65,11 @@ class Pruning:
     ) -> None:
         """Begin at some moment of the first minute: many processes start at once."""
         self._ow = ow
-        self._queries = queries(retention or Retention())
+        kept = retention or Retention()
+        self._queries = queries(kept)
+        self._history_seconds = kept.history_days * DAY_SECONDS
+        #: The last entry of the cursors' history that was looked at; 0 to begin again.
+        self._history_place = 0
         self._clock = clock or SystemClock()
         self._randomness = randomness or SystemRandomness()
         self._due = self._clock.monotonic() + PRUNE_SECONDS * self._randomness.fraction()
@@ -74,13 +80,37 @@ class Pruning:
         if now < self._due:
             return 0
         self._due = now + PRUNE_SECONDS * (0.9 + 0.2 * self._randomness.fraction())
-        return sum(self._prune(name, params) for name, params in self._queries.items())
+        removed = sum(self._prune(name, params) for name, params in self._queries.items())
+        return removed + self._prune_history()
 
     def _prune(self, name: str, params: dict[str, Any]) -> int:
         def commit(rows: int) -> int:
             return len(self._ow.store.write_query(name, **params, limit=rows))
 
         return in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
+
+    def _prune_history(self) -> int:
+        """Look at the next entries of the cursors' history, and remove what is too old of them.
+
+        The last entries of cursors stay, however old, and there may be any number of them. So a
+        look goes on where the one before ended, and at the end begins again.
+        """
+        store, seconds, removed = self._ow.store, self._history_seconds, 0
+
+        def commit(rows: int) -> int:
+            nonlocal removed
+            after = self._history_place
+            params = {"after": after, "limit": rows, "seconds": seconds}
+            ((upto, count, old),) = store.read("history_window", **params)
+            if old:
+                params = {"after": after, "upto": upto, "seconds": seconds}
+                removed += len(store.write_query("history_prune", **params))
+            is_more = old > 0 and count == rows
+            self._history_place = upto if is_more else 0
+            return rows if is_more else 0
+
+        in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
+        return removed
 
 
 @contextmanager

@@ -113,6 +113,30 @@ def test_the_last_entries_of_one_cursor_do_not_keep_those_of_others(
     assert kinds(ow, "old5") == ["steal"]
 
 
+def test_a_look_at_the_history_goes_on_where_the_last_one_ended(
+    ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much stays, a look reads so many entries and no more, and in the end all of them."""
+    monkeypatch.setattr("onceward.workers.pruning.BATCH_ROWS", 2)
+    monkeypatch.setattr("onceward.workers.pruning.BATCHES_MAX", 1)
+    clock = ManualClock()
+    pruning = Pruning(ow, clock=clock)
+
+    def look() -> list[int]:
+        clock.advance(seconds=2 * PRUNE_SECONDS)
+        pruning.tick()
+        return [len(kinds(ow, name)) for name in ("first", "second", "last")]
+
+    for name, workers in (("first", "ab"), ("second", "ab"), ("last", "abc")):
+        for worker in workers:
+            ow.cursors.acquire(name, worker, 1)
+            ow_time.advance(seconds=2)
+    ow_time.advance(seconds=91 * DAY_SECONDS)
+    assert [look() for _ in range(2)] == [[1, 1, 2], [1, 1, 1]]
+    ow.cursors.acquire("first", "c", 1)
+    assert [look() for _ in range(2)] == [[2, 1, 1], [1, 1, 1]]
+
+
 @pytest.mark.parametrize("field", ["samples_days", "workers_days", "grants_days"])
 def test_a_setting_decides_how_long(ow: Onceward, ow_time: MovingTime, field: str) -> None:
     """With a longer retention the same row stays."""

@@ -1,11 +1,12 @@
--- Remove what happened to cursors long ago, a few at a time. Seeks and undos stay, and the last entry of every other kind.
+-- Remove the entries after one number and up to another that are old. Seeks and undos stay, and the last of every other kind.
 delete from cursor_history where id in (
   select id from cursor_history as entry
-  where kind <> 'seek' and kind <> 'undo' and happened_at < (select onceward_now()) - make_interval(secs => :seconds::float8)
-    and exists (
-      select 1 from cursor_history as later
-      where later.cursor_name = entry.cursor_name and later.id > entry.id and later.kind = entry.kind
+  where id > :after and id <= :upto and kind <> 'seek' and kind <> 'undo'
+    and happened_at < (select onceward_now()) - make_interval(secs => :seconds::float8)
+    and id < (
+      select max(id) from cursor_history as same
+      where same.cursor_name = entry.cursor_name and same.kind = entry.kind
     )
-  order by happened_at limit :limit for update skip locked
+  order by id for update skip locked
 )
 returning 1
