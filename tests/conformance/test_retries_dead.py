@@ -142,6 +142,18 @@ def test_redriving_is_all_or_nothing(ow: Onceward) -> None:
     assert due(ow) == []
 
 
+@pytest.mark.parametrize("letter", [0, -1, 2**63, 10**30])
+def test_a_number_that_no_letter_can_have_is_missing(ow: Onceward, letter: int) -> None:
+    """It is told as any other that does not exist, whatever a database can count to."""
+    with pytest.raises(DeadLetterMissing, match=str(letter)):
+        ow.dead.redrive(letter, actor="me")
+    with pytest.raises(DeadLetterMissing, match=str(letter)):
+        ow.dead.drop(letter, reason="gone", actor="me")
+    with pytest.raises(DeadLetterMissing, match=str(letter)):
+        ow.dead.show(letter)
+    assert ow.dead.some([letter]) == []
+
+
 def test_redriving_what_is_parked_already_parks_it_once(ow: Onceward) -> None:
     """After a cursor was moved back, a message may be parked while its old letter is dead."""
     letter = bury(ow, "1", key="k")
