@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -77,7 +78,7 @@ class Place:
     @property
     def agent(self) -> str:
         """The agent's command line."""
-        return f"{sys.executable} {self.directory / 'agent.py'}"
+        return shlex.join([sys.executable, str(self.directory / "agent.py")])
 
     def began(self) -> list[str]:
         """Return the messages that the agent has begun with so far."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -144,7 +145,7 @@ def _version(name: str) -> str | None:
 
 def _pip() -> str:
     """Return the command that installs beside this very Python."""
-    return f"{sys.executable} -m pip"
+    return f"{shlex.quote(sys.executable)} -m pip"
 
 
 CHECKS: Final[tuple[Callable[[], Iterator[Check]], ...]] = (
