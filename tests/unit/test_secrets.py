@@ -281,4 +281,4 @@ def test_no_text_takes_long(piece: str) -> None:
     text = piece * (256 * 1024 // len(piece))
     began = time.process_time()
     Redactor([TOKEN]).text(text)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,8 +32,8 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     from onceward.stores import migrate as bring_up_to_date
     from onceward.stores import open_store
 
-    opened = open_store(store)
-    done = bring_up_to_date(opened)
+    with closing(open_store(store)) as opened:
+        done = bring_up_to_date(opened)
     if json_output:
         print_json({"url": opened.url, "applied": done})
     else:
@@ -47,8 +48,8 @@ def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     """
     from onceward.stores import status as compare
 
-    opened = _existing(store)
-    found = compare(opened)
+    with closing(_existing(store)) as opened:
+        found = compare(opened)
     if json_output:
         unknown, pending = list(found.unknown), [number for number, _ in found.pending]
         applied = list(found.applied)
@@ -71,9 +72,9 @@ def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
     Example: `onceward db check --store sqlite:///work.db`
     """
-    opened = _existing(store)
-    opened.applied()
-    problems = opened.problems()
+    with closing(_existing(store)) as opened:
+        opened.applied()
+        problems = opened.problems()
     if json_output:
         print_json({"url": opened.url, "ok": not problems, "problems": problems})
     else:

@@ -70,7 +70,7 @@ def test_odd_output_takes_no_long_time() -> None:
     for output in ('{"a":' * 20_000, '{"a": [' * 20_000, "{}" * 200_000):
         with pytest.raises(NoVerdict):
             read("json", output)
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 30
 
 
 def test_comments_fit_into_a_message_and_a_key() -> None:

@@ -219,7 +219,8 @@ def test_adding_a_group_twice_is_harmless(run: Run, here: Place) -> None:
 def test_the_agents_files_are_found_from_anywhere(run: Run, here: Place) -> None:
     """Without a directory of its own choice an agent works elsewhere, so names are written out."""
     groups = ("dispatch", "groups", "add")
-    free = run(*groups, "free", "--agent", shlex.join([sys.executable, "agent.py", "--fast"]), "--json").json
+    command = shlex.join([sys.executable, "agent.py", "--fast"])
+    free = run(*groups, "free", "--agent", command, "--json").json
     assert free["command"] == [sys.executable, str(here.directory / "agent.py"), "--fast"]
     bound = run(*groups, "bound", "--agent", "python3 agent.py", "--workdir", ".", "--json").json
     assert bound["command"] == ["python3", "agent.py"]

@@ -59,4 +59,4 @@ def test_normalising_takes_linear_time(unit: str) -> None:
     """No repetition makes the patterns run away."""
     began = time.process_time()
     keys.normalize_message(unit * 20_000)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
