@@ -117,7 +117,7 @@ class Buffer:
         path = self.directory / name
         try:
             do(json.loads(self._read(path)))
-        except (OncewardError, ValueError, TypeError, KeyError, AttributeError) as exc:
+        except Exception as exc:
             is_away = isinstance(exc, (StoreError, StorageError)) and not isinstance(exc, SqlFailed)
             if is_away:  # Or this disk is; the record is not at fault.
                 raise

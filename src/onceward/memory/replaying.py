@@ -66,7 +66,7 @@ def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
 
 def _rules(graph: Graph) -> dict[str, str]:
     """Return what decides how a graph names and checks what is written to it."""
-    return {"root": graph.redactor.text(graph.root), "validation": str(graph.validation)}
+    return {"root": graph.root, "validation": str(graph.validation)}
 
 
 def _as_kept(call: Mapping[str, Any], where: Where, make_memory: MakeMemory) -> Memory:

@@ -7,8 +7,9 @@ import pytest
 
 from onceward.errors import Conflict, InvalidArgument
 from onceward.handle import Onceward
-from onceward.memory.graph import Graph, removing, writing
+from onceward.memory.graph import Graph, name_merge, removing, writing
 from onceward.memory.models import Batch, Link, NewObservations, Origin, Removal, Validation
+from onceward.stores import Transaction
 from tests.conformance.memory.graphs import create, edges, entity, link, observe, relate, shown
 
 SPELLINGS = ("concept#Rate Limiting", "concept#rate_limiting", "concept#rate-limiting")
@@ -260,3 +261,26 @@ def test_h62_a_merge_is_undone_before_newer_ones_of_other_entities(
         ("x", "knows", "concept#Rate Limiting"),
     ]
     assert [each.id for each in graph.merges()] == [newer]
+
+
+def test_h62_an_undo_locks_all_it_touches_at_once(
+    graph: Graph, old: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As every writer does: else one that comes in between and the undo wait for each other."""
+    create(graph, entity("z"), entity("a"))
+    relate(graph, link("z", "uses", "a"))
+    old(z=SPELLINGS[0])
+    merge = graph.merge_names().id
+    assert merge is not None
+    locked: list[list[str]] = []
+
+    def noted(tx: Transaction, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
+        if name == "memory_entity_lock":
+            locked.append(sorted(params["names"]))
+        return writing.query(tx, name, **params)
+
+    monkeypatch.setattr(name_merge, "query", noted)
+    monkeypatch.setattr(removing, "query", noted)
+    graph.undo_merge(merge)
+    assert locked[0] == ["a", CANONICAL]
+    assert {name for names in locked for name in names} == set(locked[0])

@@ -85,16 +85,18 @@ def test_h63_what_is_refused_for_good_is_put_aside(
         if call["number"] == 1:
             message = "no"
             raise InvalidArgument(message, fix="none")
+        if call["number"] == 2:
+            raise IndexError
         done.append(call["number"])
 
-    _fill(buffer, 3)
+    _fill(buffer, 4)
     [second] = [each for each in tmp_path.iterdir() if each.name.startswith("000000000001-")]
     second.write_text("{broken")
     buffer.replay(do)
-    assert (done, buffer.pending()) == ([2], 0)
-    assert len(list((tmp_path / REFUSED).iterdir())) == 2
+    assert (done, buffer.pending()) == ([3], 0)
+    assert len(list((tmp_path / REFUSED).iterdir())) == 3
     events = [getattr(each, "event", "") for each in caplog.records]
-    assert events == ["buffer.refused", "buffer.refused"]
+    assert events == ["buffer.refused"] * 3
 
 
 def test_h63_the_buffer_is_bounded(tmp_path: Path) -> None:

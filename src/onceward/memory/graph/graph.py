@@ -51,8 +51,9 @@ class Graph:
         """
         self.store = store
         self.redactor = redactor or Redactor.from_environment(os.environ)
-        self.validation, self.root = Validation(validation), root
-        self._gate = Gate(self.redactor, validation=self.validation, root=root)
+        # Names are relative to it once they are redacted, so it must be, too.
+        self.validation, self.root = Validation(validation), self.redactor.text(root)
+        self._gate = Gate(self.redactor, validation=self.validation, root=self.root)
         self._reader = Reader(store)
         self._searcher = Searcher(store, self._reader, self._spell)
 

@@ -8,7 +8,7 @@ transaction: after a crash the next merge does the rest, and done twice it does 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -241,7 +241,7 @@ class _Undoing:
         if not rows:
             raise _unknown(number)
         if any(undone_at is None for *_, undone_at in rows):
-            self._check_last(number, sorted({row[2] for row in rows}))
+            self._check_last(number, sorted(set(_touched(rows))))
         names: list[str] = []
         kept: list[str] = []
         for row, target_id, target, name, change, added, undone_at in rows:
@@ -259,10 +259,10 @@ class _Undoing:
             names.append(name)
         return Merged(id=number, names=tuple(names), kept=tuple(kept))
 
-    def _check_last(self, number: int, targets: list[str]) -> None:
+    def _check_last(self, number: int, touched: list[str]) -> None:
         """Raise Conflict if a newer merge has copied or deleted what this one would take back."""
-        # A merge that is under way ends first, and is seen then.
-        query(self._tx, "memory_entity_lock", names=targets)
+        # A merge that is under way ends first, and is seen then. All at once, as every writer does.
+        query(self._tx, "memory_entity_lock", names=touched)
         [(newer,)] = query(self._tx, "memory_merge_newer", merge=number)
         if newer is not None:
             message = f"merge {newer} is newer than merge {number} and touches the same entities"
@@ -284,6 +284,14 @@ class _Undoing:
 
     def _remove(self, clean: Clean) -> None:
         Removing(self._store, self._tx, self._origin).run(clean)
+
+
+def _touched(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield the entities that the rows of a merge changed: targets, and ends of relations."""
+    for _, _, target, _, _, added, _ in rows:
+        yield target
+        for start, _, end in json.loads(added)["relations"]:
+            yield from (start, end)
 
 
 def _named(name: str) -> NewEntity:

@@ -84,8 +84,9 @@ class Removing(_InTransaction):
         ends = [end for link in clean.links for end in (link.from_name, link.to_name)]
         names = [*(e.name for e in clean.entities), *(f.entity_name for f in clean.facts), *ends]
         ids = self._ids([*names, *(name for _, name in clean.canonical)])
-        # Who gives a name that is stored like that means that entity, and no other spelling of it.
-        ids = {given: ids[name] for given, name in clean.canonical if name in ids} | ids
+        ids |= {
+            given: ids[name] for given, name in clean.canonical if self._is_meant(given, name, ids)
+        }
         edges = dict.fromkeys(
             (ids[link.from_name], ids[link.to_name], link.relation_type)
             for link in clean.links
@@ -111,6 +112,18 @@ class Removing(_InTransaction):
             observations=observations + gone.observations,
             relations=relations + gone.relations,
         )
+
+    def _is_meant(self, given: str, name: str, ids: Mapping[str, int]) -> bool:
+        """Say whether who gives a name means the living entity of its canonical one.
+
+        A name that an entity has or had means that entity alone, so that a repeat does not delete
+        the next one; unless it was merged into the canonical one.
+        """
+        if given in ids or name not in ids:
+            return False
+        own = {row[0] for row in self._query("memory_entity_id", name=given)}
+        merged = {row[0] for row in self._query("memory_merge_sources", id=ids[name])}
+        return own <= merged
 
     def _ids(self, names: Iterable[str]) -> dict[str, int]:
         """Return the living entities of these names, and let nobody add to them."""
