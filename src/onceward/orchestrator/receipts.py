@@ -127,8 +127,10 @@ def damaged(
         if problem is None or asked.state != RECEIVED or asked.receipt is None:
             continue
         path, content = artifact["path"], (artifact["sha256"], artifact["size"])
-        then = tree.manifest(asked.receipt["tree"]) or {}
-        if path in then and left is not None and left.get(path) != content:
+        then = tree.manifest(asked.receipt["tree"])
+        # Of a list that is gone nobody knows whether it had the file; it has, if a later one does.
+        was_there = path in (then if then is not None else left or {})
+        if was_there and left is not None and left.get(path) != content:
             continue  # A later command changed it; snapshots leave out what git or a dot hides.
         maker = _first_maker(state, path, content)
         if maker > behind:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from onceward import crash
+from onceward.agents import artifacts
 from onceward.agents.messages import Message
 from onceward.errors import Drifted
 from onceward.journal import Record
+from onceward.orchestrator import receipts
+from onceward.orchestrator.replay import RECEIVED, RunState
+from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.workspace import Workspace
+from onceward.seams import ManualClock, SystemFiles
 from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
 
 
@@ -164,3 +171,26 @@ def test_h31_artifacts_elsewhere_get_no_receipt(
     assert result.status == "failed"
     assert "BAD_ARTIFACT" in str(result.reason)
     assert not (theatre.workspace / "receipts").exists()
+
+
+def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_list(
+    tmp_path: Path,
+) -> None:
+    """Retention may have removed the list of an early step and kept the one of the last."""
+    workspace = Workspace(root=tmp_path)
+    clock, files = ManualClock(), SystemFiles()
+    tree = Tree(workspace, files=files, clock=clock)
+    (tmp_path / "a.py").write_text("one")
+    first, named = tree.now(), artifacts.describe(tmp_path, "a.py")
+    clock.advance(seconds=60)
+    (tmp_path / "a.py").write_text("two, later")
+    state = RunState(run_id="run-20260206-120000-1a2b3c4d", status="done", tree=tree.now())
+    asked = SimpleNamespace(
+        step=1, state=RECEIVED, event={"artifacts": [named]}, receipt={"tree": first}
+    )
+    state.asked.append(asked)  # type: ignore[arg-type] - what is looked at of it
+    assert receipts.damaged(state, workspace, tree, behind=0) == {}
+    workspace.manifest(first).unlink()
+    assert receipts.damaged(state, workspace, tree, behind=0) == {}
+    (tmp_path / "a.py").unlink()
+    assert receipts.damaged(state, workspace, tree, behind=0) == {}
