@@ -10,6 +10,7 @@ import pytest
 from onceward.errors import DeadLetterMissing, InvalidArgument, Superseded
 from onceward.handle import Onceward
 from onceward.retries import Dead, DeadFilter, Failure, Parked, Redriven, Steps
+from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_dual import wait_until_blocked
@@ -140,6 +141,23 @@ def test_redriving_is_all_or_nothing(ow: Onceward) -> None:
         ow.dead.redrive([letter, 9999], actor="me")
     assert ow.dead.show(letter).state == "dead"
     assert due(ow) == []
+
+
+def test_an_iterator_of_letters_survives_an_operation_that_runs_again(
+    ow: Onceward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that has forgotten a statement."""
+    letters = [bury(ow, "1"), bury(ow, "2")]
+    write = ow.store.write
+
+    def twice(operation: Callable[[Transaction], Redriven]) -> Redriven:
+        with pytest.raises(ZeroDivisionError), ow.store.transaction() as tx:
+            operation(tx)
+            raise ZeroDivisionError
+        return write(operation)
+
+    monkeypatch.setattr(ow.store, "write", twice)
+    assert ow.dead.redrive(iter(letters), actor="me").ids == tuple(letters)
 
 
 @pytest.mark.parametrize("letter", [0, -1, 2**63, 10**30])

@@ -206,9 +206,11 @@ class DeadLetters:
         doing it twice is harmless.
         """
         check_text("actor", actor)
+        # An operation may run again, and an iterator cannot.
+        wanted = which if isinstance(which, (int, DeadFilter)) else tuple(which)
 
         def operation(tx: Transaction) -> Redriven:
-            chosen = _chosen(tx, which)
+            chosen = _chosen(tx, wanted)
             done = {letter for letter, cursor in chosen if _put_back(tx, letter, cursor, actor)}
             letters = [letter for letter, _ in sorted(chosen, key=itemgetter(1, 0))]
             return Redriven(
