@@ -6,6 +6,7 @@ a commit, with pauses, so that other writers do not wait for it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -62,9 +63,13 @@ class Pruning:
         *,
         clock: Clock | None = None,
         randomness: Randomness | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Begin at some moment of the first minute: many processes start at once."""
-        self._ow = ow
+        """Begin at some moment of the first minute: many processes start at once.
+
+        `is_over` says that no further batch is wanted, since the store will be closed.
+        """
+        self._ow, self._is_over = ow, is_over
         kept = retention or Retention()
         self._queries = queries(kept)
         self._history_seconds = kept.history_days * DAY_SECONDS
@@ -85,6 +90,8 @@ class Pruning:
 
     def _prune(self, name: str, params: dict[str, Any]) -> int:
         def commit(rows: int) -> int:
+            if self._is_over():
+                return 0
             return len(self._ow.store.write_query(name, **params, limit=rows))
 
         return in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
@@ -99,6 +106,8 @@ class Pruning:
 
         def commit(rows: int) -> int:
             nonlocal removed
+            if self._is_over():
+                return 0
             after = self._history_place
             params = {"after": after, "limit": rows, "seconds": seconds}
             ((upto, count, old),) = store.read("history_window", **params)
@@ -117,15 +126,18 @@ class Pruning:
 def pruning(ow: Callable[[], Onceward], retention: Retention | None = None) -> Iterator[None]:
     """Prune in a thread while the block runs; `ow` is called there, again until it succeeds."""
     made: list[Pruning] = []
+    over = threading.Event()
 
     def go() -> float:
         if not made:
-            made.append(Pruning(ow(), retention))
+            made.append(Pruning(ow(), retention, is_over=over.is_set))
         # A store that is away is told of by what works in it; the next round looks again.
         with suppress(StoreUnavailable, StoreBusy):
             made[0].tick()
         return PRUNE_SECONDS / 4
 
-    # Nothing of it matters at an end, and a store that is away would be waited for.
-    with rounds("pruning", go, stop_seconds=0.0):
-        yield
+    with rounds("pruning", go):
+        try:
+            yield
+        finally:
+            over.set()

@@ -113,6 +113,21 @@ def test_the_last_entries_of_one_cursor_do_not_keep_those_of_others(
     assert kinds(ow, "old5") == ["steal"]
 
 
+def test_nothing_more_is_removed_once_the_store_will_be_closed(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Else the thread that prunes would open it again."""
+    ow.dead.drop(letter(ow, "1"), reason="r", actor="ann")
+    ow.cursors.acquire("c", "a", 1)
+    ow_time.advance(seconds=3650 * DAY_SECONDS)
+    clock = ManualClock()
+    pruning = Pruning(ow, clock=clock, is_over=lambda: True)
+    clock.advance(seconds=2 * PRUNE_SECONDS)
+    assert pruning.tick() == 0
+    assert states(ow) == {"1": "dropped"}
+    assert prune(ow) > 0
+
+
 def test_a_look_at_the_history_goes_on_where_the_last_one_ended(
     ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
