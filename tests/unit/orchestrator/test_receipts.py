@@ -188,7 +188,7 @@ def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_l
     asked = SimpleNamespace(
         step=1, state=RECEIVED, event={"artifacts": [named]}, receipt={"tree": first}
     )
-    state.asked.append(asked)  # type: ignore[arg-type] - what is looked at of it
+    state.asked.append(asked)  # type: ignore[arg-type]
     assert receipts.damaged(state, workspace, tree, behind=0) == {}
     workspace.manifest(first).unlink()
     assert receipts.damaged(state, workspace, tree, behind=0) == {}
