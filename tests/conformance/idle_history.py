@@ -215,8 +215,8 @@ def _insert(ow: Onceward, table: str, row: Mapping[str, str]) -> str:
         ago_9=moment("-777600"),
         ago_99=moment("-8553600"),
         in_9=moment("777600"),
-        # No two of one cursor at the same moment.
-        hour_ago=moment(f"(-3600 - (n / {NAMES}) / 100.0)"),
+        # No two of one cursor at the same moment: what is written later is later.
+        hour_ago=moment(f"(-3600 + (n / {NAMES}) / 100.0)"),
         **{f"third_{number}": f"(n % 3 = {number})" for number in range(3)},
     )
     return f"insert into {table} ({', '.join(row)}) select {said} from {_NUMBERS[engine]}"
