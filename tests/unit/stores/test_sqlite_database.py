@@ -2,6 +2,8 @@
 
 import gc
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +73,27 @@ def test_a_forgotten_handle_is_closed_wherever_it_is_collected(
     ow.close()
 
 
+_FORGETFUL: Final = """
+import gc, sys, onceward
+unraisable = []
+sys.unraisablehook = unraisable.append
+for number in range(20):
+    onceward.open(f"sqlite:///{sys.argv[1]}/{number}.db").store.applied()
+    gc.collect()
+print([str(found.exc_value) for found in unraisable])
+"""
+
+
+def test_forgotten_handles_close_their_connections_without_a_warning(tmp_path: Path) -> None:
+    """A handle in a cycle of garbage closes its connections before their own finalizers warn.
+
+    Python warns of a connection that was not closed from 3.13 on.
+    """
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", _FORGETFUL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def _collect_in(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
     """Collect garbage whenever this is called."""
     call: Callable[..., Any] = getattr(owner, name)
@@ -109,7 +132,9 @@ def test_a_connection_with_an_open_transaction_is_not_used_again(tmp_path: Path)
         left = database.lend()
         left.execute("begin")
         database.give_back(left)
-        assert not database.lend().in_transaction
+        found = database.lend()
+        assert not found.in_transaction
+        database.give_back(found)
 
 
 def test_a_connection_that_a_fork_could_not_open_again_is_not_used_again(tmp_path: Path) -> None:
@@ -133,7 +158,9 @@ def test_a_connection_that_is_still_in_use_is_not_used_again(tmp_path: Path) -> 
         left = database.lend()
         left.busy.acquire()
         database.give_back(left)
-        assert database.lend() is not left
+        found = database.lend()
+        assert found is not left
+        database.give_back(found)
 
 
 def test_who_finds_a_row_waits_for_no_connection_meanwhile(tmp_path: Path) -> None:

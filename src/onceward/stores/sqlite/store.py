@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -63,6 +64,9 @@ class SqliteStore(Joining[SqliteTransaction]):
         self._is_strict = strict
         self._opening = threading.Lock()
         self._opened: Database | None = None
+        #: Detaches a handle that was never closed. The registry keeps the connections alive until
+        #: then: in a cycle of garbage their own finalizers, which warn, could come first.
+        self._at_collection: weakref.finalize[..., SqliteStore] | None = None
         self._begin_anew()
         reset_after_fork(self)
 
@@ -91,6 +95,8 @@ class SqliteStore(Joining[SqliteTransaction]):
                 path = self.path.resolve()  # SQLite's log lies beside what a link leads to.
                 database = open_database(path, self._own_files, is_strict=self._is_strict)
                 database.attach()
+                self._at_collection = weakref.finalize(self, _detach_quietly, database)
+                self._at_collection.atexit = False  # Threads may still write.
                 self._opened = database
             return self._opened
 
@@ -254,19 +260,19 @@ class SqliteStore(Joining[SqliteTransaction]):
         """Close what this handle opened and no thread uses."""
         with self._opening:
             database, self._opened = self._opened, None
-        if database is None:
+            at_collection, self._at_collection = self._at_collection, None
+        if database is None or at_collection is None or at_collection.detach() is None:
             return
         # A thread of ours that writes now, such as a heartbeat, ends first.
         with nullcontext() if database.turns.is_mine else database.turns.kept_from_us():
             self._begin_anew()
             database.detach()
 
-    def __del__(self) -> None:
-        with suppress(Exception):  # Also while the interpreter ends.
-            database, self._opened = self._opened, None
-            if database is not None:
-                # Without waiting: nobody writes with it, and this thread may have the turn.
-                database.detach()
+
+def _detach_quietly(database: Database) -> None:
+    """Detach a forgotten handle without waiting: nothing writes with it any more."""
+    with suppress(Exception):
+        database.detach()
 
 
 def _end(transaction: SqliteTransaction, database: Database, connection: Connection) -> None:
