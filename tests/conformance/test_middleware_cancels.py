@@ -95,6 +95,33 @@ def test_a_claim_is_handed_back_when_its_request_is_cancelled(
     check_repeat(shop, app, "k1")
 
 
+@pytest.mark.parametrize("cancelled", ["the exchange", "both"])
+def test_a_claim_is_handed_back_when_its_exchange_never_begins(shop: Shop, cancelled: str) -> None:
+    """A loop that ends cancels tasks before their first step; their code never runs."""
+    app = shop.once()
+
+    async def scenario() -> None:
+        tasks: list[asyncio.Task[None]] = []
+
+        def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+            tasks.append(asyncio.Task(coroutine, loop=loop, **options))
+            if len(tasks) == 2:
+                for task in tasks[1:] if cancelled == "the exchange" else tasks:
+                    task.cancel()
+            return tasks[-1]
+
+        asyncio.get_running_loop().set_task_factory(make)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(request(app, "k1"))
+        assert len(tasks) == 2
+
+    asyncio.run(scenario())
+    left = record(shop, "k1")
+    assert left is not None
+    assert left.state is OutcomeState.FREE
+    check_repeat(shop, app, "k1")
+
+
 def test_a_cancellation_outweighs_a_store_that_is_down(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ class Exchange:
         self._rules = rules
         self._request: Message | None = {"type": "http.request", "body": body, "more_body": False}
         self._send = send
+        self.has_begun = False
         self._start: Message | None = None
         self._body = bytearray()
         self._is_too_large = self._is_complete = self._is_given = False
@@ -74,6 +75,7 @@ class Exchange:
 
     async def run(self, app: AsgiApp, scope: AsgiScope) -> None:
         """Let the application answer, whatever becomes of the client."""
+        self.has_begun = True
         extensions = scope.get("extensions") or {}
         # Ways to answer that leave no bytes to record.
         kept = {name: each for name, each in extensions.items() if "http.response" not in name}

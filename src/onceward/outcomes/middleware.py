@@ -38,7 +38,7 @@ from onceward.outcomes.http_transaction import RequestClaim
 from onceward.outcomes.models import Claim, Fresh, OnCrash, Replay
 from onceward.outcomes.once import new_owner
 from onceward.outcomes.outcomes import Outcomes
-from onceward.outcomes.threads import Cancellation
+from onceward.outcomes.threads import Cancellation, to_the_end
 from onceward.stores import Store
 
 HEADER: Final = "Idempotency-Key"
@@ -171,12 +171,14 @@ class IdempotencyMiddleware:
         try:
             claim = await cancellation.after(self._ask, wanted)
             if cancellation.was_asked and isinstance(claim, Fresh):
-                # Nobody will run it now, so somebody else may.
-                hand_back = partial(outcomes.fail, claim.fence, _gone(), retryable=True)
-                await cancellation.after(tried, hand_back)
+                await cancellation.after(tried, self._handing_back(claim))
         finally:
             cancellation.go_on()
         return claim
+
+    def _handing_back(self, fresh: Fresh) -> Callable[[], object]:
+        """Return what frees the key of a request that never began, so that it can run again."""
+        return partial(self._outcomes.fail, fresh.fence, _gone(), retryable=True)
 
     def _ask(self, wanted: Wanted) -> Claim:
         scope, key, fingerprint, owner = wanted
@@ -216,6 +218,10 @@ class IdempotencyMiddleware:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(_note_orphan)
+            # The task's first step comes before this one, unless the task was cancelled, too: a
+            # loop that ends cancels tasks that never ran.
+            if not exchange.has_begun:
+                await to_the_end(tried, self._handing_back(fresh))
             raise
 
 
