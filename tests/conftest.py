@@ -79,14 +79,25 @@ def evidence(request: pytest.FixtureRequest) -> Evidence:
     return Evidence(request.node.nodeid, file)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what fixtures of a whole session start out of the user's home, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        _use_home(patch, tmp_path_factory.getbasetemp() / "elsewhere")
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _lab_of_its_own(
+def _home_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep every test, and every process that it starts, out of the Lab and the store of others."""
-    # Named, not made: most tests have nothing to do with it.
-    place = Path(tmp_path_factory.getbasetemp()) / f"elsewhere-{next(_numbers)}"
-    monkeypatch.setenv("CM_LAB_ROOT", str(place / "lab"))
-    monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(place / "feedback.jsonl"))
+    """Keep every test, and every process that it starts, out of the home of others."""
+    _use_home(monkeypatch, tmp_path_factory.getbasetemp() / f"elsewhere-{next(_numbers)}")
+
+
+def _use_home(patch: pytest.MonkeyPatch, place: Path) -> None:
+    """Name a place for Lab and store; not made, since most tests have nothing to do with it."""
+    patch.setenv("CM_LAB_ROOT", str(place / "lab"))
+    patch.setenv("CM_FEEDBACK_STORE_PATH", str(place / "feedback.jsonl"))
     # Its agents would be run by every `up`.
-    monkeypatch.setenv("ONCEWARD_HOME", str(place / "home"))
+    patch.setenv("ONCEWARD_HOME", str(place / "home"))
