@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from onceward import workers
 from onceward.errors import EntityMissing
 from onceward.handle import Onceward
 from onceward.memory.graph import Graph, removing, writing
@@ -18,6 +19,7 @@ from onceward.secrets import Redactor
 from onceward.stores import Transaction, migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
+from onceward.workers import App
 from tests.conformance.counting_rows import assert_counts
 from tests.conformance.meeting import (
     PATIENCE_SECONDS,
@@ -26,6 +28,8 @@ from tests.conformance.meeting import (
     postgres_only,
     wait_until_blocked,
 )
+from tests.conformance.workers.lists import ListSource
+from tests.conformance.workers.running import drain
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
@@ -118,6 +122,43 @@ def test_letters_are_redriven_and_dropped_for_their_age_at_once(
     states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
     assert {states[letter] for letter in redriven} == {"redriven"}
     assert {states[letter] for letter in dropped} == {"dropped"}
+    assert_counts(ow)
+
+
+@postgres_only
+def test_a_batch_writes_letters_again_while_others_expire(
+    ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It locks all of its letters before the counts that the expiry waits for."""
+    app = App(ow)
+
+    @app.consumer("c", source=ListSource(b"?", b"!"), batch=2)
+    def unread(messages: list[workers.Message]) -> None:
+        raise AssertionError(messages)
+
+    drain(app)
+    other = _letter(ow, "c", "9")
+    ow.cursors.seek("c", None, reason="again", actor="ana")
+    ow_time.advance(seconds=60)
+    halt, written = Halt(), list[LetterId]()
+    bury = dead.bury
+
+    def halting(*said: Any, **named: Any) -> LetterId:
+        written.append(bury(*said, **named))
+        if len(written) == 1:
+            halt()
+        return written[-1]
+
+    def expire() -> None:
+        with ow.transaction() as tx:
+            tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
+
+    monkeypatch.setattr(dead, "bury", halting)
+    for ended in meet(ow, halt, lambda: drain(app), expire):
+        ended.result()
+    assert len(written) == 2, "the batch was rolled back and done again"
+    states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
+    assert states == {written[0]: "dead", written[1]: "dead", other: "dropped"}
     assert_counts(ow)
 
 

@@ -84,6 +84,15 @@ class DeadLetters:
             first_failed_at=known.first_failed_at if known else None,
         )
 
+    def hold_at(self, tx: Transaction, cursor: str, positions: Iterable[str]) -> None:
+        """Lock the letters of these positions, for a transaction that will `add` several.
+
+        Writing a letter again locks the counts of its cursor. An expiry that holds the next letter
+        waits for these counts, so all letters come first.
+        """
+        turn(tx, cursor)
+        tx.query("dead_hold_at", cursor=cursor, positions=orjson.dumps([*positions]).decode())
+
     def list(
         self,
         *,

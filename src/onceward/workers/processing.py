@@ -125,13 +125,15 @@ class Processing:
     def _many(self, batch: Sequence[Entry]) -> None:
         """Handle a batch, and move the cursor past all of it, in one commit."""
         ready = [each.message for each in batch if each.message and not self._waits(each.message)]
+        unreadable = [each.item.position for each in batch if each.message is None]
 
         def rest(tx: Transaction) -> None:
+            if len(unreadable) > 1:
+                self._ow.retries.dead.hold_at(tx, self._lease.name, unreadable)
             for entry in batch:
                 if entry.message is None or self._waits(entry.message):
                     self._set_aside(tx, entry)
-            unreadable = sum(entry.message is None for entry in batch)
-            failed = None if ready else unreadable
+            failed = None if ready else len(unreadable)
             self._lease.checkpoint(batch[-1].item.position, tx, count=len(ready), failed=failed)
 
         self._run(ready, rest)

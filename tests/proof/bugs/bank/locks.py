@@ -111,6 +111,16 @@ BUGS: Final = (
         breaks="R1",
     ),
     Bug(
+        id="letters-locked-late",
+        name="a batch locks each dead letter as it writes it again",
+        harm="The batch and an expiry deadlock, and one of them is rolled back.",
+        file="workers/processing.py",
+        find="if len(unreadable) > 1:",
+        replace="if len(unreadable) > len(batch):",
+        test=f"{_MEETINGS}::test_a_batch_writes_letters_again_while_others_expire[postgres]",
+        breaks="R1",
+    ),
+    Bug(
         id="entities-not-locked",
         name="who adds to an entity does not keep it from being deleted",
         harm="A relation leads to an entity that is gone.",
