@@ -23,6 +23,8 @@ DEATHS: Final = 3
 Stage = Literal["decoding", "handling"]
 #: A note is kept as an attempt of a cursor of our own, which no other query asks for.
 _NUMBERS: Final[dict[Stage, int]] = {"decoding": 1, "handling": 2}
+#: A message whose handler killed a worker is decoded again, to record that death by its key.
+_DECODING_AGAIN: Final = 3
 #: Who made the note of a death that is not recorded yet; no worker has this name.
 _DEAD_WORKER: Final = ""
 
@@ -79,7 +81,12 @@ class Begun:
             found = attempts.find(self._name, position)
             if found is None:
                 continue
-            if found.failures[-1].error == self._lease.worker:
+            is_own = found.failures[-1].error == self._lease.worker
+            if is_own and found.attempt == _DECODING_AGAIN:
+                # The store was away when it was decoded. The death is still that of before.
+                left[position] = "handling"
+                continue
+            if is_own:
                 # Our own: the store was away when it was to be removed. That is no death.
                 self._open.add(position)
                 continue
@@ -96,9 +103,23 @@ class Begun:
 
         Where an earlier worker died, the note still tells of a death, whatever becomes of this one.
         """
-        is_death = position in self.left
-        if not is_death:
-            self._open.add(position)
+        if position in self.left:
+            self._note(position, _DECODING_AGAIN, self._lease.worker)
+            return
+        self._open.add(position)
+        self._note(position, _NUMBERS[stage], self._lease.worker)
+
+    def decoded(self, position: str) -> None:
+        """Remove the note of a message that was decoded; one of a death tells what it told before.
+
+        Else trouble with the store, before that death is recorded, would make it one of decoding.
+        """
+        if position in self.left:
+            self._note(position, _NUMBERS[self.left[position]], _DEAD_WORKER)
+        else:
+            self.end(position)
+
+    def _note(self, position: str, number: int, worker: str) -> None:
         with self._ow.transaction() as tx:
             self._lease.guard(tx)
             tx.query(
@@ -106,16 +127,11 @@ class Begun:
                 cursor=self._name,
                 position=position,
                 sequence=0,
-                attempt=_NUMBERS[stage],
+                attempt=number,
                 delay=0.0,
-                error=_DEAD_WORKER if is_death else self._lease.worker,
+                error=worker,
                 kept=1,
             )
-
-    def decoded(self, position: str) -> None:
-        """Remove the note of a message that was decoded, unless it tells of a death."""
-        if position not in self.left:
-            self.end(position)
 
     def end(self, position: str, tx: Transaction | None = None) -> None:
         """Remove the note of a message, with what became of it or in a commit of its own."""

@@ -224,6 +224,39 @@ def test_a_death_is_counted_after_a_store_that_was_busy(
     assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
 
 
+@pytest.mark.parametrize("worker", ["same", "other"])
+def test_a_death_while_handling_is_told_as_that_after_trouble_with_the_store(
+    ow: Onceward, ow_time: MovingTime, worker: str
+) -> None:
+    """The message was decoded again to record the death, and the store went before it was."""
+    Deaths(ow, ow_time).at("1", "handling")
+    lease = ow.cursors.acquire("numbers", "same", 1.0)
+    assert lease is not None
+    begun = Begun(ow, lease)
+    begun.begin("1", "decoding")
+    if worker == "same":  # It lives, and was not even able to note that the message is decoded.
+        assert Begun(ow, lease).left == {"1": "handling"}
+    begun.decoded("1")
+    ow_time.advance(seconds=2)
+    again = ow.cursors.acquire("numbers", worker, 1.0)
+    assert again is not None
+    assert Begun(ow, again).left == {"1": "handling"}
+
+
+def test_a_death_while_a_message_is_decoded_again_is_one_of_decoding(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
+    """Its handler killed one worker; the next one died before the handler was called."""
+    Deaths(ow, ow_time).at("1", "handling")
+    lease = ow.cursors.acquire("numbers", "dies", 1.0)
+    assert lease is not None
+    Begun(ow, lease).begin("1", "decoding")
+    ow_time.advance(seconds=2)
+    again = ow.cursors.acquire("numbers", "other", 1.0)
+    assert again is not None
+    assert Begun(ow, again).left == {"1": "decoding"}
+
+
 def test_how_many_deaths_make_poison_can_be_chosen(ow: Onceward, ow_time: MovingTime) -> None:
     """And must be a number."""
     app = App(ow)
