@@ -100,7 +100,8 @@ class Pruning:
         """Look at the next entries of the cursors' history, and remove what is too old of them.
 
         The last entries of cursors stay, however old, and there may be any number of them. So a
-        look goes on where the one before ended, and at the end begins again.
+        look goes on where the one before ended, and at the end begins again. It ends where none is
+        old. What follows may still be: a clock may have been ahead.
         """
         store, seconds, removed = self._ow.store, self._history_seconds, 0
 
@@ -114,9 +115,9 @@ class Pruning:
             if old:
                 params = {"after": after, "upto": upto, "seconds": seconds}
                 removed += len(store.write_query("history_prune", **params))
-            is_more = old > 0 and count == rows
-            self._history_place = upto if is_more else 0
-            return rows if is_more else 0
+            is_full = count == rows
+            self._history_place = upto if is_full else 0
+            return rows if is_full and old else 0
 
         in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
         return removed

@@ -152,6 +152,28 @@ def test_a_look_at_the_history_goes_on_where_the_last_one_ended(
     assert [look() for _ in range(2)] == [[2, 1, 1], [1, 1, 1]]
 
 
+def test_entries_written_by_a_clock_that_was_ahead_do_not_keep_later_ones(
+    ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay as long as they look new; each look begins after the one before, past them."""
+    monkeypatch.setattr("onceward.workers.pruning.BATCH_ROWS", 2)
+    clock = ManualClock()
+    pruning = Pruning(ow, clock=clock)
+    for name, workers in (("ahead", "abcdef"), ("later", "abc")):
+        for worker in workers:
+            ow.cursors.acquire(name, worker, 1)
+            ow_time.advance(seconds=2)
+    with ow.transaction() as tx:
+        sql = "update cursor_history set happened_at = ? where cursor_name = 'ahead'"
+        tx.execute(sql, ["2199-01-01T00:00:00.000Z"])
+    before = kinds(ow, "ahead")
+    ow_time.advance(seconds=91 * DAY_SECONDS)
+    for _ in before:
+        clock.advance(seconds=2 * PRUNE_SECONDS)
+        pruning.tick()
+    assert (kinds(ow, "ahead"), kinds(ow, "later")) == (before, ["steal"])
+
+
 @pytest.mark.parametrize("field", ["samples_days", "workers_days", "grants_days"])
 def test_a_setting_decides_how_long(ow: Onceward, ow_time: MovingTime, field: str) -> None:
     """With a longer retention the same row stays."""
