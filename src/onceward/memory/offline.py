@@ -6,8 +6,10 @@ nothing. What became of a record is not known before it is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from onceward.memory.client import Memory
 from onceward.memory.graph import Graph
 from onceward.memory.models import (
     Batch,
@@ -21,9 +23,25 @@ from onceward.memory.models import (
     Subgraph,
     Written,
 )
+from onceward.memory.recording import Recorder
+from onceward.memory.replaying import Where
+from onceward.memory.shapes import Shape, plain
 from onceward.memory.vocabulary import type_of
 
 _NOBODY = Origin()
+
+
+def foretold(memory: Memory, method: str, facts: Mapping[str, Any], where: Where) -> Shape:
+    """Check a record of one of the memory's methods, and return the answer while it waits."""
+    _, mode, repo, branch = where
+    recorder = Recorder(
+        OfflineGraph(memory.graph), origin=memory.origin, mode=mode, repo=repo, branch=branch
+    )
+    shape: Shape = plain(getattr(recorder, method.removeprefix("record_"))(**facts))
+    if method == "record_fix" and type_of(facts["issue"]) not in ("Error", "Warning"):
+        # It is named after its issue. Whether the message is one of an error, only the store knows.
+        return {**shape, "isNameProvisional": True}
+    return shape
 
 
 class OfflineGraph(Graph):

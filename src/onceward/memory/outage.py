@@ -19,10 +19,9 @@ from onceward.handle import Onceward
 from onceward.memory.buffer import Buffer
 from onceward.memory.client import Memory
 from onceward.memory.log_events import log_event
-from onceward.memory.offline import OfflineGraph
-from onceward.memory.recording import Recorder
+from onceward.memory.offline import foretold
 from onceward.memory.replaying import MakeMemory, Where, keep_record, replay
-from onceward.memory.shapes import Shape, plain
+from onceward.memory.shapes import Shape
 from onceward.retries import retrying
 from onceward.seams import Clock, SystemClock, timestamp
 from onceward.stores import migrate
@@ -132,15 +131,12 @@ class Outage:
         dated = self.dated(facts)
         redactor = memory.graph.redactor
         source, mode, repo, branch = map(redactor.text, where)
-        recorder = Recorder(
-            OfflineGraph(memory.graph), origin=memory.origin, mode=mode, repo=repo, branch=branch
-        )
-        recorded = getattr(recorder, method.removeprefix("record_"))(**dated)
+        place = (source, mode, repo, branch)
+        told = foretold(memory, method, dated, place)
         clean = redactor.value(dated)
         assert isinstance(clean, dict), type(clean)
         with self._lock:
             try:
-                place = (source, mode, repo, branch)
                 keep_record(self.buffer, memory.graph, method, clean, place)
             except StoreUnavailable:
                 raise
@@ -148,8 +144,7 @@ class Outage:
                 message = f"the store is away, and its buffer cannot be written: {exc.message}"
                 raise StoreUnavailable(message, fix=exc.fix) from exc
         self._recover()
-        shape: Shape = plain(recorded)
-        return shape
+        return told
 
     def trip(self, error: StoreUnavailable) -> None:
         """Let calls fail at once until a probe succeeds."""

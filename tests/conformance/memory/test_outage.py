@@ -108,6 +108,26 @@ def test_h63_records_wait_in_order_and_are_written_once(
     assert (found.source, '"branch":"main"' in found.observations[0].content) == (WHERE[0], True)
 
 
+def test_h63_the_name_of_a_fix_that_waits_is_said_to_be_provisional(
+    memory: Memory, outage: Outage, switch: _Switch
+) -> None:
+    """Its issue is given as a message, and may be a warning; with the issue's name it is sure."""
+    memory.record_error("old api", kind="W", detector="human", is_warning=True)
+    switch.is_away = True
+    by_message = {"issue": "old api", "strategy": "s"}
+    guessed = outage.record("record_fix", memory, by_message, WHERE)
+    sure = outage.record("record_fix", memory, {"issue": "warn#old api", "strategy": "t"}, WHERE)
+    other = outage.record("record_error", memory, _error(0), WHERE)
+    assert [each.get("isNameProvisional") for each in (guessed, sure, other)] == [True, None, None]
+    switch.is_away = False
+    assert outage.is_whole.wait(HANG_SECONDS)
+    found = outage.record("record_fix", memory, by_message, WHERE)
+    assert found["entity"] == "known"
+    assert found["name"] != guessed["name"]
+    assert "isNameProvisional" not in found
+    assert {found["name"], sure["name"]} <= set(_recorded(memory))
+
+
 def test_h63_calls_fail_at_once_while_the_store_is_away(
     memory: Memory, outage: Outage, switch: _Switch, clock: ManualClock,
     caplog: pytest.LogCaptureFixture,

@@ -278,12 +278,16 @@ _FATE: Final = choice("", "created", "known", "restored", "refused", "buffered")
 RECORDED: Final = record(
     {
         "name": text("The name to use from now on."),
+        "isNameProvisional": flag(
+            "The record waits, and may get another name: a fix by the message of its issue."
+        ),
         "entityType": text(),
         "entity": _FATE,
         "observation": _FATE,
         "relations": many({"type": "object"}, "What became of each; refused ones say why."),
         "related": many({"type": "object"}, "Other entities that were created with it."),
-    }
+    },
+    optional=("isNameProvisional",),
 )
 RECALLED: Final = record(
     {
