@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from onceward.memory import Memory
     from onceward.memory.buffer import Buffer
     from onceward.stores import Store
+
+#: How long a command writes what others left, before it does what it was called for.
+REPLAY_SECONDS_MAX: Final = 10.0
 
 
 def open_memory(store: str | None, *, source: str = "cli", **options: Any) -> Memory:  # noqa: ANN401 - those of Memory
@@ -39,4 +42,5 @@ def replay_waiting(memory: Memory) -> None:
 
     with contextlib.suppress(Exception):
         make = of_same_store(memory)
-        buffer_of(memory.graph.store).replay(lambda call: replay(call, make))
+        buffer = buffer_of(memory.graph.store)
+        buffer.replay(lambda call: replay(call, make), seconds_max=REPLAY_SECONDS_MAX)

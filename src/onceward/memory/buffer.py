@@ -27,12 +27,15 @@ from onceward.errors import (
 from onceward.journal import atomic
 from onceward.journal.locked import give_back, open_locked
 from onceward.memory.log_events import log_event
-from onceward.seams import Files, SystemFiles
+from onceward.seams import Clock, Files, OpenFile, SystemClock, SystemFiles
 
 RECORDS_MAX: Final = 10_000
 BYTES_MAX: Final = 64 * 1024 * 1024
 #: Where records are put that the store refused when they were replayed.
 REFUSED: Final = "refused"
+#: How long a record waits for another process that keeps one; that one may be stopped.
+APPEND_SECONDS_MAX: Final = 10.0
+_LOOK_SECONDS: Final = 0.005
 _KEY_CHARACTERS: Final = 32
 
 Call = Mapping[str, Any]
@@ -61,12 +64,14 @@ class Buffer:
         directory: Path,
         *,
         files: Files | None = None,
+        clock: Clock | None = None,
         records_max: int = RECORDS_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
         """Keep records in this directory; it is made when the first one comes."""
         self.directory = directory
         self._files = files or SystemFiles()
+        self._clock = clock or SystemClock()
         self._records_max, self._bytes_max = records_max, bytes_max
 
     def pending(self) -> int:
@@ -76,13 +81,18 @@ class Buffer:
     def append(self, call: Call, identity: object) -> bool:
         """Keep a record durably; returns False if one of the same identity waits already.
 
-        Raises StoreUnavailable when it is full; nothing is kept then.
+        Raises StoreUnavailable when it is full, or when another process holds its lock for longer
+        than `APPEND_SECONDS_MAX`; nothing is kept then.
         """
         # Words of a command line may hold bytes that are no characters.
         data = json.dumps(call, ensure_ascii=False).encode(errors="replace")
         plain = json.dumps(identity, ensure_ascii=False, sort_keys=True).encode(errors="replace")
         key = hashlib.sha256(plain).hexdigest()[:_KEY_CHARACTERS]
-        with self._locked(".append"):
+        with self._locked(".append", wait_seconds=APPEND_SECONDS_MAX) as is_ours:
+            if not is_ours:
+                message = f"another process holds {self.directory / '.append'}"
+                fix = "look for a stopped process: `fuser -v` names it; end it, then try again"
+                raise StoreUnavailable(message, fix=fix)
             waiting = self._waiting()
             if any(each.key == key for each in waiting):
                 return False
@@ -96,19 +106,23 @@ class Buffer:
             atomic.write(self.directory / name, data, files=self._files)
             return True
 
-    def replay(self, do: Callable[[Call], object]) -> int:
+    def replay(self, do: Callable[[Call], object], *, seconds_max: float | None = None) -> int:
         """Do every record in order and forget it; returns how many, 0 if another process does it.
 
         Stops with the error when the store is away again. What the store refuses for good is moved
-        to `refused` and logged, so that it does not hold up the others.
+        to `refused` and logged, so that it does not hold up the others. After `seconds_max` it
+        begins no other record: other processes may add some all the time.
         """
-        done, is_ours = 0, True
+        done, is_ours, began = 0, True, self._clock.monotonic()
         # Again after the lock is given back: a record may have come between the last look and that,
         # from a process that found the lock held.
         while is_ours:
-            with self._locked(".replay", is_waiting=False) as is_ours:
+            with self._locked(".replay") as is_ours:
                 while is_ours and (waiting := self._waiting()):
                     for each in waiting:
+                        spent = self._clock.monotonic() - began
+                        if seconds_max is not None and spent >= seconds_max:
+                            return done
                         self._replay_one(each.name, do)
                         done += 1
         return done
@@ -149,21 +163,25 @@ class Buffer:
         return sorted(found, key=lambda each: each.place)
 
     @contextmanager
-    def _locked(self, name: str, *, is_waiting: bool = True) -> Iterator[bool]:
-        """Hold a lock of this directory; yields whether we have it."""
-        if not is_waiting and not self._waiting():
+    def _locked(self, name: str, *, wait_seconds: float | None = None) -> Iterator[bool]:
+        """Hold a lock of this directory; yields whether we have it, after at most so long."""
+        if wait_seconds is None and not self._waiting():
             yield False  # Nothing to lock, and perhaps no directory.
             return
-        taken: list[bool] = []
+        deadline = self._clock.monotonic() + (wait_seconds or 0.0)
+        is_ours = False
 
-        def take(file: Any) -> None:  # noqa: ANN401 - an OpenFile
-            taken.append(file.try_lock() if not is_waiting else file.lock() is None)
+        def take(file: OpenFile) -> None:
+            nonlocal is_ours
+            # In short waits: who holds it may be stopped.
+            while not (is_ours := file.try_lock()) and self._clock.monotonic() < deadline:
+                self._clock.sleep(_LOOK_SECONDS)
 
         file, _ = open_locked(self.directory / name, self._files, take=take)
         try:
-            yield taken[-1]
+            yield is_ours
         finally:
-            if taken[-1]:
+            if is_ours:
                 give_back(file)
             else:
                 file.close()

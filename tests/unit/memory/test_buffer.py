@@ -9,8 +9,8 @@ import pytest
 from onceward.errors import InvalidArgument, SqlFailed, StoreUnavailable
 from onceward.journal import locked
 from onceward.memory import buffer as buffer_module
-from onceward.memory.buffer import REFUSED, Buffer
-from onceward.seams import OpenFile, SystemFiles
+from onceward.memory.buffer import REFUSED, Buffer, Call
+from onceward.seams import ManualClock, OpenFile, SystemFiles
 
 
 def _fill(buffer: Buffer, count: int) -> None:
@@ -179,3 +179,37 @@ def test_h63_a_record_that_comes_as_a_replay_ends_is_replayed(
     _fill(buffer, 1)
     assert buffer.replay(lambda call: done.append(call["number"])) == 2
     assert (done, buffer.pending()) == ([0, 7], 0)
+
+
+def test_h63_a_record_does_not_wait_for_a_process_that_was_stopped_while_it_kept_one(
+    tmp_path: Path,
+) -> None:
+    """The caller hears of it after a while, and nothing is kept."""
+    clock = ManualClock()
+    buffer, began = Buffer(tmp_path, clock=clock), clock.monotonic()
+    holder, _ = locked.open_locked(tmp_path / ".append", SystemFiles())
+    with pytest.raises(StoreUnavailable, match="another process holds"):
+        buffer.append({"number": 0}, 0)
+    assert clock.monotonic() - began >= buffer_module.APPEND_SECONDS_MAX
+    assert buffer.pending() == 0
+    locked.give_back(holder)
+    assert buffer.append({"number": 0}, 0)
+
+
+def test_h63_a_replay_ends_in_time_though_records_keep_coming(tmp_path: Path) -> None:
+    """What is left stays in its order for the next replay."""
+    clock = ManualClock()
+    buffer, other, done = Buffer(tmp_path, clock=clock), Buffer(tmp_path), list[int]()
+
+    def do(call: Call) -> None:
+        done.append(call["number"])
+        clock.advance(seconds=1)
+        if len(done) < 100:
+            other.append({"number": len(done)}, len(done))
+
+    _fill(buffer, 1)
+    assert buffer.replay(do, seconds_max=5.0) == 5
+    assert (done, buffer.pending()) == ([0, 1, 2, 3, 4], 1)
+    done.extend(range(5, 99))
+    assert buffer.replay(lambda call: done.append(call["number"])) == 1
+    assert done[-1] == 5
