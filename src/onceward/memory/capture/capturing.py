@@ -173,12 +173,16 @@ class _Capture:
         for verdict in judged:
             self._record_verdict(recorder, verdict)
         written = self._graph.write(gathering.batch, Origin(source=SOURCE, run=run.name))
-        fates = {each.name: each.fate for each in written.entities}
+        new = {each.name for each in written.entities if each.fate is Fate.CREATED}
+        if run.name not in new:
+            # Recorded before, and perhaps nobody has heard of it: what it found new is still so.
+            known = self._graph.open([*self.issues]).entities if self.issues else ()
+            new |= {each.name for each in known if each.run == run.name}
         return Captured(
             run=run.name,
             command=command.name,
             issues=tuple(
-                CapturedIssue(name=name, issue=issue, is_new=fates.get(name) is Fate.CREATED)
+                CapturedIssue(name=name, issue=issue, is_new=name in new)
                 for name, issue in self.issues.items()
             ),
             verdicts=judged,
