@@ -17,13 +17,17 @@ from onceward.errors import (
     InvalidArgument,
     OncewardError,
     OutcomeUnknown,
+    StorageError,
+    StoreError,
     StoreUnavailable,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import IO
 
     from onceward.memory import Memory
+    from onceward.memory.buffer import Buffer
     from onceward.memory.capture.capturing import Captured, CapturedIssue, Place
     from onceward.memory.capture.passing import Passed
 
@@ -33,6 +37,7 @@ Repo = Annotated[
 ]
 Branch = Annotated[str | None, typer.Option(help="The branch; without, what git says.")]
 _AWAY: Final = "the store is away; the command waits on disk and is recorded when it is back"
+_FIX_AFTER: Final = "older records wait to be written; the fix waits on disk, after them"
 _AFTER: Final = "older records wait to be written; the command waits on disk, after them"
 
 
@@ -102,25 +107,25 @@ def fix(
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """
-    from onceward.memory.capture.proving import next_attempt
-
     repo, branch = _checkout(repo, branch)
     facts: dict[str, Any] = {
+        "issue": issue,
         "strategy": strategy,
-        "changes": change or (),
-        "docs": doc or (),
+        "changes": change or [],
+        "docs": doc or [],
         "result": "proposed" if proposed else "applied",
     }
     with open_memory(store, mode=mode, repo=repo, branch=branch) as memory:
-        recorded = memory.record_fix(issue, **facts)
-        attempt = None if proposed else next_attempt(memory.graph, recorded["name"])
-        if attempt is not None:
-            recorded = memory.record_fix(issue, **facts, attempt=attempt)
+        recorded, is_waiting = _fix(memory, facts, mode, repo, branch)
+    if is_waiting and not json_output:
+        warn(_FIX_AFTER)
     if json_output:
         print_json(recorded)
         return
     is_known = recorded["entity"] == recorded["observation"] == "known"
-    print(f"{'known already' if is_known else 'recorded'}: {recorded['name']}")
+    state = "waits" if is_waiting else "known already" if is_known else "recorded"
+    guess = " (or another name, if its issue is a warning)"
+    print(f"{state}: {recorded['name']}{guess if 'isNameProvisional' in recorded else ''}")
     for each in recorded["relations"]:
         if each["fate"] == "refused":
             warn(f"{each['relationType']} {each['to']}: {each['reason']}")
@@ -149,28 +154,51 @@ def _record(
     """Record a command; None if it waits on disk after older records."""
     from onceward.memory.capture.capturing import SOURCE
     from onceward.memory.capture.capturing import capture as record
+    from onceward.memory.replaying import keep_capture
 
     with open_memory(store, source=SOURCE) as memory:
         place = _place(mode, repo, branch)
-        return None if _waits(memory, passed, place) else record(memory, passed, place)
+        _, is_waiting = _in_line(memory, lambda buffer: keep_capture(buffer, memory, passed, place))
+        # What is written by now is recorded again: that changes nothing, and tells what is known.
+        return None if is_waiting else record(memory, passed, place)
 
 
-def _waits(memory: Memory, passed: Passed, place: Place) -> bool:
-    """Let a command wait after records that wait already; returns whether it still does."""
+def _fix(
+    memory: Memory, facts: dict[str, Any], mode: str, repo: str, branch: str
+) -> tuple[dict[str, Any], bool]:
+    """Record a fix; returns the answer, and whether it waits on disk after older records."""
+    from onceward.memory.capture.fixing import apply_fix
+    from onceward.memory.offline import foretold
+    from onceward.memory.replaying import keep_fix
+    from onceward.seams import SystemClock, timestamp
+
+    dated = {**facts, "ts": timestamp(SystemClock().now())}
+    where = (memory.origin.source, mode, repo, branch)
+    # Before it waits: errors of a replay are only logged.
+    waiting = foretold(memory, "record_fix", dated, where)
+    was_kept, is_waiting = _in_line(memory, lambda buffer: keep_fix(buffer, memory, dated, where))
+    if is_waiting:
+        return waiting, True
+    recorded = apply_fix(memory, **dated)
+    # A replay may have written it a moment ago. What was new then cannot be told any more.
+    fates = {name: waiting[name] for name in ("entity", "observation")} if was_kept else {}
+    return {**recorded, **fates}, False
+
+
+def _in_line(memory: Memory, keep: Callable[[Buffer], object]) -> tuple[bool, bool]:
+    """Let a call wait after records that wait already; returns whether it did, and still does."""
     from onceward.cli.memory_opening import buffer_of, replay_waiting
-    from onceward.memory.replaying import keep_capture
 
     buffer = buffer_of(memory.graph.store)
     try:
         if not buffer.pending():
-            return False
-        keep_capture(buffer, memory, passed, place)
-        # The other process may have ended meanwhile. What is written by now is recorded again: that
-        # changes nothing, and tells what is known.
+            return False, False
+        keep(buffer)
+        # The other process may have ended meanwhile.
         replay_waiting(memory)
-        return bool(buffer.pending())
-    except OncewardError:  # No place to wait: out of order is better than not at all.
-        return False
+        return True, bool(buffer.pending())
+    except (StoreError, StorageError):  # No place to wait: out of order beats not at all.
+        return False, False
 
 
 def _place(mode: str, repo: str | None, branch: str | None) -> Place:

@@ -1,4 +1,4 @@
-"""Replaying: a record or a capture that waited on disk, done as it would have been then.
+"""Replaying: a record, a fix or a capture that waited on disk, done as it would have been then.
 
 Owns the form in which calls wait, with the root and the validation of the memory that kept them:
 another process may replay them. Every one of them changes nothing when it is repeated.
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from onceward.memory.buffer import Buffer
 from onceward.memory.capture.capturing import SOURCE, Place, capture
+from onceward.memory.capture.fixing import apply_fix
 from onceward.memory.capture.issues import plain
 from onceward.memory.capture.passing import Passed
 from onceward.memory.client import Memory
@@ -21,6 +22,8 @@ from onceward.memory.graph import Graph
 Where = tuple[str, str, str, str]
 MakeMemory = Callable[[str, str, str, str], Memory]
 _CAPTURE: Final = "capture"
+#: As `onceward memory fix` records it: which attempt it is, is found out when it is written.
+_FIX: Final = "fix"
 
 
 def keep_record(
@@ -42,6 +45,14 @@ def keep_capture(buffer: Buffer, memory: Memory, passed: Passed, place: Place) -
     return buffer.append({"method": _CAPTURE, **clean, **rules}, [_CAPTURE, clean, rules])
 
 
+def keep_fix(buffer: Buffer, memory: Memory, facts: Mapping[str, Any], where: Where) -> bool:
+    """Keep a fix that a person reported, without secrets; the same later is another attempt."""
+    redactor = memory.graph.redactor
+    clean = {"where": [redactor.text(each) for each in where], "facts": redactor.value(dict(facts))}
+    rules = _rules(memory.graph)
+    return buffer.append({"method": _FIX, **clean, **rules}, [_FIX, clean, rules])
+
+
 def of_same_store(memory: Memory) -> MakeMemory:
     """Return what makes memories of the same store that write as other sources."""
 
@@ -58,10 +69,14 @@ def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
         memory = _as_kept(call, (SOURCE, "", "", ""), make_memory)
         capture(memory, Passed(**call["passed"]), Place(**call["place"]))
         return
-    if not method.startswith("record_"):
+    if method != _FIX and not method.startswith("record_"):
         message = f"{method[:80]!r} is no record"
         raise ValueError(message)
-    getattr(_as_kept(call, call["where"], make_memory), method)(**call["facts"])
+    memory = _as_kept(call, call["where"], make_memory)
+    if method == _FIX:
+        apply_fix(memory, **call["facts"])
+    else:
+        getattr(memory, method)(**call["facts"])
 
 
 def _rules(graph: Graph) -> dict[str, str]:

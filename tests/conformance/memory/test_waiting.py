@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import pytest
 
 from onceward.handle import Onceward
 from onceward.memory import Memory
-from onceward.memory.buffer import Buffer
+from onceward.memory.buffer import Buffer, Call
 from onceward.memory.capture.capturing import Place, capture
 from onceward.memory.capture.passing import Passed
 from onceward.memory.envelope import parse
 from onceward.memory.mcp import tools
 from onceward.memory.mcp.server import MemoryServer
-from onceward.memory.replaying import keep_capture, of_same_store, replay
+from onceward.memory.replaying import keep_capture, keep_fix, of_same_store, replay
 from onceward.secrets import REDACTED, Redactor
 
 HANG_SECONDS = 60
@@ -76,6 +77,54 @@ def test_h63_a_secret_with_escape_sequences_does_not_wait_on_disk(
     fact = parse(command.observations[0].content)
     assert fact is not None
     assert fact.data["stdoutHead"] == waiting
+
+
+def test_h63_a_capture_that_was_replayed_tells_its_own_issue_as_new(
+    ow: Onceward, tmp_path: Path
+) -> None:
+    """It is recorded again to tell what is known; its own record is not what was known before."""
+    memory, buffer = Memory(ow), Buffer(tmp_path / "b")
+    old = replace(_passed("error: old\n"), started_at="2025-01-01T00:00:00.000Z")
+    capture(memory, old, PLACE)
+    passed = _passed("error: old\nerror: new\n")
+    keep_capture(buffer, memory, passed, PLACE)
+    assert buffer.replay(lambda call: replay(call, of_same_store(memory))) == 1
+    told = {each.name: each for each in capture(memory, passed, PLACE).issues}
+    assert (told["err#new"].is_new, told["err#new"].known) == (True, None)
+    assert not told["err#old"].is_new
+    assert told["err#old"].known
+
+
+def test_h63_a_fix_that_waited_counts_as_one_that_was_recorded_at_once(
+    ow: Onceward, tmp_path: Path
+) -> None:
+    """Replayed twice it counts once; applied again after its issue came back, it counts again."""
+    memory, buffer = Memory(ow, redactor=Redactor([SECRET])), Buffer(tmp_path / "b")
+    facts = {"issue": "old", "strategy": f"use {SECRET}"}
+    for minute in (0, 3):
+        failed = replace(_passed("error: old\n"), **_minute(minute))
+        works = replace(_passed("fine\n"), exit_code=0, **_minute(minute + 2))
+        applied = {**facts, "ts": f"2026-01-01T00:{minute + 1:02}:00.000Z"}
+        keep_capture(buffer, memory, failed, PLACE)
+        assert keep_fix(buffer, memory, applied, ("cli", "", "", ""))
+        assert not keep_fix(buffer, memory, applied, ("cli", "", "", ""))
+        keep_capture(buffer, memory, works, PLACE)
+    assert not [path for path in (tmp_path / "b").glob("*") if "second-line" in path.read_text()]
+
+    def do_twice(call: Call) -> None:
+        for _ in range(2):
+            replay(call, of_same_store(memory))
+
+    assert buffer.replay(do_twice) == 6
+    [fix] = memory.recall("err#old")["fixes"]
+    assert (fix["strategy"], fix["verified"]) == (f"use {REDACTED}", 2)
+
+
+def _minute(minute: int) -> dict[str, Any]:
+    return {
+        "started_at": f"2026-01-01T00:{minute:02}:00.000Z",
+        "ended_at": f"2026-01-01T00:{minute:02}:02.000Z",
+    }
 
 
 def test_h63_a_document_whose_call_timed_out_is_noted_once(
