@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from onceward.testing.postgres import PostgresServer
+from tests import namespaces
 from tests import pgbouncer as pgbouncer_module
 from tests.pgbouncer import PgBouncer
 from tests.proof.evidence import Evidence, Passing
@@ -40,13 +41,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where PgBouncer is missing, report that as one skipped test, not as dozens."""
-    if pgbouncer_module.PROGRAM is not None:
-        return
-    through = [item for item in items if "pgbouncer" in getattr(item, "fixturenames", ())]
-    left_out = {id(item) for item in through[1:]}
-    config.hook.pytest_deselected(items=through[1:])
-    items[:] = [item for item in items if id(item) not in left_out]
+    """Where the machine lacks something, report that as one skipped test, not as dozens."""
+    for fixture in ("pgbouncer", "elsewhere"):
+        needing = [item for item in items if fixture in getattr(item, "fixturenames", ())]
+        if len(needing) > 1 and _is_missing(fixture):
+            left_out = {id(item) for item in needing[1:]}
+            config.hook.pytest_deselected(items=needing[1:])
+            items[:] = [item for item in items if id(item) not in left_out]
+
+
+def _is_missing(fixture: str) -> bool:
+    if fixture == "pgbouncer":
+        return pgbouncer_module.PROGRAM is None
+    return namespaces.problem() is not None
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +64,13 @@ def pgbouncer(postgres_server: PostgresServer) -> Iterator[PgBouncer]:
     pooler = PgBouncer(postgres_server, pool_size=4)
     yield pooler
     pooler.close()
+
+
+@pytest.fixture(scope="session")
+def elsewhere() -> None:
+    """Skip where no process can be run in another namespace or as another user."""
+    if (why := namespaces.problem()) is not None:
+        pytest.skip(f"nothing was run in other namespaces: {why}")
 
 
 @pytest.fixture(scope="session")

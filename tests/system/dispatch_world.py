@@ -1,22 +1,24 @@
 """A world for dispatching: a store, groups with real agents, and dispatchers here or elsewhere."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onceward.agents.orphans import process_stat
 from onceward.dispatch.channels import Channel
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import DeliveryState, Group, NewMessage, Reply
 from onceward.dispatch.operators import Operators
 from onceward.handle import open as open_handle
 from onceward.retries.schedule import Steps
+from onceward.seams import process_stat
 
 AGENT = Path(__file__).with_name("dispatch_agent.py")
 #: Nothing but the standard library: it starts in a few milliseconds.
@@ -43,6 +45,7 @@ class World:
 
     def __init__(self, url: str, place: Path) -> None:
         self.url, self.place = url, place
+        place.mkdir(parents=True, exist_ok=True)
         self.ow = open_handle(url)
         self.dispatcher = self.made()
         self._running: list[Dispatcher] = []
@@ -57,17 +60,28 @@ class World:
 
     def start(self, channels: Mapping[str, Channel] | None = None, **options: Any) -> Dispatcher:
         """Start a dispatcher in this process."""
-        self.dispatcher = self.made(channels, **options)
-        self.dispatcher.start()
-        self._running.append(self.dispatcher)
-        return self.dispatcher
+        return self.start_made(self.made(channels, **options))
 
-    def life(self) -> subprocess.Popen[bytes]:
+    def start_made(self, dispatcher: Dispatcher) -> Dispatcher:
+        """Start this dispatcher in this process."""
+        self.dispatcher = dispatcher
+        dispatcher.start()
+        self._running.append(dispatcher)
+        return dispatcher
+
+    def neighbour(self, looks: Path, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start a dispatcher in a process of its own that notes what it finds at each look."""
+        words = [*prefix, sys.executable, "-m", "tests.system.dispatch_life"]
+        words += [self.url, str(self.place), str(looks)]
+        # A group of its own: a prefix that is killed may leave a process that changed its user.
+        process = subprocess.Popen(words, process_group=0)
+        self._lives.append(process)
+        return process
+
+    def life(self, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """Start a dispatcher in a process of its own, and wait until it holds the store."""
         before = self.dispatcher.holder
-        command = [sys.executable, "-m", "tests.system.dispatch_life", self.url, str(self.place)]
-        process = subprocess.Popen(command)
-        self._lives.append(process)
+        process = self.neighbour(self.place / "looks", prefix)
         until(lambda: self.dispatcher.holder not in (None, before), "it does not hold the store")
         return process
 
@@ -75,7 +89,8 @@ class World:
         for dispatcher in self._running:
             dispatcher.stop(seconds=60)
         for process in self._lives:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         self.ow.close()
 

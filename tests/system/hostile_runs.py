@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from onceward.agents.messages import Message
-from onceward.agents.orphans import group_members, process_stat
+from onceward.agents.orphans import group_members
 from onceward.agents.supervisor import Limits, Supervisor
 from onceward.errors import AgentFailed
+from onceward.seams import process_stat
 from tests.system.supervised import SupervisedRun
 from tests.unit.agents.samples import a_command
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from onceward import crash
-from onceward.agents.orphans import AgentRecord, end_orphans, process_stat
+from onceward.agents.orphans import AgentRecord, end_orphans
+from onceward.seams import process_stat
 from tests.system import orchestrator_world as world
 from tests.system.lives import Ack, Life, Place, Scenario, Step
 

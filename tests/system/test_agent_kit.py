@@ -14,8 +14,9 @@ import pytest
 
 from onceward.agents import messages
 from onceward.agents.messages import Message
-from onceward.agents.orphans import AgentRecord, end_orphans, process_stat
+from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
+from onceward.seams import process_stat
 from tests.system.supervised import SupervisedRun
 from tests.unit.agents.samples import a_command
 
@@ -141,7 +142,9 @@ def orchestrator(workspace: Path, gate: Path) -> tuple[subprocess.Popen[str], Ag
     fields = json.loads(process.stdout.readline())
     assert isinstance(fields, dict)
     await_file(workspace / "waiting")
-    return process, AgentRecord.from_fields(fields, "run-1")
+    record = AgentRecord.from_fields(fields, "run-1")
+    assert record
+    return process, record
 
 
 @pytest.fixture

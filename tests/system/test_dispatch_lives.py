@@ -204,7 +204,8 @@ def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -
 def test_an_agent_that_nobody_noted_does_nothing_after_its_dispatcher_died(chat: World) -> None:
     """It was just started; with its dispatcher its stdin ends, and it was handed nothing."""
     own = chat.group()
-    command = [sys.executable, "-m", "tests.system.dispatch_life", chat.url, str(chat.place)]
+    command = [sys.executable, "-m", "tests.system.dispatch_life"]
+    command += [chat.url, str(chat.place), str(chat.place / "looks")]
     env = {**os.environ, "ONCEWARD_CRASH": "dispatch.agent.after_start:1:kill"}
     with subprocess.Popen(command, env=env) as process:
         chat.tell("hello")

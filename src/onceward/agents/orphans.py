@@ -1,7 +1,7 @@
 """Orphans: agents that an earlier life of the orchestrator left behind, and how groups are ended.
 
-Owns who a recorded process is (its pid and its start belong together, for pids come again) and when
-a process group is gone (a zombie is dead). Knows neither pipes nor messages.
+Owns which processes belong to a recorded agent, and when a process group is gone (a zombie is
+dead). Who a recorded process is, `seams.process_identity` says. Knows neither pipes nor messages.
 """
 
 from __future__ import annotations
@@ -12,79 +12,44 @@ import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Self
 
 from onceward.errors import AgentFailed
-from onceward.seams import Clock, SystemClock
+from onceward.seams import Clock, ProcessIdentity, ProcessStat, SystemClock, process_stat
 
 #: A group that is not gone so long after SIGKILL hangs in the kernel.
 GONE_SECONDS_MAX: Final = 10.0
 
 _LOOK_SECONDS: Final = 0.005
 _PROC: Final = Path("/proc")
-#: States in which a process will never run again.
-_DEAD: Final = frozenset("ZXx")
-
-
-class ProcessStat(NamedTuple):
-    """What the kernel says about a process."""
-
-    pid: int
-    #: One letter; Z is a zombie, T is stopped.
-    state: str
-    group: int
-    #: Clock ticks after the boot; with the pid, the identity of a process.
-    started_ticks: int
-
-    @property
-    def is_alive(self) -> bool:
-        """Say whether it can still do something; a zombie cannot."""
-        return self.state not in _DEAD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AgentRecord:
-    """An agent as it was recorded when it was started."""
+class AgentRecord(ProcessIdentity):
+    """An agent as it was recorded when it was started; its pid is also that of its group."""
 
-    #: Of the process, and of the group that it leads.
-    pid: int
-    started_ticks: int
-    #: What changes when the machine starts anew; None where it was not recorded.
-    boot_id: str | None = None
     #: The run it belongs to, as its environment says it; None where it was not recorded.
     run_id: str | None = None
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, Any], run_id: str | None = None) -> AgentRecord:
-        """Take what was told with `agent.started`."""
-        return cls(
-            pid=fields["pid"],
-            started_ticks=fields["started_ticks"],
-            boot_id=fields.get("boot_id"),
-            run_id=run_id,
-        )
+    def from_fields(cls, fields: Mapping[str, Any], run_id: str | None = None) -> Self | None:
+        """Take what was told with `agent.started`; None if that does not name one process."""
+        process = ProcessIdentity.from_fields(fields)
+        return None if process is None else cls(**process.to_fields(), run_id=run_id)
 
 
-def process_stat(pid: int) -> ProcessStat | None:
-    """Return what the kernel says about this pid, or None."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name stands in parentheses and may hold anything, parentheses included.
-    fields = text.rpartition(")")[2].split()
-    return ProcessStat(pid, fields[0], int(fields[2]), int(fields[19]))
-
-
-def end_orphans(records: Iterable[AgentRecord], *, clock: Clock | None = None) -> list[AgentRecord]:
+def end_orphans(
+    records: Iterable[AgentRecord | None], *, clock: Clock | None = None
+) -> list[AgentRecord]:
     """End the process groups that these agents lead, wait until they are gone, and name them.
 
-    What only has the pid of one of them is left alone.
+    A process that only has the pid of one of them is left alone, as are agents of another machine,
+    boot or pid namespace: their pids mean nothing here.
     """
     clock = clock or SystemClock()
     ended: list[AgentRecord] = []
     for record in records:
-        if record.boot_id in (None, clock.boot_id()) and _is_left_behind(record):
+        if record and record.is_in_this_namespace() and _is_left_behind(record):
             end_group(record.pid, clock=clock)
             ended.append(record)
     return ended
@@ -125,7 +90,7 @@ def _is_left_behind(record: AgentRecord) -> bool:
     if not any(each.is_alive for each in members):
         return False
     leader = process_stat(record.pid)
-    if leader is not None:
+    if leader is not None and record.started_ticks:
         return leader.started_ticks == record.started_ticks
     return any(_is_of_run(each, record) for each in members)
 

@@ -21,9 +21,9 @@ from onceward.agents.lines import (
     LineReader,
     Oversized,
 )
-from onceward.agents.orphans import end_group, process_stat
+from onceward.agents.orphans import end_group
 from onceward.errors import AgentFailed, FileMissing, StorageError
-from onceward.seams import Clock, Files, OpenFile, SystemClock
+from onceward.seams import Clock, Files, OpenFile, ProcessIdentity, SystemClock
 from onceward.secrets import Redactor
 
 #: A log grows no longer; what comes after is read and thrown away.
@@ -173,11 +173,9 @@ class AgentProcess:
         self._clock = clock or SystemClock()
         self._popen = _started(command, env, cwd)
         assert self._popen.stdin and self._popen.stdout and self._popen.stderr  # noqa: PT018 - pipes
-        found = process_stat(self._popen.pid)
-        assert found is not None, "our own child is there until we reap it"
         #: Of the process, and of the group that it leads.
         self.pid = self._popen.pid
-        self.started_ticks = found.started_ticks
+        self.identity = ProcessIdentity.of_child(self.pid)
         self._pidfd = os.pidfd_open(self.pid)
         self._stdin = self._popen.stdin
         # A full pipe must not hold us up.

@@ -210,13 +210,7 @@ class Supervisor:
             clock=self._clock,
         )
         post.has_beaten, post.lost = False, ""
-        self._tell(
-            "agent.started",
-            post,
-            pid=process.pid,
-            started_ticks=process.started_ticks,
-            boot_id=self._clock.boot_id(),
-        )
+        self._tell("agent.started", post, **process.identity.to_fields())
 
     def _back_off(self, post: _Post, work: Work) -> None:
         if post.restarts >= self._limits.restarts_max:

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from onceward.agents.orphans import process_stat
 from onceward.demo.world import TAG_VARIABLE, DemoWorld
 from onceward.journal import Journal
-from onceward.seams import Clock, SystemClock, SystemFiles
+from onceward.seams import Clock, SystemClock, SystemFiles, process_stat
 
 #: How long a process may take to end by itself.
 END_SECONDS: Final = 3.0

@@ -9,14 +9,13 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from onceward.agents.orphans import process_stat
 from onceward.demo.cast import Cast, Player
 from onceward.demo.stage import Act, Stage, counted
 from onceward.demo.world import DemoWorld
 from onceward.errors import OncewardError
 from onceward.journal import Record, atomic
 from onceward.orchestrator.ledger import Ledger
-from onceward.seams import SystemClock, SystemFiles
+from onceward.seams import SystemClock, SystemFiles, process_stat
 
 PART: Final = "run"
 AGENTS: Final = ("builder", "reviewer", "spec_maintainer")

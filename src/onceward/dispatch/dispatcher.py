@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from onceward.agents.orphans import AgentRecord, end_orphans, process_stat
+from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.cursors.lease import Lease
 from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.channels import CHAT, Channel, Sender, StoredChannel
@@ -33,6 +33,7 @@ from onceward.retries.schedule import DISPATCH, Schedule
 from onceward.seams import (
     Clock,
     Files,
+    ProcessIdentity,
     Randomness,
     SystemClock,
     SystemFiles,
@@ -91,6 +92,9 @@ class Dispatcher:
         self._said = threading.Event()
         self._stopping = threading.Event()
         self._lost = threading.Event()
+        #: Under which it holds the store's lease; no other dispatcher has the same.
+        self._name = ""
+        self._suffix = chance.hex(8)
         self._lease: Lease | None = None
         self._is_doubtful = False
         self._threads: list[threading.Thread] = []
@@ -115,6 +119,8 @@ class Dispatcher:
     def start(self) -> None:
         """Begin, in threads of its own; returns at once."""
         assert not self._threads, "a dispatcher is started once"
+        # Not before: the process that made it may have forked.
+        self._name = ProcessIdentity.own().holder(self._suffix)
         self._threads = [
             threading.Thread(target=self._live, name="onceward-dispatch", daemon=True),
             threading.Thread(target=self._keep_sending, name="onceward-outbox", daemon=True),
@@ -164,23 +170,21 @@ class Dispatcher:
 
     def _acquired(self) -> Lease | None:
         """Take the lease of the store; at once, if who has it is dead."""
-        lease = self._ow.cursors.acquire(LEASE, lease_seconds=LEASE_SECONDS)
+        acquire = partial(self._ow.cursors.acquire, LEASE, lease_seconds=LEASE_SECONDS)
+        lease = acquire(self._name)
         if lease is None and (dead := self._dead_holder()) is not None:
             # In its name, to give it back; then in our own, so that nobody takes us for dead too.
-            theirs = self._ow.cursors.acquire(LEASE, dead, lease_seconds=LEASE_SECONDS)
+            theirs = acquire(dead)
             if theirs is not None:
                 theirs.release()
-                lease = self._ow.cursors.acquire(LEASE, lease_seconds=LEASE_SECONDS)
+                lease = acquire(self._name)
         return lease
 
     def _dead_holder(self) -> str | None:
-        """Return the holder, if it was a process of this machine that is no more."""
+        """Return the holder, if its process is certainly dead; else its lease runs to its end."""
         holder = self.holder
-        host, _, rest = (holder or "").rpartition("/")[0].rpartition("/")
-        if holder is None or host != socket.gethostname() or not rest.isdigit():
-            return None
-        found = process_stat(int(rest))
-        return holder if found is None or not found.is_alive else None
+        process = ProcessIdentity.from_holder(holder or "")
+        return holder if process is not None and process.is_dead() else None
 
     def _hold(self, lease: Lease) -> None:
         self._lost.clear()

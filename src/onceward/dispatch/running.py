@@ -187,12 +187,7 @@ class Run:
     def _note_process(self, process: AgentProcess) -> None:
         crash_point("dispatch.agent.after_start")
         self._since = self._all.clock.monotonic()
-        record = {
-            "pid": process.pid,
-            "started_ticks": process.started_ticks,
-            "boot_id": self._all.clock.boot_id(),
-            "run_id": self._run_id,
-        }
+        record = {**process.identity.to_fields(), "run_id": self._run_id}
         assert self._delivery is not None
         self._agent = json.dumps(record)
         self._note(self._delivery, self._agent)

@@ -9,22 +9,25 @@ import fcntl
 import os
 import re
 import socket
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
 from onceward.errors import Conflict
-from onceward.seams import FILE_MODE, Clock, Files, timestamp, translated
+from onceward.seams import FILE_MODE, Clock, Files, ProcessIdentity, timestamp, translated
 
 #: Whoever has taken the lock has written down who it is after so long.
 _NOTE_SECONDS_MAX: Final = 1.0
 _LOOK_SECONDS: Final = 0.01
-_NOTE_BYTES_MAX: Final = 200
+_NOTE_BYTES_MAX: Final = 400
+#: `is_held` may have the lock for an instant; whoever works keeps it for longer than these looks.
+_TRIES: Final = 3
 #: Where the kernel tells who has which file locked: process, device and inode. On some file systems
 #: the device is not the one that the file says.
 _LOCKS: Final = Path("/proc/locks")
 _LOCK: Final = re.compile(r"FLOCK +ADVISORY +WRITE +(-?[0-9]+) +([0-9a-f]+:[0-9a-f]+):([0-9]+)")
-_NOTE: Final = re.compile(r"process ([0-9]+) on (\S+) since \S+")
+#: A line for people, and a line for programs.
+_NOTE: Final = re.compile(r"(process [0-9]+ on (\S+) since \S+)(?:\n(\S+))?")
 
 
 class Held:
@@ -56,21 +59,21 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with translated(path, "open"):
         descriptor = os.open(path, flags, FILE_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _is_taken(descriptor, clock):
         try:
             holder = _holder(descriptor, clock)
         finally:
             os.close(descriptor)
         message = f"{path} is in use by {holder}"
-        raise Conflict(message, fix="stop that one first", path=str(path), holder=holder) from None
+        raise Conflict(message, fix="stop that one first", path=str(path), holder=holder)
     held = Held(path, descriptor)
     try:
         with closing(files.open_append(path, follow_links=False)) as note:
             note.truncate(0)
             since = timestamp(clock.now())
-            note.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode())
+            own = ProcessIdentity.own()
+            shown = f"process {own.pid} on {own.host} since {since}"
+            note.write(f"{shown}\n{own.holder('lock')}\n".encode())
     except BaseException:
         # Nobody would ever give back what nobody was given.
         held.release()
@@ -79,44 +82,75 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
 
 
 def is_held(path: Path) -> bool:
-    """Say whether somebody has the lock, without asking for it: who asks would be in the way.
+    """Say whether somebody has the lock, without asking for it where that can be avoided.
 
-    Of a holder on another machine, whose locks are not seen here, the note is believed.
+    The kernel lists the locks of our own pid namespace. Of a holder in another one, or of another
+    boot, the lock itself tells, for an instant. A holder on another machine is believed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            found = os.fstat(descriptor)
-            note = os.pread(descriptor, _NOTE_BYTES_MAX, 0).decode(errors="replace").strip()
-        finally:
-            os.close(descriptor)
-        locks = _LOCKS.read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-    named = _NOTE.fullmatch(note)
-    if named is not None and named[2] != socket.gethostname():
-        return True
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
-    process = named[1] if named else ""
+    try:
+        found = _NOTE.fullmatch(_note(descriptor))
+        if found is not None and found[2] != socket.gethostname():
+            return True
+        holder = _process(found)
+        if holder is not None and holder.is_in_this_namespace():
+            with suppress(FileNotFoundError, PermissionError):  # /proc may show processes only.
+                return _is_listed(descriptor, holder.pid)
+        return not _is_free(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _is_taken(descriptor: int, clock: Clock) -> bool:
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        clock.sleep(_LOOK_SECONDS)
+    return False
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
+def _is_listed(descriptor: int, process: int) -> bool:
+    """Say whether the kernel lists a lock on this file."""
+    locks = _LOCKS.read_text(encoding="ascii", errors="replace")
+    file = os.fstat(descriptor)
+    device = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}"
     return any(
-        inode == str(found.st_ino) and (where == device or who == process)
+        inode == str(file.st_ino) and (where == device or who == str(process))
         for who, where, inode in _LOCK.findall(locks)
     )
+
+
+def _note(descriptor: int) -> str:
+    return os.pread(descriptor, _NOTE_BYTES_MAX, 0).decode(errors="replace").strip()
+
+
+def _process(note: re.Match[str] | None) -> ProcessIdentity | None:
+    return ProcessIdentity.from_holder(note[3] or "") if note else None
 
 
 def _holder(descriptor: int, clock: Clock) -> str:
     """Return who has it: not who had it before, whose note may stand there for a moment still."""
     until = clock.monotonic() + _NOTE_SECONDS_MAX
     while True:
-        note = os.pread(descriptor, _NOTE_BYTES_MAX, 0).decode(errors="replace").strip()
-        if _is_current(note) or clock.monotonic() >= until:
-            return note or "somebody"
+        note = _note(descriptor)
+        found = _NOTE.fullmatch(note)
+        holder = _process(found)
+        is_current = found is not None and not (holder and holder.is_dead())
+        if is_current or clock.monotonic() >= until:
+            return found[1] if found else note or "somebody"
         clock.sleep(_LOOK_SECONDS)
-
-
-def _is_current(note: str) -> bool:
-    """Say whether the process that a note names may be there; of other machines nobody knows."""
-    found = _NOTE.fullmatch(note)
-    if found is None:
-        return False
-    return found[2] != socket.gethostname() or Path(f"/proc/{found[1]}").exists()

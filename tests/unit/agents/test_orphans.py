@@ -6,14 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from onceward.agents import orphans
-from onceward.agents.orphans import AgentRecord, end_group, end_orphans, group_members, process_stat
+from onceward.agents.orphans import AgentRecord, end_group, end_orphans, group_members
 from onceward.errors import AgentFailed
-from onceward.seams import ManualClock, SystemClock
+from onceward.seams import ManualClock, ProcessIdentity, SystemClock, process_stat
 
 #: Leads a group with one more process in it, and says so.
 GROUP = """
@@ -25,6 +24,13 @@ if sys.argv[1] == "dies":
     os._exit(0)
 time.sleep(60)
 """
+
+
+def recorded(pid: int, run_id: str | None = None) -> AgentRecord:
+    """Return the record of a child of ours."""
+    made = AgentRecord.from_fields(ProcessIdentity.of_child(pid).to_fields(), run_id)
+    assert made
+    return made
 
 
 class Group:
@@ -39,14 +45,7 @@ class Group:
         )
         assert self.leader.stdout
         self.child = int(self.leader.stdout.readline())
-        found = process_stat(self.leader.pid)
-        assert found
-        self.record = AgentRecord(
-            pid=self.leader.pid,
-            started_ticks=found.started_ticks,
-            boot_id=SystemClock().boot_id(),
-            run_id="run-1",
-        )
+        self.record = recorded(self.leader.pid, "run-1")
 
     def is_alive(self) -> bool:
         return any(each.is_alive for each in group_members(self.leader.pid))
@@ -82,10 +81,17 @@ def test_a_stopped_group_is_ended(group: Group) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"started_ticks": 1}, {"boot_id": "another boot"}, {"pid": 2**22 - 1}]
+    "change",
+    [
+        {"started_ticks": 1},
+        {"boot_id": "another boot"},
+        {"pid": 2**22 - 1},
+        {"host": "another-host"},
+        {"pid_namespace": 1},
+    ],
 )
 def test_who_only_has_the_same_pid_is_left_alone(change: dict[str, object], group: Group) -> None:
-    """Another start time or another boot is another process."""
+    """Another start time, boot, machine or pid namespace is another process."""
     assert end_orphans([replace(group.record, **change)]) == []  # type: ignore[arg-type]
     assert group.is_alive()
 
@@ -98,8 +104,7 @@ def test_a_zombie_is_dead() -> None:
     assert found
     assert found.state == "Z"
     assert not found.is_alive
-    record = AgentRecord(pid=process.pid, started_ticks=found.started_ticks)
-    assert end_orphans([record]) == []
+    assert end_orphans([recorded(process.pid)]) == []
     process.wait()
     assert process_stat(process.pid) is None
 
@@ -131,24 +136,11 @@ def test_a_group_that_does_not_end_is_reported(
     monkeypatch.undo()
 
 
-def test_names_of_processes_do_not_confuse(tmp_path: Path) -> None:
-    """A program whose name holds parentheses and spaces is read like any other."""
-    program = tmp_path / "a) R 1 (b"
-    program.symlink_to("/bin/sleep")
-    process = subprocess.Popen([program, "60"], start_new_session=True)
-    try:
-        found = process_stat(process.pid)
-        assert found
-        assert found.group == process.pid
-        assert found.started_ticks > 1000
-    finally:
-        process.kill()
-        process.wait()
-
-
 def test_records_come_from_what_was_told() -> None:
-    """What `agent.started` says is a record, also without the fields that came later."""
-    told = {"agent": "builder", "pid": 1, "started_ticks": 2, "boot_id": "b"}
-    expected = AgentRecord(pid=1, started_ticks=2, boot_id="b", run_id="run-1")
-    assert AgentRecord.from_fields(told, "run-1") == expected
-    assert AgentRecord.from_fields({"pid": 1, "started_ticks": 2}).boot_id is None
+    """What `agent.started` says is a record; with a field missing it names no process."""
+    named = {"host": "h", "boot_id": "b", "pid_namespace": 3, "pid": 1, "started_ticks": 2}
+    told = {"agent": "builder", **named}
+    assert AgentRecord.from_fields(told, "run-1") == AgentRecord(**named, run_id="run-1")  # type: ignore[arg-type]
+    for name in named:
+        assert AgentRecord.from_fields({**told, name: None}) is None
+    assert end_orphans([None]) == []

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward.agents.orphans import process_stat
 from onceward.agents.process import AgentLog, AgentProcess
-from onceward.seams import SystemFiles
+from onceward.seams import SystemFiles, process_stat
 from onceward.secrets import Redactor
 from onceward.testing import CrashFiles
 
@@ -85,7 +84,7 @@ def test_a_process_is_known_by_pid_and_start(echo: AgentProcess) -> None:
     """It leads a group of its own, and its start is the kernel's."""
     found = process_stat(echo.pid)
     assert found
-    assert (found.group, found.started_ticks) == (echo.pid, echo.started_ticks)
+    assert (found.group, found.started_ticks) == (echo.pid, echo.identity.started_ticks)
 
 
 def test_the_end_of_stdin_ends_it(echo: AgentProcess) -> None:

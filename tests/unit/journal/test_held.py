@@ -1,15 +1,20 @@
 """Held: one process at a time, named to the others, and noticed when the file is taken away."""
 
 import errno
+import fcntl
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onceward.errors import Conflict, DiskFull
 from onceward.journal.held import hold, is_held
-from onceward.seams import ManualClock, SystemFiles
+from onceward.seams import ManualClock, ProcessIdentity, SystemFiles
 from onceward.testing import CrashFiles
+from tests import namespaces
 
 
 def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path) -> None:
@@ -70,3 +75,63 @@ def test_a_holder_elsewhere_is_believed_and_a_link_is_not(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "pipe.lock")
     for name in ("link.lock", "pipe.lock", ".", "nothing/there"):
         assert not is_held(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "change", [{"pid_namespace": 1}, {"boot_id": "other"}], ids=["pid namespace", "boot"]
+)
+def test_h69_a_lock_of_another_namespace_or_boot_is_asked_itself(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    """The kernel lists here no lock that was taken there; the note may be of a dead process."""
+    path = tmp_path / "run.lock"
+    held = hold(path, SystemFiles(), ManualClock())
+    elsewhere = replace(ProcessIdentity.own(), **change)  # type: ignore[arg-type]
+    first = path.read_text().splitlines()[0]
+    path.write_text(f"{first}\n{elsewhere.holder('lock')}\n")
+    assert is_held(path)
+    with pytest.raises(Conflict, match=f"is in use by {first}$"):
+        hold(path, SystemFiles(), ManualClock())
+    held.release()
+    assert not is_held(path)
+    hold(path, SystemFiles(), ManualClock()).release()
+
+
+#: Takes the lock, says so, and keeps it until its standard input ends.
+HOLD = """
+import pathlib, sys
+from onceward.journal.held import hold
+from onceward.seams import SystemClock, SystemFiles
+held = hold(pathlib.Path(sys.argv[1]), SystemFiles(), SystemClock())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_h69_a_lock_that_is_held_in_another_pid_namespace_is_held(tmp_path: Path) -> None:
+    """Until its holder dies, of which the kernel knows whatever we can see."""
+    path = tmp_path / "run.lock"
+    command = [*namespaces.pid_namespace(), sys.executable, "-c", HOLD, str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        assert is_held(path)
+        with pytest.raises(Conflict, match="is in use by process"):
+            hold(path, SystemFiles(), ManualClock())
+        process.communicate()
+    assert not is_held(path)
+
+
+def test_a_look_at_a_lock_never_makes_its_taker_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks may have the lock for an instant, so that it is asked for again."""
+    path = tmp_path / "run.lock"
+    hold(path, SystemFiles(), ManualClock()).release()
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        clock = ManualClock()
+        monkeypatch.setattr(clock, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+        hold(path, SystemFiles(), clock).release()
