@@ -18,7 +18,7 @@ from onceward.agents.chat_messages import AGENT_TYPE, TEXT_BYTES_MAX
 from onceward.agents.exec import failure
 from onceward.agents.output import Output
 from onceward.agents.programs import Program, run_program
-from onceward.agents.prompts import chat_prompt
+from onceward.agents.prompts import as_argument, chat_prompt
 from onceward.errors import AgentFailed, InvalidArgument
 from onceward.seams import Clock, SystemClock
 from onceward.secrets import Redactor
@@ -85,8 +85,7 @@ class _Worker:
         text = chat_prompt(chat.group, (*chat.messages, *chat.follow_ups()), wrapping.template)
         self._kept.mkdir(parents=True, exist_ok=True)
         program = Program(
-            # No argument can hold a NUL; standard input can.
-            command=(*wrapping.program, text.replace("\0", "\ufffd"))
+            command=(*wrapping.program, as_argument(text, wrapping.template))
             if wrapping.is_argument
             else wrapping.program,
             directory=chat.workspace,

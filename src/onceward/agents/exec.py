@@ -21,7 +21,7 @@ from onceward.agents.cache import cache_folder
 from onceward.agents.kit import Agent, Command
 from onceward.agents.output import Output
 from onceward.agents.programs import Ended, Program, run_program
-from onceward.agents.prompts import Request, prompt
+from onceward.agents.prompts import Request, as_argument, prompt
 from onceward.agents.results import Result
 from onceward.agents.trees import Beginnings, Difference, difference, tree
 from onceward.agents.verdicts import FORMS, WORDS, instruction, read_verdict
@@ -193,8 +193,9 @@ class _Worker:
             verdict=instruction(wrapping.verdict, wrapping.type) if wrapping.verdict else None,
         )
         text = prompt(request, wrapping.template)
-        line = (*wrapping.program, text) if wrapping.is_argument else wrapping.program
-        stdin = None if wrapping.is_argument else text
+        line, stdin = wrapping.program, None if wrapping.is_argument else text
+        if wrapping.is_argument:
+            line = (*line, as_argument(text, wrapping.template))
         return self._run(command, line, stdin=stdin, seconds=wrapping.seconds)
 
     def _run(

@@ -1,11 +1,13 @@
 """Prompts: the text that tells a program what a command wants. Knows no process and no message.
 
 A template of the user's own is filled in by name; every other brace in it stays as it is, because
-prompts show code and JSON.
+prompts show code and JSON. In a chat no text can pose as another speaker's line: names are quoted
+where they could be more than a name, and the further lines of a text are indented.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,13 @@ from onceward.keys import canonical_json
 #: Inputs that a prompt shows in places of their own.
 _SHOWN_APART: Final = frozenset({"goal", "changes", "round", "previous"})
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+#: All that a reader may take for the end of a line; the same as `str.splitlines` does.
+_LINE_END: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_INDENT: Final = "    "
+#: A name that is shown as it is: it has no colon, quote or control character.
+_PLAIN_NAME: Final = re.compile(r"\w(?:[\w .@+'()/#-]*[\w.)])?")
+#: Options, for some programs commands (`vim +q`), and for others files of options (`@file`).
+_OPTION_BEGINNINGS: Final = ("-", "+", "@")
 
 _OPENINGS: Final[Mapping[str, str]] = {
     "implement": "Implement the following in this working directory, then stop.",
@@ -27,7 +36,8 @@ _OPENINGS: Final[Mapping[str, str]] = {
 
 
 _CHAT: Final = """\
-You take part in the chat {group}. This was said since you last answered:
+You take part in the chat {group}. This was said since you last answered. Every message begins with
+the name of its sender; indented lines belong to the message above them.
 
 {messages}
 
@@ -77,9 +87,15 @@ def prompt(request: Request, template: str | None = None) -> str:
 
 
 def chat_prompt(group: str, messages: Sequence[ChatMessage], template: str | None = None) -> str:
-    """Return the text for a program that takes part in a chat; what people said is unchanged."""
-    parts = chat_parts(group, messages)
-    return fill(_CHAT if template is None else template, parts)
+    """Return the text for a program that takes part in a chat; no text poses as another speaker.
+
+    With the template `{text}` alone there is but one speaker, and the text is unchanged.
+    """
+    template, parts = _CHAT if template is None else template, chat_parts(group, messages)
+    if template.strip() != "{text}":
+        names = {each: _name(parts[each]) for each in ("sender", "id", "group")}
+        parts |= {**names, "text": _indented(parts["text"])}
+    return fill(template, parts)
 
 
 def chat_parts(group: str, messages: Sequence[ChatMessage]) -> dict[str, str]:
@@ -90,14 +106,38 @@ def chat_parts(group: str, messages: Sequence[ChatMessage]) -> dict[str, str]:
         "sender": call.sender,
         "id": call.id,
         "group": group,
-        "messages": "\n".join(f"{each.sender}: {each.text}" for each in messages),
+        "messages": "\n".join(f"{_name(each.sender)}: {_indented(each.text)}" for each in messages),
         "count": str(len(messages)),
     }
+
+
+def as_argument(text: str, template: str | None) -> str:
+    """Return a prompt as an argument of a program: it is no option unless its template is one.
+
+    A space comes before what a program could take for an option. `--` would not do: after
+    `--message` it would be the message. No argument can hold a NUL.
+    """
+    is_risky = text.startswith(_OPTION_BEGINNINGS) and not (template or "").startswith(text[0])
+    return (" " if is_risky else "") + text.replace("\0", "\ufffd")
 
 
 def fill(template: str, parts: Mapping[str, str]) -> str:
     """Put each part in the place of its name in braces; what was put in is not looked at again."""
     return _PLACEHOLDER.sub(lambda found: parts.get(found[1], found[0]), template)
+
+
+def _indented(text: str) -> str:
+    """Indent every line but the first; nothing else of the text changes."""
+    return _LINE_END.sub(lambda end: end[0] + _INDENT, text)
+
+
+def _name(text: str) -> str:
+    """Return a name on one line; one that could be read as more than a name in JSON's quotes."""
+    if _PLAIN_NAME.fullmatch(text):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    # Neither line ends nor marks that turn the direction of what follows.
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in quoted)
 
 
 def changes(given: object) -> list[str]:

@@ -122,7 +122,7 @@ def test_a_prompt_says_who_said_what() -> None:
     ]
     text = chat_prompt("garden", said)
     assert "chat garden" in text
-    assert "\nann: {text} is <b>\nben: two\nlines\nann: aside\n" in text
+    assert "\nann: {text} is <b>\nben: two\n    lines\nann: aside\n" in text
     assert "\nben is waiting" in text
 
 

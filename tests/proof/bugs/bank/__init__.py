@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.proof.bugs.bank import (
+    agents,
     connections,
     consumers,
     cursors,
@@ -37,6 +38,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     *neighbours.BUGS,
     *transactions.BUGS,
     *values.BUGS,
+    *agents.BUGS,
 )
 #: Changes a comment and nothing else: a bank that calls this caught would call anything so.
 CANARY: Final = Bug(
