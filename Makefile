@@ -31,7 +31,7 @@ demo: $(VENV)/.installed
 
 web: $(PAGES)
 
-test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
+test: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -45,11 +45,11 @@ lint-web: web/node_modules/.package-lock.json
 	@cd web && $(WITH_NODE) npm run --silent check
 
 # All campaigns, 20 to 25 minutes; then the report, and the pages made from it.
-prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
+prove: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m tests.proof $(ARGS)
 
 # The same for hours.
-soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.npm $(PAGES)
+soak: $(VENV)/.installed-dev $(VENV)/.browser $(VENV)/.pgbouncer $(VENV)/.nginx $(VENV)/.npm $(PAGES)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove --soak --timeout 36000 $(ARGS)
 
 bench: $(VENV)/.installed-dev $(VENV)/.npm
@@ -113,6 +113,18 @@ $(VENV)/.pgbouncer: | $(VENV)/bin/python $(VENV)/.browser
 	    ! command -v pgbouncer > /dev/null || service pgbouncer stop > /dev/null 2>&1; \
 	  else echo 'warning: no PgBouncer, so the tests through a pooler will not run; fix: apt-get install pgbouncer' >&2; fi; } || true
 	@PATH="$$PATH:/usr/sbin"; command -v pgbouncer > /dev/null && touch $@ || true
+
+# A proxy for the tests of servers behind one; without it one test is reported as not run.
+$(VENV)/.nginx: | $(VENV)/bin/python $(VENV)/.pgbouncer
+	@PATH="$$PATH:/usr/sbin"; command -v nginx > /dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo 'Installing nginx …'; \
+	    timeout 120 apt-get -o DPkg::Lock::Timeout=60 update -qq; DEBIAN_FRONTEND=noninteractive \
+	      timeout 300 apt-get -o DPkg::Lock::Timeout=60 \
+	      install -y -qq --no-install-recommends nginx > /dev/null < /dev/null; \
+	    ! command -v nginx > /dev/null || service nginx stop > /dev/null 2>&1; \
+	  else echo 'warning: no nginx, so the tests behind a proxy will not run; fix: apt-get install nginx' >&2; fi; } || true
+	@PATH="$$PATH:/usr/sbin"; command -v nginx > /dev/null && touch $@ || true
 
 # Where there is no npm, a wheel brings one into $(VENV).
 $(VENV)/.node: | $(VENV)/bin/python

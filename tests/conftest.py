@@ -4,7 +4,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from onceward.testing.postgres import PostgresServer
 from tests import namespaces
+from tests import nginx as nginx_module
 from tests import pgbouncer as pgbouncer_module
 from tests.pgbouncer import PgBouncer
 from tests.proof.evidence import Evidence, Passing
@@ -40,20 +41,38 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Fixtures that need what a machine may not have, and whether this one has it.
+SCARCE: dict[str, Callable[[], bool]] = {
+    "pgbouncer": lambda: pgbouncer_module.PROGRAM is not None,
+    "nginx": lambda: nginx_module.PROGRAM is not None,
+    "elsewhere": lambda: namespaces.problem() is None,
+    "second_user": lambda: os.geteuid() == 0,
+}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where the machine lacks something, report that as one skipped test, not as dozens."""
-    for fixture in ("pgbouncer", "elsewhere"):
+    for fixture, is_here in SCARCE.items():
         needing = [item for item in items if fixture in getattr(item, "fixturenames", ())]
-        if len(needing) > 1 and _is_missing(fixture):
+        if len(needing) > 1 and not is_here():
             left_out = {id(item) for item in needing[1:]}
             config.hook.pytest_deselected(items=needing[1:])
             items[:] = [item for item in items if id(item) not in left_out]
 
 
-def _is_missing(fixture: str) -> bool:
-    if fixture == "pgbouncer":
-        return pgbouncer_module.PROGRAM is None
-    return namespaces.problem() is not None
+@pytest.fixture
+def second_user() -> None:
+    """Only root can act as another user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as a second local user; fix: run the tests as root")
+
+
+@pytest.fixture
+def nginx() -> str:
+    """Return the program."""
+    if nginx_module.PROGRAM is None:
+        pytest.skip("no nginx, so no server was put behind one; fix: apt-get install nginx")
+    return nginx_module.PROGRAM
 
 
 @pytest.fixture(scope="session")

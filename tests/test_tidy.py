@@ -42,7 +42,7 @@ FLOORS = [
     {"workers", "lab", "orchestrator", "memory", "dispatch"},
     {"failures"},
     {"agents", "doctor", "gate"},
-    {"handle"},
+    {"access", "handle"},
     {"cursors", "outcomes", "retries", "journal"},
     {"stores"},
     {"logs"},

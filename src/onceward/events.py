@@ -147,6 +147,10 @@ DISPATCH: Final[dict[str, Event]] = {
         "error", "a run ended and nobody knows how; the store is looked at", ("trace",)
     ),
     "reply.not_sent": Event("warning", "a channel did not take a reply; the text says why"),
+    "gate.proxy_seen": Event(
+        "warning",
+        "a proxy that runs as this user forwards requests; every request needs the token now",
+    ),
     "dispatch.trouble": Event(
         "info, warning or error",
         "the store did not answer, or something that nobody expected; the next round may do better",

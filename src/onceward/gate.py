@@ -14,16 +14,17 @@ import logging
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from onceward import errors
+from onceward.access.login import LOGIN_PATH, login_page
+from onceward.access.peers import is_our_uid
 from onceward.errors import OncewardError
 from onceward.statuses import STATUS_OF_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -43,6 +44,13 @@ RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OUR_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
+#: Set by proxies. Where our own user's process sends one, it forwards requests of others.
+_PROXY_HEADERS: Final = frozenset({b"forwarded", b"x-real-ip", b"via"})
+_PROXY_PREFIX: Final = b"x-forwarded-"
+#: Where the server notes the user id of a connection's other end, in the scope's `state`.
+PEER_UID: Final = "onceward.peer_uid"
+#: Where the gate notes the token for a page that may be told it, in the scope.
+_HANDED_OUT: Final = "onceward.token"
 SEE_LOG: Final = "look into the server's log"
 _Headers = dict[bytes, list[bytes]]
 _log = logging.getLogger(__name__)
@@ -54,12 +62,16 @@ class GateSettings:
 
     #: The port the server really listens on; `localhost` and the like must name it.
     port: int
-    #: What a change must present, and in external mode every request.
+    #: What a change must present, and every request of a peer that is not the owner.
     token: str = field(repr=False)
+    #: Tells whether a request comes from the user who runs this server; None: nobody is the owner.
+    is_owner: Callable[[Scope], bool] | None = None
     #: Whether other machines can reach this server.
     external: bool = False
     #: Further names of this server, without a port: a proxy may have changed it.
     allowed_hosts: Sequence[str] = ()
+    #: The origin that browsers see, where a proxy stands in front: `https://lab.example`.
+    public_origin: str | None = None
     body_bytes_max: int = BODY_BYTES_MAX
 
 
@@ -71,10 +83,9 @@ class Gate:
         assert settings.token, "an empty token would let everybody in"
         self._app, self._settings = app, settings
         self._token = settings.token.encode()
-        # Cookies know no ports: the name keeps two servers on one host apart, and the value, which
-        # every other server there gets to see, is derived and so of no use as a token.
-        proof = hmac.new(self._token, b"read only", "sha256").hexdigest()
-        self._cookie = f"onceward_{settings.port}={proof}"
+        origin = settings.public_origin
+        self._origins = frozenset() if origin is None else {origin.encode()}
+        self._is_proxied = False
         self._names = {name.lower() for name in settings.allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,17 +106,21 @@ class Gate:
         except Exception as exc:
             error = exchange.refusal or as_error(exc)
             if not exchange.started:
-                await answer(error)(scope, receive, exchange.send)
+                is_login = isinstance(error, errors.Unauthorized) and exchange.wants_page()
+                refused = login_page() if is_login else answer(error)
+                await refused(scope, receive, exchange.send)
             elif not exchange.finished:
                 raise  # half an answer cannot be taken back; the server closes the connection
 
     async def _pass_on(self, scope: Scope, exchange: _Exchange) -> None:
+        is_owner = self._is_owner(scope, exchange.headers)
         self._check_caller(scope, exchange.headers)
-        login = self._login(scope, exchange.headers)
-        if login is None:
-            self._check_token(scope, exchange.headers)
-            exchange.check_declared_body()
-        await (login or self._app)(scope, exchange.receive, exchange.send_for_app)
+        self._check_token(scope, exchange.headers, is_owner=is_owner)
+        exchange.check_declared_body()
+        is_login = (scope["method"], scope["path"]) == ("POST", LOGIN_PATH)
+        app = self._logged_in(scope) if is_login else self._app
+        told = {**scope, _HANDED_OUT: self._settings.token if is_owner else None}
+        await app(told, exchange.receive, exchange.send_for_app)
         if not exchange.started:
             raise errors.Internal(fix=SEE_LOG)
 
@@ -113,7 +128,7 @@ class Gate:
         headers = _collect(scope)
         try:
             self._check_caller(scope, headers)
-            self._check_token(scope, headers)
+            self._check_token(scope, headers, is_owner=False)
         except OncewardError as exc:
             await send({"type": "websocket.close", "code": 1008, "reason": exc.code})
         else:
@@ -126,7 +141,7 @@ class Gate:
         if not self._is_ours(host.decode("latin-1")):
             hint = " or start the server with --allow-host" if self._settings.external else ""
             raise errors.Misdirected(fix=f"use http://127.0.0.1:{self._settings.port}{hint}")
-        our_page = set(headers.get(b"origin", ())) <= {b"http://" + host}
+        our_page = set(headers.get(b"origin", ())) <= {b"http://" + host, *self._origins}
         our_site = set(headers.get(b"sec-fetch-site", ())) <= {b"same-origin", b"none"}
         if not our_page or not (our_site or _is_navigation(scope, headers)):
             message = "other sites may link to the pages of this server, and no more"
@@ -143,17 +158,29 @@ class Gate:
         # A literal address is never the result of a DNS lookup, so nobody can rebind it.
         return self._settings.external and _is_address(name)
 
-    def _check_token(self, scope: Scope, headers: _Headers) -> None:
-        """Refuse changes, and in external mode everything, that come without the token."""
+    def _is_owner(self, scope: Scope, headers: _Headers) -> bool:
+        """Tell whether the user who runs this server asks; after a proxy was seen, nobody is."""
+        is_owner, is_off = self._settings.is_owner, self._settings.external or self._is_proxied
+        if is_owner is None or is_off or not is_owner(scope):
+            return False
+        self._is_proxied = any(
+            name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name in headers
+        )
+        if self._is_proxied:
+            _log.warning(
+                "a proxy forwards requests to this server: from now on every request needs the "
+                "token; start the server with --trusted-proxy or --public-url",
+                extra={"event": "gate.proxy_seen"},
+            )
+        return not self._is_proxied
+
+    def _check_token(self, scope: Scope, headers: _Headers, *, is_owner: bool) -> None:
+        """Refuse changes without the token, and without it everything that is not the owner's."""
         safe = scope.get("method") in _SAFE_METHODS  # a websocket has no method and is not safe
-        if (safe and not self._settings.external) or self._has_token(headers):
+        if self._has_token(headers) or (safe and (is_owner or self._has_cookie(scope, headers))):
             return
-        cookies = b";".join(headers.get(b"cookie", ())).split(b";")
-        ours = self._cookie.encode()
-        if safe and any(hmac.compare_digest(value.strip(), ours) for value in cookies):
-            return
-        hint = " or open the address with `?token=` that the server printed" if safe else ""
-        raise errors.Unauthorized(fix=f"send the token in the header X-CM-LAB-TOKEN{hint}")
+        fix = "send the token in the header X-CM-LAB-TOKEN; `onceward token show` prints it"
+        raise errors.Unauthorized(fix=fix)
 
     def _has_token(self, headers: _Headers) -> bool:
         found = list(headers.get(b"x-cm-lab-token", ()))
@@ -162,22 +189,26 @@ class Gate:
             found += [credentials] if scheme.lower() == b"bearer" else []
         return any(hmac.compare_digest(value.strip(), self._token) for value in found)
 
-    def _login(self, scope: Scope, headers: _Headers) -> Response | None:
-        """Turn `?token=…` into a cookie and an address without it; None when that is not asked."""
-        if not self._settings.external or scope["method"] != "GET" or self._has_token(headers):
-            return None
-        query = parse_qsl(scope["query_string"].decode("latin-1"), True, encoding="latin-1")
-        tokens = [value.encode("latin-1", "replace") for name, value in query if name == "token"]
-        if not tokens:
-            return None
-        if not all(hmac.compare_digest(value, self._token) for value in tokens):
-            raise errors.Unauthorized(fix="open the address that the server printed at its start")
-        # One slash at the start and no more: `//evil.test` would be another site.
-        path = "/" + quote(scope["path"].lstrip("/"), errors="replace")
-        rest = urlencode([pair for pair in query if pair[0] != "token"], encoding="latin-1")
-        cookie = f"{self._cookie}; Path=/; HttpOnly; SameSite=Strict"
-        moved = {"location": path + (rest and f"?{rest}"), "set-cookie": cookie}
-        return Response(status_code=303, headers={**moved, "cache-control": "no-store"})
+    def _has_cookie(self, scope: Scope, headers: _Headers) -> bool:
+        cookies = b";".join(headers.get(b"cookie", ())).split(b";")
+        ours = self._cookie(scope).encode()
+        return any(hmac.compare_digest(value.strip(), ours) for value in cookies)
+
+    def _cookie(self, scope: Scope) -> str:
+        """Return the cookie that lets a logged-in browser read.
+
+        Cookies know no ports: the name keeps two servers of one host apart. Every other server of
+        that host gets to see the value. So it is no token, and holds only for the user who logged
+        in, where that is known.
+        """
+        uid = scope.get("state", {}).get(PEER_UID)
+        proof = hmac.new(self._token, f"read only {uid}".encode(), "sha256").hexdigest()
+        return f"onceward_{self._settings.port}={proof}"
+
+    def _logged_in(self, scope: Scope) -> Response:
+        """Answer a login: the token, for the page to keep, and the cookie, for what it embeds."""
+        cookie = f"{self._cookie(scope)}; Path=/; HttpOnly; SameSite=Strict"
+        return JSONResponse({"token": self._settings.token}, headers={"set-cookie": cookie})
 
 
 class _Exchange:
@@ -190,6 +221,12 @@ class _Exchange:
         self.started = self.finished = False
         #: Set when the body turns out unacceptable; outranks whatever the application answers.
         self.refusal: OncewardError | None = None
+
+    def wants_page(self) -> bool:
+        """Tell whether a browser opens an address to show it."""
+        accepted = b",".join(self.headers.get(b"accept", ()))
+        is_read = self._scope["method"] == "GET" and not _is_api(self._scope["path"])
+        return is_read and b"text/html" in accepted
 
     def check_declared_body(self) -> None:
         lengths = self.headers.get(b"content-length", ())
@@ -268,6 +305,18 @@ def _is_navigation(scope: Scope, headers: _Headers) -> bool:
     way = (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest"))
     reads = scope.get("method") in {"GET", "HEAD"} and not _is_api(scope["path"])
     return reads and way == ([b"navigate"], [b"document"])
+
+
+def is_from_our_user(scope: Scope) -> bool:
+    """Tell whether the connection of a request was opened by the user of this process."""
+    return is_our_uid(scope.get("state", {}).get(PEER_UID))
+
+
+def token_for(scope: Scope) -> str | None:
+    """Return the token if this request's page may be told it, which only the owner's may."""
+    token = scope.get(_HANDED_OUT)
+    assert token is None or isinstance(token, str)
+    return token
 
 
 def as_error(exc: Exception) -> OncewardError:

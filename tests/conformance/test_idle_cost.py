@@ -226,7 +226,7 @@ def dispatch(ow: Onceward, place: Path) -> None:
     dispatcher.arrivals.see = counted  # type: ignore[method-assign]
     dispatcher.start()
     until(lambda: rounds > 3)
-    Chats(ow, dispatcher, token="t").pulse("g1")
+    Chats(ow, dispatcher).pulse("g1")
     dispatcher.stop(seconds=60)
 
 

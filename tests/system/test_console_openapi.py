@@ -33,8 +33,7 @@ def house_of(ow: Onceward, home: seeding.Home) -> House:
         store_url=ow.store.url,
         version="0",
         actor="ann",
-        token=TOKEN,
-        chats=Chats(ow, dispatcher, token=TOKEN),
+        chats=Chats(ow, dispatcher),
         rules=DEFAULT_RULES,
         workspaces=Workspaces([home.path / "agents" / "workspace"], home=home.path),
     )

@@ -45,7 +45,7 @@ def test_conversations_keep_what_their_openapi_document_says(
             dispatcher.groups.add(Group(name=name, channel="chat", command=("true",)))
         first = NewMessage(group="team", id="m1", sender="ann", text="hello")
         dispatcher.arrivals.receive(first)
-        app = build_app(dispatch=Chats(ow, dispatcher, token=TOKEN))
+        app = build_app(dispatch=Chats(ow, dispatcher))
         with serving(app, TOKEN) as url:
             fuzz(
                 url,

@@ -45,7 +45,7 @@ def test_people_read_where_the_lab_is(bench: Bench) -> None:
         assert server.stop(signal.SIGTERM) == (0, [], "stopped\n")
 
 
-def test_a_session_is_resumed_with_its_token(bench: Bench) -> None:
+def test_a_session_is_resumed_with_the_same_token(bench: Bench) -> None:
     """The page that was open before the restart can go on with what it has."""
     with bench.lab("--session", "lab_mine") as server:
         before = server.get("/api/config")
@@ -137,7 +137,7 @@ def test_other_machines_need_the_token(bench: Bench, tmp_path: Path) -> None:
         assert server.process.stderr is not None
         token = server.process.stderr.readline().removeprefix("token: ").strip()
         link = server.process.stderr.readline().strip()
-        assert link == f"open {server.url}/lab?token={token}"
+        assert link == f"open {server.url}/lab#token={token}"
         headers = {"x-cm-lab-token": token}
         assert server.get("/api/config", headers=headers)["token"] is None
         answer = httpx.post(

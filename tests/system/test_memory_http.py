@@ -21,6 +21,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, ResourceUpdatedNotification
 
+from onceward.access.token_file import read_token
 from tests.system.memory_clients import (
     COMMAND,
     GRAPH,
@@ -203,17 +204,17 @@ def test_other_machines_need_the_token_for_everything(tmp_path: Path) -> None:
         assert post(url, {**WITH_TOKEN, "host": f"evil.test:{port}"}).status_code == 421
 
 
-def test_a_token_of_its_own_is_told_once_and_a_weak_one_is_refused(tmp_path: Path) -> None:
-    """Without a token in the environment the server makes one and prints it, to stderr only."""
+def test_the_users_token_is_taken_and_a_weak_one_is_refused(tmp_path: Path) -> None:
+    """Without a token in the environment it is that of all servers of this user, never printed."""
     with http_server(tmp_path, token="") as (url, process):
-        assert process.stderr is not None
-        name, _, token = process.stderr.readline().strip().partition(": ")
-        assert name == "token"
+        token = read_token()
+        assert token is not None
         assert post(url, {**ACCEPT, "authorization": f"Bearer {token}"}).status_code == 200
         assert post(url, WITH_TOKEN).status_code == 401
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=STOP_SECONDS_MAX)
-    assert token not in out
+        out, err = process.communicate(timeout=STOP_SECONDS_MAX)
+    assert token not in out + err
+    assert "onceward token show" in err
     done = subprocess.run(
         [*COMMAND, "--http", "--port", "0", "--no-open", "--store", store_in(tmp_path)],
         env={**os.environ, "ONCEWARD_MEMORY_TOKEN": "short"},

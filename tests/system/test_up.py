@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from onceward.cli.serving import SHUTDOWN_SECONDS, Place, _run, listen, open_browser
+from onceward.cli.places import Place, listen
+from onceward.cli.serving import SHUTDOWN_SECONDS, _run, open_browser
 from onceward.errors import Internal
 from onceward.version import __version__
 from tests.system.served import Served, browser_in, started
@@ -272,7 +273,7 @@ def test_external_mode_asks_everybody_for_the_token() -> None:
         assert token.startswith("tok_")
         assert token not in server.line
         link = server.process.stderr.readline().strip()
-        assert link == f"open {server.url}/?token={token}"
+        assert link == f"open {server.url}/#token={token}"
 
         assert server.get("/healthz").status_code == 401
         bearer = {"authorization": f"Bearer {token}"}
@@ -282,8 +283,8 @@ def test_external_mode_asks_everybody_for_the_token() -> None:
         assert server.get("/healthz", headers={**bearer, "host": "evil.test"}).status_code == 421
 
         with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as browser:
-            first = browser.get("/", params={"token": token})
-            assert (first.status_code, first.headers["location"]) == (303, "/")
+            first = browser.post("/api/console/login", headers=bearer)
+            assert first.json() == {"token": token}
             assert browser.get("/").status_code == 200
             assert browser.post("/healthz").status_code == 401
         assert token not in server.stop()[2]

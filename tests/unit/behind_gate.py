@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 PORT = 3939
 TOKEN = "tok_6f1c2a7e"
+#: Everybody who asks is the user who runs the server, unless a test says otherwise.
+OWNED: dict[str, Any] = {"port": PORT, "token": TOKEN, "is_owner": lambda _: True}
 OURS = f"http://127.0.0.1:{PORT}"
 
 
@@ -27,7 +29,7 @@ def ask(
     **settings: Any,
 ) -> httpx.Response:
     """Send one request through a gate to the application."""
-    gate = Gate(app, settings=GateSettings(port=PORT, token=TOKEN, **settings))
+    gate = Gate(app, settings=GateSettings(**{**OWNED, **settings}))
 
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(gate, raise_app_exceptions=True)

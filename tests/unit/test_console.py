@@ -99,13 +99,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def chats_at(directory: Path) -> Chats:
     """Return conversations whose store nobody has opened yet."""
     ow = Onceward(open_store(f"sqlite:///{directory / 'chat.db'}"))
-    return Chats(ow, Dispatcher(ow, home=directory), token=TOKEN)
+    return Chats(ow, Dispatcher(ow, home=directory))
 
 
 def whole_app() -> FastAPI:
     """Return the console with all its parts, to look at; nothing lies behind it."""
     nowhere = LabPaths(root=Path("/nowhere"), feedback=Path("/nowhere/feedback.jsonl"))
-    session = Session(session_id="lab_1", token=TOKEN, created_at="")
+    session = Session(session_id="lab_1", created_at="")
     return build_app(lab=Lab(paths=nowhere, session=session), dispatch=chats_at(nowhere.root))
 
 
@@ -206,10 +206,11 @@ def test_every_route_refuses_strangers(path: str, site: Site) -> None:
 
 @WALK
 def test_every_route_needs_the_token_where_it_should(path: str, site: Site) -> None:
-    """Changes always, and everything where other machines can ask."""
+    """Changes always, and everything of a peer that is not the owner."""
     for method in METHODS:
         assert (site.ask(method, path).status_code == 401) == (method not in SAFE), method
         assert site.ask(method, path, external=True).status_code == 401, method
+        assert site.ask(method, path, is_owner=None).status_code == 401, method
 
 
 @WALK

@@ -121,7 +121,7 @@ def conversations(ow: Onceward) -> Chats:
     from onceward.dispatch.chats import Chats
     from onceward.dispatch.dispatcher import Dispatcher
 
-    return Chats(ow, Dispatcher(ow, home=home_of(ow.store)), token="")
+    return Chats(ow, Dispatcher(ow, home=home_of(ow.store)))
 
 
 def receive(

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from onceward.cli.db import StoreUrl
-from onceward.cli.serving import (
+from onceward.cli.places import (
     AllowExternal,
     AllowHost,
-    Announcement,
     Host,
     OpenPage,
     Port,
+    PublicUrl,
+    RequireToken,
     ServerJson,
+    TrustedProxy,
     check_place,
     listen,
 )
+from onceward.cli.serving import Announcement
 from onceward.cli.serving import serve as serve_app
 from onceward.cli.stopping import until_stopped
 from onceward.errors import OncewardError
@@ -70,6 +73,9 @@ def serve(
     port: Port = None,
     allow_external: AllowExternal = False,
     allow_host: AllowHost = None,
+    require_token: RequireToken = False,
+    public_url: PublicUrl = None,
+    trusted_proxy: TrustedProxy = None,
     open_page: OpenPage = None,
     json_output: ServerJson = False,
     verbose: _Verbose = False,
@@ -81,12 +87,21 @@ def serve(
 
     Example: `onceward dispatch serve --agents 2 --port 0 --no-open`
     """
+    from onceward.access.token_file import open_token
     from onceward.handle import open as open_handle
     from onceward.seams import Ids
 
-    place = check_place(host, port, allow_host, external=allow_external)
+    place = check_place(
+        host,
+        port,
+        allow_host,
+        external=allow_external,
+        require_token=require_token,
+        public_url=public_url,
+        trusted_proxy=trusted_proxy,
+    )
     _set_up_log(is_verbose=verbose)
-    token = Ids().new("tok")
+    token = open_token()
     announcement = Announcement(
         place=place,
         token=token,
@@ -109,8 +124,7 @@ def serve(
             from onceward.console.app import build_app
             from onceward.dispatch.chats import Chats
 
-            chats = Chats(ow, dispatcher, token=token)
-            return build_app(dispatch=chats, external=allow_external)
+            return build_app(dispatch=Chats(ow, dispatcher))
 
         serve_app(place, listener, token, build, announce=announcement)
 
@@ -128,7 +142,7 @@ def _dispatching(ow: Onceward, agents: int, poll: float) -> Iterator[Dispatcher]
 
 
 @contextlib.contextmanager
-def conversing(opened: Opened, token: str, *, may_run: bool = True) -> Iterator[Chats]:
+def conversing(opened: Opened, *, may_run: bool = True) -> Iterator[Chats]:
     """Run the agents of a store beside something else that is served, or only show what they say.
 
     A store that cannot be reached is asked again and again, and keeps nobody from anything.
@@ -147,7 +161,7 @@ def conversing(opened: Opened, token: str, *, may_run: bool = True) -> Iterator[
         starting.start()
         starting.join(_OPEN_SECONDS)
     try:
-        yield Chats(ow, dispatcher, token=token)
+        yield Chats(ow, dispatcher)
     finally:
         stopping.set()
         opened.give_up()

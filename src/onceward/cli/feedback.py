@@ -85,7 +85,7 @@ def add(
 
     Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
-    from onceward.cli.lab import open_lab
+    from onceward.cli.lab_serving import open_lab
     from onceward.lab.bodies import NewFeedback, Ratings, made
 
     _check_named_once("run", path, run)

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "cursors": ("onceward.cli.cursors:app", "Look at cursors, pause them, move them, undo that."),
     "dead": ("onceward.cli.dead:app", "Look at dead letters, redrive or drop them."),
     "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
+    "token": ("onceward.cli.token:app", "Show or replace the token that clients send."),
     "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
     "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
     "db": ("onceward.cli.db:app", "Bring a store's schema up to date, check its health."),
@@ -47,7 +48,7 @@ SECTIONS: Final = {
     "Memory": ("memory",),
     "Dispatch": ("dispatch", "chat"),
     "Workers": ("work", "cursors", "dead"),
-    "The core they share": ("outcomes", "keys", "journal", "db"),
+    "The core they share": ("outcomes", "token", "keys", "journal", "db"),
 }
 JSON: Final = "--json"
 #: Set to see where an error inside Onceward came from.

@@ -14,14 +14,17 @@ import typer
 from onceward.cli.db import StoreUrl
 from onceward.cli.memory_offer import offer_import
 from onceward.cli.memory_opening import buffer_of
-from onceward.cli.serving import (
+from onceward.cli.places import (
     AllowExternal,
     AllowHost,
     Host,
     OpenPage,
     Place,
     Port,
+    PublicUrl,
+    RequireToken,
     ServerJson,
+    TrustedProxy,
     check_place,
     listen,
 )
@@ -31,12 +34,14 @@ from onceward.errors import InvalidArgument
 from onceward.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastapi import FastAPI
 
     from onceward.memory import Validation
     from onceward.memory.mcp.server import MemoryServer
 
-#: Set it so that clients may keep the token over restarts; without it every start makes its own.
+#: A token for this server alone; without it, it is the one of all servers of this user.
 TOKEN_VARIABLE: Final = "ONCEWARD_MEMORY_TOKEN"  # noqa: S105 - the name of a variable
 #: A shorter token could be guessed.
 TOKEN_CHARACTERS_MIN: Final = 16
@@ -74,6 +79,9 @@ def serve(
     port: Port = None,
     allow_external: AllowExternal = False,
     allow_host: AllowHost = None,
+    require_token: RequireToken = False,
+    public_url: PublicUrl = None,
+    trusted_proxy: TrustedProxy = None,
     open_page: OpenPage = None,
     json_output: ServerJson = False,
     timeout: _Timeout = 30.0,
@@ -82,16 +90,27 @@ def serve(
     """Serve the memory to MCP clients.
 
     Without --http it talks to the program that started it: messages on stdin and stdout, the log on
-    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`; it
-    is printed to stderr, unless `$ONCEWARD_MEMORY_TOKEN` gives one. There is no page to open.
+    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`:
+    the one of `onceward token show`, or `$ONCEWARD_MEMORY_TOKEN`. There is no page to open.
 
     Example: `onceward memory serve --store sqlite:///memory.db`
     """
     del open_page  # Every server takes it; this one has no page.
-    place = check_place(host, port, allow_host, external=allow_external)
+    place = check_place(
+        host,
+        port,
+        allow_host,
+        external=allow_external,
+        require_token=require_token,
+        public_url=public_url,
+        trusted_proxy=trusted_proxy,
+    )
     _set_up_log(is_verbose=verbose)
     if not http:
-        _refuse_addresses(port, json_output=json_output, external=allow_external)
+        named = {"--port": port is not None, "--json": json_output}
+        named |= {"--allow-external": allow_external, "--require-token": require_token}
+        named |= {"--public-url": bool(public_url), "--trusted-proxy": bool(trusted_proxy)}
+        _refuse_addresses(named)
     from onceward.handle import Onceward
     from onceward.memory.capture.checkouts import current_root
     from onceward.memory.mcp.server import MemoryServer
@@ -142,6 +161,7 @@ def _serve_stdio(server: MemoryServer) -> None:
 
 
 def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> None:
+    from onceward.access.token_file import open_token
     from onceward.seams import Ids
 
     given = os.environ.get(TOKEN_VARIABLE, "")
@@ -150,11 +170,12 @@ def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> Non
             f"the token in ${TOKEN_VARIABLE} is shorter than {TOKEN_CHARACTERS_MIN} characters"
         )
         raise InvalidArgument(message, fix="use a longer one, or unset it", field=TOKEN_VARIABLE)
-    token, session_id = given or Ids().new("tok"), Ids().new("mem")
+    token, session_id = given or open_token(), Ids().new("mem")
 
     def announce(url: str) -> None:
         if not given:
-            print(f"token: {token}", file=sys.stderr, flush=True)
+            hint = "clients send the token that `onceward token show` prints"
+            print(hint, file=sys.stderr, flush=True)
         if json_output:
             told = {"url": url, "sessionId": session_id, "mcpUrl": f"{url}/mcp"}
             print(json.dumps(told), flush=True)
@@ -169,14 +190,14 @@ def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> Non
             from onceward.memory.http import build_app
 
             bound = listener.getsockname()[1]
-            return build_app(server, names=place.names, port=bound, is_external=place.external)
+            is_external = place.external or place.public_url is not None
+            return build_app(server, names=place.names, port=bound, is_external=is_external)
 
         serve_app(place, listener, token, build, announce=announce)
 
 
-def _refuse_addresses(port: int | None, *, json_output: bool, external: bool) -> None:
+def _refuse_addresses(named: Mapping[str, bool]) -> None:
     """Refuse what only a server at an address can do, for else nobody would notice the slip."""
-    named = {"--port": port is not None, "--json": json_output, "--allow-external": external}
     for option, is_given in named.items():
         if is_given:
             message = f"{option} is for a server at an address"

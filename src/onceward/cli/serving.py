@@ -3,164 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import ipaddress
 import json
 import logging
 import os
-import re
-import socket
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from onceward.cli.places import WILDCARDS, Place
 from onceward.cli.stopping import on_stop
-from onceward.errors import Internal, InvalidArgument
+from onceward.errors import Internal
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    import socket
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.applications import Starlette
     from uvicorn import Server
 
-PORT_DEFAULT: Final = 3939
-#: How many ports after the default one are tried before giving up.
-PORTS_TRIED_MAX: Final = 50
+    from onceward.gate import GateSettings
+
 #: Requests that still run after this are cut off, so that stopping takes less than two seconds.
 SHUTDOWN_SECONDS: Final = 1
 #: A server that ends by itself answers this much longer: the page asks for its last things.
 LINGER_SECONDS: Final = 1.5
-#: Addresses that mean "all of them" on the left, and one that a browser can open on the right.
-_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not chosen
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-
-# --- the options that servers share -------------------------------------------------------------
-
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        "--port", help=f"Port to listen on; 0 is any free one. Without: {PORT_DEFAULT} or next."
-    ),
-]
-AllowExternal = Annotated[
-    bool, typer.Option("--allow-external", help="Let other machines in, with a token.")
-]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", help="One more name of this server, with --allow-external. Repeatable."
-    ),
-]
-OpenPage = Annotated[
-    bool | None,
-    typer.Option(
-        "--open/--no-open",
-        help="Open a browser, or do not. Without: if a person sits at this terminal.",
-    ),
-]
-ServerJson = Annotated[
-    bool, typer.Option("--json", help="Print one line of JSON once the server answers.")
-]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where a server listens, and for whom."""
-
-    host: str
-    #: None is the default port or the next free one, 0 any free one.
-    port: int | None
-    #: Whether other machines may come in, with the token.
-    external: bool
-    #: The names this server goes by.
-    names: Sequence[str]
-
-    def url(self, listener: socket.socket) -> str:
-        """Return the address that a browser on this machine can open."""
-        host = _bracketed(_WILDCARDS.get(self.host, self.host))
-        return f"http://{host}:{listener.getsockname()[1]}"
-
-
-def check_place(
-    host: str, port: int | None, allow_host: list[str] | None, *, external: bool
-) -> Place:
-    """Refuse what cannot or should not be served."""
-    allowed = allow_host or []
-    if port is not None and not 0 <= port <= 65535:
-        message = f"--port {port} is not a port"
-        raise InvalidArgument(message, fix="choose a number from 0 to 65535")
-    if not external and not _is_loopback(host):
-        message = f"--host {host} would let other machines in"
-        fix = "leave --host out, or add --allow-external to let them in with a token"
-        raise InvalidArgument(message, fix=fix)
-    if allowed and not external:
-        message = "--allow-host is for servers that other machines can reach"
-        raise InvalidArgument(message, fix="add --allow-external, or leave --allow-host out")
-    for name in (host, *allowed):
-        if not _is_address(name) and not _NAME.fullmatch(name):
-            message = f"{name!r} is not the name of a host"
-            raise InvalidArgument(message, fix="write a name or an address, without a port")
-    names = [_bracketed(name) for name in (host, *allowed)]
-    return Place(host=host, port=port, external=external, names=names)
-
-
-def _is_address(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return bool(ipaddress.ip_address(host))
-    return False
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-# --- listening ----------------------------------------------------------------------------------
-
-
-def listen(place: Place) -> socket.socket:
-    """Return a socket that listens: on the port asked for, or on the first free one."""
-    if place.port is not None:
-        return _bind(place.host, place.port)
-    for candidate in range(PORT_DEFAULT, PORT_DEFAULT + PORTS_TRIED_MAX + 1):
-        with contextlib.suppress(_Taken):
-            listener = _bind(place.host, candidate)
-            if candidate != PORT_DEFAULT:
-                print(f"port {PORT_DEFAULT} is taken, so this is {candidate}", file=sys.stderr)
-            return listener
-    message = f"ports {PORT_DEFAULT} to {PORT_DEFAULT + PORTS_TRIED_MAX} are all taken"
-    raise InvalidArgument(message, fix="add --port 0 to take any free port")
-
-
-class _Taken(InvalidArgument):
-    """Another process listens on this port."""
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    address = "127.0.0.1" if host == "localhost" else host
-    try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
-        listener = socket.create_server(found[0][4], family=found[0][0])
-        # What it accepts inherits this; else every answer in two parts waits 40 ms for the first.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as exc:
-        if exc.errno == errno.EADDRINUSE:
-            message = f"port {port} on {host} is taken"
-            fix = "choose another port, --port 0 for any free one, or leave --port out"
-            raise _Taken(message, fix=fix) from exc
-        message = f"cannot listen on {host}, port {port}: {exc.strerror}"
-        raise InvalidArgument(message, fix="choose another --host or --port") from exc
-    return listener
-
-
 # --- serving ------------------------------------------------------------------------------------
 
 
@@ -180,7 +48,7 @@ def serve(
     Args:
         place: Where.
         listener: The socket.
-        token: What changes must present, and in external mode everything.
+        token: What changes must present, and everything that does not come from the owner.
         build: Makes the application; its `state.stop_waiting`, if it has one, is called when the
             server is about to stop, so that requests that wait for news are answered.
         announce: Called with the address, once the server has answered there.
@@ -191,7 +59,8 @@ def serve(
 
     import uvicorn
 
-    from onceward.gate import Gate, GateSettings
+    from onceward.cli.connections import PeerAwareProtocol
+    from onceward.gate import Gate
 
     app = build()
 
@@ -202,10 +71,9 @@ def serve(
             getattr(app.state, "stop_waiting", bool)()
             await super().shutdown(sockets)
 
-    port, names = listener.getsockname()[1], list(place.names)
-    settings = GateSettings(port=port, token=token, external=place.external, allowed_hosts=names)
     config = uvicorn.Config(
-        Gate(app, settings=settings),
+        Gate(app, settings=_settings(place, listener, token)),
+        http=PeerAwareProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -228,6 +96,19 @@ def serve(
     with on_stop(stop):
         asyncio.run(_run(server, listener, url, token, lambda: announce(url), until))
     return bool(signals)
+
+
+def _settings(place: Place, listener: socket.socket, token: str) -> GateSettings:
+    from onceward.gate import GateSettings, is_from_our_user
+
+    return GateSettings(
+        port=listener.getsockname()[1],
+        token=token,
+        is_owner=is_from_our_user if place.has_owner else None,
+        external=place.external,
+        allowed_hosts=list(place.names),
+        public_origin=place.public_url,
+    )
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -320,8 +201,11 @@ class Announcement:
 
     def __call__(self, url: str) -> None:
         """Say it, and open the page if somebody is there to see it."""
+        from onceward.access.peers import can_tell_owner
+
         page_url = f"{url}{self.page}"
-        if self.place.external:
+        has_owner = self.place.has_owner and can_tell_owner()
+        if not has_owner:
             self._tell_token(url)
         if self.json_output:
             told: dict[str, object] = {"url": url, "sessionId": self.session_id}
@@ -330,16 +214,18 @@ class Announcement:
             print(json.dumps(told), flush=True)
         else:
             print(self.sentence.format(url=page_url), flush=True)
-        # A browser's address bar is no place for a token, so an external page is not opened.
+        # The command line of a browser is no place for a token, so its page is not opened then.
         is_wanted = self.open_page or (self.open_page is None and not self.json_output)
-        if is_wanted and not self.place.external:
+        if is_wanted and has_owner:
             open_browser(page_url, asked=bool(self.open_page))
 
     def _tell_token(self, url: str) -> None:
+        from onceward.access.login import login_link
+
         print(f"token: {self.token}", file=sys.stderr)
-        page, mark = self.page or "/", "&" if "?" in self.page else "?"
-        print(f"open {url}{page}{mark}token={self.token}", file=sys.stderr, flush=True)
-        if self.place.host in _WILDCARDS:
+        link = login_link(self.place.public_url or url, self.page, self.token)
+        print(f"open {link}", file=sys.stderr, flush=True)
+        if self.place.host in WILDCARDS:
             print(
                 "from elsewhere, use this machine's address; a name needs --allow-host NAME",
                 file=sys.stderr,

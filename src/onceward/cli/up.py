@@ -13,20 +13,22 @@ import typer
 from onceward.cli.apps import load_app
 from onceward.cli.db import StoreUrl
 from onceward.cli.dispatch_serve import conversing
-from onceward.cli.lab import AllowRoot, allowed_roots, open_lab
+from onceward.cli.lab_serving import AllowRoot, allowed_roots, open_lab
 from onceward.cli.output import ConfigFile
-from onceward.cli.serving import (
+from onceward.cli.places import (
     AllowExternal,
     AllowHost,
-    Announcement,
     Host,
     OpenPage,
     Port,
+    PublicUrl,
+    RequireToken,
     ServerJson,
+    TrustedProxy,
     check_place,
     listen,
-    serve,
 )
+from onceward.cli.serving import Announcement, serve
 from onceward.cli.stopping import until_stopped
 from onceward.version import __version__
 
@@ -68,6 +70,9 @@ def up(
     port: Port = None,
     allow_external: AllowExternal = False,
     allow_host: AllowHost = None,
+    require_token: RequireToken = False,
+    public_url: PublicUrl = None,
+    trusted_proxy: TrustedProxy = None,
     allow_root: AllowRoot = None,
     open_page: OpenPage = None,
     store: StoreUrl = None,
@@ -85,7 +90,17 @@ def up(
 
     Example: `onceward up --demo`
     """
-    place = check_place(host, port, allow_host, external=allow_external)
+    from onceward.access.token_file import open_token
+
+    place = check_place(
+        host,
+        port,
+        allow_host,
+        external=allow_external,
+        require_token=require_token,
+        public_url=public_url,
+        trusted_proxy=trusted_proxy,
+    )
     roots = allowed_roots(allow_root)
     apps = tuple(load_app(each) for each in target or ())
     with until_stopped(), _story(store) if demo else contextlib.nullcontext() as world:
@@ -96,18 +111,18 @@ def up(
             apps=apps,
             workspaces=tuple(workspace or ()),
             is_read_only=read_only,
-            external=allow_external,
         )
         with _built(store, config, roots, wanted) as (lab, build), listen(place) as listener:
+            token = open_token()
             announcement = Announcement(
                 place=place,
-                token=lab.session.token,
+                token=token,
                 session_id=lab.session.session_id,
                 sentence=f"Onceward {__version__} is at {{url}} - Ctrl-C stops it",
                 open_page=open_page,
                 json_output=json_output,
             )
-            serve(place, listener, lab.session.token, build, announce=announcement)
+            serve(place, listener, token, build, announce=announcement)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +132,6 @@ class _Wanted:
     apps: tuple[App, ...]
     workspaces: tuple[Path, ...]
     is_read_only: bool
-    external: bool
 
 
 @contextlib.contextmanager
@@ -135,7 +149,7 @@ def _built(
     with (
         opening(store, may_change=may_change) as opened,
         watching(opened, rules if may_change else None, retention) as metrics,
-        conversing(opened, lab.session.token, may_run=may_change) as chats,
+        conversing(opened, may_run=may_change) as chats,
     ):
 
         def build() -> Starlette:
@@ -149,18 +163,14 @@ def _built(
                 store_url=opened.store.url,
                 version=__version__,
                 actor=operator(),
-                token=lab.session.token,
                 lab=lab,
                 chats=chats,
                 apps=wanted.apps,
                 rules=rules,
                 workspaces=Workspaces(list(wanted.workspaces)),
                 is_read_only=wanted.is_read_only,
-                external=wanted.external,
             )
-            return build_app(
-                metrics=metrics, lab=lab, dispatch=chats, external=wanted.external, house=house
-            )
+            return build_app(metrics=metrics, lab=lab, dispatch=chats, house=house)
 
         yield lab, build
 

@@ -41,13 +41,12 @@ _UNBUILT: Final = """<p class="notice problem" role="status">
       </p>"""
 
 
-def build_app(  # noqa: PLR0913 - all by name
+def build_app(
     *,
     version: str = __version__,
     metrics: Callable[[], bytes] | None = None,
     lab: Lab | None = None,
     dispatch: Chats | None = None,
-    external: bool = False,
     house: House | None = None,
 ) -> FastAPI:
     """Return the application; serve it behind the gate.
@@ -60,7 +59,6 @@ def build_app(  # noqa: PLR0913 - all by name
         metrics: Makes what Prometheus reads.
         lab: The Experiment Lab, if it is to be served too.
         dispatch: The conversations, if they are to be served too.
-        external: Whether other machines can ask; then nobody is handed the token.
         house: What the console looks at, if it is to be served; else there is one plain page.
 
     """
@@ -82,8 +80,8 @@ def build_app(  # noqa: PLR0913 - all by name
     _add_pages(app, version, links, is_console=house is not None)
     ends = [
         *([] if house is None else [_add_console(app, house)]),
-        *([] if lab is None else [_add_lab(app, lab, version, external=external)]),
-        *([] if dispatch is None else [_add_chats(app, dispatch, version, external=external)]),
+        *([] if lab is None else [_add_lab(app, lab, version)]),
+        *([] if dispatch is None else [_add_chats(app, dispatch, version)]),
     ]
     app.state.stop_waiting = partial(_end, *ends)
     return app
@@ -101,22 +99,22 @@ async def _living(app: FastAPI) -> AsyncIterator[None]:
             each.stop()
 
 
-def _add_lab(app: FastAPI, lab: Lab, version: str, *, external: bool) -> Callable[[], None]:
+def _add_lab(app: FastAPI, lab: Lab, version: str) -> Callable[[], None]:
     """Add the Lab; return what ends the waiting for its feedback."""
     from onceward.lab.http import lab_router  # noqa: PLC0415 - only who serves it loads it
     from onceward.lab.waiting import Bell  # noqa: PLC0415 - the same
 
     bell = app.state.bell = Bell(lab.paths.feedback)
-    app.include_router(lab_router(lab, version=version, external=external, bell=bell))
+    app.include_router(lab_router(lab, version=version, bell=bell))
     return partial(_end, bell.close, lab.stop)
 
 
-def _add_chats(app: FastAPI, chats: Chats, version: str, *, external: bool) -> Callable[[], None]:
+def _add_chats(app: FastAPI, chats: Chats, version: str) -> Callable[[], None]:
     """Add the conversations; return what ends the waiting for news of them."""
     from onceward.dispatch.http import bell_of, dispatch_router  # noqa: PLC0415 - the same
 
     bell = app.state.chat_bell = bell_of(chats)
-    app.include_router(dispatch_router(chats, version=version, external=external, bell=bell))
+    app.include_router(dispatch_router(chats, version=version, bell=bell))
     return partial(_end, bell.close, chats.stop)
 
 

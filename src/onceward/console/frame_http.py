@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from onceward.console import audit
 from onceward.console.answers import (
@@ -20,6 +20,7 @@ from onceward.console.answers import (
     page_answer,
 )
 from onceward.console.house import House
+from onceward.gate import token_for
 
 _NEWEST: Final = 2**63 - 1
 
@@ -29,13 +30,13 @@ def frame_router(house: House) -> APIRouter:
     router = APIRouter()
 
     @router.get("/api/console/config", responses=answers())
-    async def config() -> Response:
+    async def config(request: Request) -> Response:
         """Tell a page what it must know before its first change."""
         return json_answer(
             {
                 "version": house.version,
                 "store": {"engine": _engine(house.store_url), "url": house.store_url},
-                "token": None if house.external else house.token,
+                "token": token_for(request.scope),
                 "is_read_only": house.is_read_only,
                 "has_lab": house.lab is not None,
                 "has_conversations": house.chats is not None,

@@ -26,8 +26,6 @@ class House:
     version: str
     #: Who acts here, as the histories name them.
     actor: str
-    #: What a change must present; not to be shown to who asks from elsewhere.
-    token: str = field(default="", repr=False)
     lab: Lab | None = None
     chats: Chats | None = None
     #: Apps of the user's, whose sources can count what a seek repeats.
@@ -37,8 +35,6 @@ class House:
     workspaces: Workspaces = field(default_factory=Workspaces)
     #: Whether it only shows.
     is_read_only: bool = False
-    #: Whether other machines can ask.
-    external: bool = False
 
     def source_of(self, cursor: str) -> Source | None:
         """Return what a cursor reads, if one of the apps knows it."""

@@ -70,10 +70,9 @@ class Board:
 class Chats:
     """The conversations of one server."""
 
-    def __init__(self, ow: Onceward, dispatcher: Dispatcher, *, token: str) -> None:
-        """Use this store and this dispatcher; `token` is what a message must present."""
+    def __init__(self, ow: Onceward, dispatcher: Dispatcher) -> None:
+        """Use this store and this dispatcher."""
         #: Not to be shown to who asks from elsewhere.
-        self.token = token
         self.store = ow.store
         self.dispatcher = dispatcher
         self._arrivals = dispatcher.arrivals

@@ -22,6 +22,7 @@ from onceward.dispatch.views import board_body, group_item, page_body, state_bod
 from onceward.dispatch.waiting import ChatBell, wait_for_news
 from onceward.errors import InvalidArgument
 from onceward.failures import Documented
+from onceward.gate import token_for
 from onceward.keys.encoding import encoded
 from onceward.pages import add_pages
 from onceward.seams import Clock, SystemClock
@@ -77,7 +78,6 @@ def dispatch_router(
     chats: Chats,
     *,
     version: str,
-    external: bool,
     bell: Bell | None = None,
     clock: Clock | None = None,
 ) -> APIRouter:
@@ -86,14 +86,13 @@ def dispatch_router(
     Args:
         chats: What they are about.
         version: What the page says this is.
-        external: Whether other machines can ask; then the token is not handed out.
         bell: Wakes who waits for news; close it before the server stops.
         clock: The clock for waiting.
 
     """
     router = APIRouter()
     readers = _Threads(READERS_MAX)
-    _add_config(router, chats, readers, version, external=external)
+    _add_config(router, chats, readers, version)
     _add_receiving(router, chats)
     _add_reading(router, chats, readers, bell or bell_of(chats), clock or SystemClock())
     add_pages(router, __package__, page="chat.html", base="/chat", at=("/chat", "/chat/{group}"))
@@ -110,16 +109,13 @@ class _Threads:
         return await anyio.to_thread.run_sync(work, limiter=self._limit)
 
 
-def _add_config(
-    router: APIRouter, chats: Chats, readers: _Threads, version: str, *, external: bool
-) -> None:
+def _add_config(router: APIRouter, chats: Chats, readers: _Threads, version: str) -> None:
     @router.get("/api/chat/config", response_model=schemas.ChatConfig, responses=answers())
     @router.head("/api/chat/config", include_in_schema=False)
-    async def config() -> Response:
+    async def config(request: Request) -> Response:
         """Tell a page what it must know before its first message."""
         groups = [group_item(each) for each in await readers.do(chats.groups)]
-        token = None if external else chats.token
-        return _json({"token": token, "version": version, "groups": groups})
+        return _json({"token": token_for(request.scope), "version": version, "groups": groups})
 
     @router.get("/api/chat/groups", response_model=schemas.GroupList, responses=answers())
     @router.head("/api/chat/groups", include_in_schema=False)

@@ -19,6 +19,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from onceward.bells import WAIT_SECONDS_MAX, unless_gone
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.failures import Documented
+from onceward.gate import token_for
 from onceward.journal import Page
 from onceward.journal.cursor import START
 from onceward.lab import schemas
@@ -102,7 +103,6 @@ def lab_router(
     lab: Lab,
     *,
     version: str,
-    external: bool,
     bell: Bell | None = None,
     clock: Clock | None = None,
 ) -> APIRouter:
@@ -111,7 +111,6 @@ def lab_router(
     Args:
         lab: What they are about.
         version: What the pages say this is.
-        external: Whether other machines can ask; then the token is not handed out.
         bell: Wakes who waits for feedback; close it before the server stops.
         clock: The clock for waiting.
 
@@ -120,7 +119,7 @@ def lab_router(
     changes = _Changes()
     waiting = bell or Bell(lab.paths.feedback)
     _add_feedback(router, lab, changes, waiting, clock or SystemClock())
-    _add_config(router, lab, version, external=external)
+    _add_config(router, lab, version)
     _add_runs(router, lab, changes)
     _add_content(router, lab)
     _add_experiments(router, lab, changes)
@@ -129,16 +128,16 @@ def lab_router(
     return router
 
 
-def _add_config(router: APIRouter, lab: Lab, version: str, *, external: bool) -> None:
+def _add_config(router: APIRouter, lab: Lab, version: str) -> None:
     @router.get("/api/config", response_model=schemas.Config, responses=answers())
     @router.head("/api/config", include_in_schema=False)
-    async def config() -> Response:
+    async def config(request: Request) -> Response:
         """Tell a page what it must know before its first change."""
         session = lab.session
         return _json(
             {
                 "sessionId": session.session_id,
-                "token": None if external else session.token,
+                "token": token_for(request.scope),
                 "version": version,
                 "runnerEnabled": False,
                 "runnerAllowNetwork": False,

@@ -1,9 +1,9 @@
-"""Sessions: one sitting at the Lab, its token and its task, kept so that it can be resumed."""
+"""Sessions: one sitting at the Lab and its task, kept so that it can be resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -21,8 +21,6 @@ class Session:
     """One sitting at the Lab; two servers may share it."""
 
     session_id: str
-    #: What a change must present.
-    token: str = field(repr=False)
     created_at: str
     #: What somebody was asked to do in it: `{"type": "compare", "experimentId": …}` or the like.
     task: Mapping[str, str] | None = None
@@ -43,7 +41,7 @@ def open_session(
     if found is not None:
         return found
     now = timestamp((clock or SystemClock()).now())
-    session = Session(session_id=wanted, token=made.new("tok"), created_at=now)
+    session = Session(session_id=wanted, created_at=now)
     save_session(paths, session, files=disk)
     return session
 
@@ -58,11 +56,10 @@ def save_task(
 
 
 def save_session(paths: LabPaths, session: Session, *, files: Files | None = None) -> None:
-    """Put a session on disk, readable by its owner only, for it holds the token."""
+    """Put a session on disk, readable by its owner only."""
     record = {
         "schemaVersion": 1,
         "sessionId": session.session_id,
-        "token": session.token,
         "createdAt": session.created_at,
         "task": session.task,
     }
@@ -85,9 +82,7 @@ def _read(paths: LabPaths, session_id: str, files: Files) -> Session | None:
 
 
 def _session(session_id: str, record: Any) -> Session:  # noqa: ANN401 - whatever the file held
-    token, created_at, task = record["token"], record["createdAt"], record.get("task")
-    assert isinstance(token, str), session_id
-    assert token, session_id
+    created_at, task = record["createdAt"], record.get("task")
     assert isinstance(created_at, str), session_id
     assert task is None or all(isinstance(each, str) for each in task.values()), session_id
-    return Session(session_id=session_id, token=token, created_at=created_at, task=task)
+    return Session(session_id=session_id, created_at=created_at, task=task)

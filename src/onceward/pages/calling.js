@@ -38,6 +38,9 @@ export class Server {
   /** `configPath` is where it tells its settings. */
   constructor(configPath) {
     this.#configPath = configPath;
+    const linked = takeFromAddress();
+    if (linked !== null) this.#saveToken(linked);
+    this.#token = linked ?? this.#savedToken();
   }
 
   /** Ask for the server's settings, and take over its token. */
@@ -88,6 +91,8 @@ export class Server {
     if (fresh === null || this.#token === refused) this.#token = null;
     this.#token ??= await askForToken();
     this.#saveToken(this.#token);
+    // What the page embeds, pictures and streams, comes with the cookie of a login.
+    await this.#call("POST", "/api/console/login", {}).catch(() => null);
   }
 
   async #call(method, path, { body = null, requestId = null, timeoutMs = TIMEOUT_MS }) {
@@ -117,6 +122,17 @@ export class Server {
       // Kept in memory until the page closes; it will be asked for again.
     }
   }
+}
+
+/** Take the token out of the link that logs in, so that neither the history nor a bookmark keeps it. */
+function takeFromAddress() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const token = parts.get("token");
+  if (token === null) return null;
+  parts.delete("token");
+  const rest = parts.toString();
+  history.replaceState(history.state, "", location.pathname + location.search + (rest && `#${rest}`));
+  return token.trim();
 }
 
 async function reach(path, options, timeoutMs = TIMEOUT_MS) {

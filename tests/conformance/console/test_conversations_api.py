@@ -27,7 +27,7 @@ class Site(Asking):
         self.ow = ow
         self.dispatcher = Dispatcher(ow, home=directory)
         self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
-        chats = Chats(ow, self.dispatcher, token="tok_1")
+        chats = Chats(ow, self.dispatcher)
         house = house_of(ow, chats=chats, is_read_only=is_read_only)
         super().__init__(conversations_router(house, Acting(house)))
 

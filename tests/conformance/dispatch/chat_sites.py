@@ -32,9 +32,11 @@ class Site:
         self.ow = ow
         self.dispatcher = Dispatcher(ow, home=directory)
         self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
-        self.chats = Chats(ow, self.dispatcher, token=TOKEN)
+        self.chats = Chats(ow, self.dispatcher)
         self.app = build_app(dispatch=self.chats)
-        self.gate = Gate(self.app, settings=GateSettings(port=PORT, token=TOKEN))
+        self.gate = Gate(
+            self.app, settings=GateSettings(port=PORT, token=TOKEN, is_owner=lambda _: True)
+        )
 
     @property
     def bell(self) -> ChatBell:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from onceward.cli.lab import allowed_roots
+from onceward.cli.lab_serving import allowed_roots
 from onceward.cli.lab_tasks import Asked, compare_task, review_task
 from onceward.errors import FileMissing, InvalidArgument
 from onceward.journal import Journal, Page

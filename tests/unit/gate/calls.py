@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onceward.access.login import LOGIN_PATH
 from onceward.gate import CSP, RESPONSE_HEADERS, GateSettings
 from onceward.statuses import STATUS_OF_CODE
 
@@ -71,8 +72,13 @@ class Echo:
         await send({"type": "http.response.body", "body": b"%d" % size})
 
 
+def is_owner(_: Scope) -> bool:
+    """Take everybody who asks for the user who runs the server."""
+    return True
+
+
 def settings(**changes: Any) -> GateSettings:
-    return GateSettings(**{"port": PORT, "token": TOKEN, **changes})
+    return GateSettings(**{"port": PORT, "token": TOKEN, "is_owner": is_owner, **changes})
 
 
 def scope_of(kind: str, method: str, target: str, headers: Sequence[Header]) -> Scope:
@@ -150,5 +156,5 @@ def assert_dressed(answer: Answer) -> None:
 
 
 def log_in(gate: ASGIApp) -> Header:
-    answer = send_to(gate, "GET", f"/?token={TOKEN}", HOST)
+    answer = send_to(gate, "POST", LOGIN_PATH, HOST, WITH_TOKEN)
     return ("cookie", str(answer.header("set-cookie")).partition(";")[0])

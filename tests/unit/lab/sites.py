@@ -16,6 +16,7 @@ from onceward.lab.lab import Lab
 from tests.unit.lab.labs import make_lab
 
 PORT = 3939
+TOKEN = "tok_6f1c2a7e"
 OURS = f"http://127.0.0.1:{PORT}"
 
 
@@ -26,12 +27,12 @@ class Site:
         self.directory = directory
         self.lab: Lab = make_lab(directory, **options)
         self.app: FastAPI = build_app(lab=self.lab)
-        settings = GateSettings(port=PORT, token=self.lab.session.token)
+        settings = GateSettings(port=PORT, token=TOKEN, is_owner=lambda _: True)
         self.gate = Gate(self.app, settings=settings)
 
     def client(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.gate, raise_app_exceptions=True)
-        headers = {"x-cm-lab-token": self.lab.session.token}
+        headers = {"x-cm-lab-token": TOKEN}
         return httpx.AsyncClient(transport=transport, base_url=OURS, headers=headers)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:

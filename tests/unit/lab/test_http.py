@@ -21,7 +21,7 @@ from tests.unit.lab.labs import (
     paths_in,
     submission,
 )
-from tests.unit.lab.sites import OURS, PORT, Site, body_of, error_of
+from tests.unit.lab.sites import OURS, PORT, TOKEN, Site, body_of, error_of
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_the_config_tells_a_page_what_it_needs(site: Site, tmp_path: Path) -> No
     """Session, token, roots and the rest, under the names that pages know."""
     assert body_of(site.get("/api/config"), schemas.Config) == {
         "sessionId": site.lab.session.session_id,
-        "token": site.lab.session.token,
+        "token": TOKEN,
         "version": site.app.version,
         "runnerEnabled": False,
         "runnerAllowNetwork": False,
@@ -61,19 +61,19 @@ def test_the_token_is_not_handed_out_to_other_machines(tmp_path: Path) -> None:
     """Whoever asks from elsewhere must bring the token, and does not get it here."""
     lab = make_lab(tmp_path)
     gate = Gate(
-        build_app(lab=lab, external=True),
-        settings=GateSettings(port=PORT, token=lab.session.token, external=True),
+        build_app(lab=lab),
+        settings=GateSettings(port=PORT, token=TOKEN, is_owner=lambda _: True, external=True),
     )
 
     async def ask() -> httpx.Response:
-        headers = {"authorization": f"Bearer {lab.session.token}"}
+        headers = {"authorization": f"Bearer {TOKEN}"}
         transport = httpx.ASGITransport(gate)
         async with httpx.AsyncClient(transport=transport, base_url=OURS) as client:
             return await client.get("/api/config", headers=headers)
 
     config = body_of(asyncio.run(ask()), schemas.Config)
     assert config["token"] is None
-    assert lab.session.token not in json.dumps(config)
+    assert TOKEN not in json.dumps(config)
 
 
 # --- experiments ----------------------------------------------------------------------------------

@@ -12,19 +12,17 @@ from onceward.lab.sessions import open_session, save_task
 from tests.unit.lab.labs import make_lab, paths_in
 
 
-def test_a_session_is_resumed_with_its_token_and_task(tmp_path: Path) -> None:
+def test_a_session_is_resumed_with_its_task(tmp_path: Path) -> None:
     """The id is all that one has to remember."""
     paths = paths_in(tmp_path)
     first = open_session(paths)
     assert first.session_id.startswith("lab_")
-    assert first.token.startswith("tok_")
     changed = save_task(paths, first, {"type": "review", "runId": "run_1"})
     assert open_session(paths, first.session_id) == changed
     assert open_session(paths).session_id != first.session_id
-    assert first.token not in repr(first)
 
 
-def test_tokens_are_kept_for_their_owner_only(tmp_path: Path) -> None:
+def test_sessions_are_kept_for_their_owner_only(tmp_path: Path) -> None:
     """Nobody else on this machine can read the file, or the directories above it."""
     paths = paths_in(tmp_path)
     session = open_session(paths)
@@ -45,7 +43,7 @@ def test_h12_a_session_id_cannot_lead_elsewhere(tmp_path: Path, session_id: str)
 
 
 def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Neither its token nor its request ids are written through the link."""
+    """Neither its task nor its request ids are written through the link."""
     paths = paths_in(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -68,12 +66,12 @@ def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) 
         b"",
         b"nonsense",
         b"[]",
-        b'{"token":5,"createdAt":"t"}',
-        b'{"token":"t","createdAt":"t","task":[1]}',
+        b'{"createdAt":5}',
+        b'{"createdAt":"t","task":[1]}',
     ],
 )
 def test_a_broken_session_is_told_and_not_replaced(tmp_path: Path, content: bytes) -> None:
-    """A new token behind somebody's back would lock an open page out."""
+    """A session that begins again would forget what somebody was asked to do."""
     paths = paths_in(tmp_path)
     session = open_session(paths)
     path = paths.session(session.session_id) / "session.json"

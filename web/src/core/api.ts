@@ -162,14 +162,35 @@ async function askForToken(): Promise<void> {
     });
   }
   typedToken = given;
+  keep(given);
+  // What the page embeds, pictures and streams, comes with the cookie of a login.
+  const headers = { authorization: `Bearer ${given}` };
+  await reach("/api/console/login", { method: "POST", headers }, "log in").catch(() => null);
+}
+
+function keep(token: string): void {
   try {
-    sessionStorage.setItem(TOKEN_KEY, given);
+    sessionStorage.setItem(TOKEN_KEY, token);
   } catch {
     // Kept until the page closes.
   }
 }
 
+/** Take the token out of the link that logs in, so that neither the history nor a bookmark keeps it. */
+function takeFromAddress(): string | null {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const token = parts.get("token");
+  if (token === null) return null;
+  parts.delete("token");
+  const rest = parts.toString();
+  history.replaceState(history.state, "", location.pathname + location.search + (rest && `#${rest}`));
+  keep(token.trim());
+  return token.trim();
+}
+
 function readTyped(): string | null {
+  const linked = takeFromAddress();
+  if (linked !== null) return linked;
   try {
     return sessionStorage.getItem(TOKEN_KEY);
   } catch {

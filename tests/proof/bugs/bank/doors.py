@@ -8,7 +8,39 @@ _GRAPH: Final = "tests/conformance/memory/test_graph.py"
 _CALLERS: Final = "tests/unit/gate/test_callers.py"
 _ACTING: Final = "tests/conformance/console/test_acting.py"
 
+_PEERS: Final = "tests/unit/access/test_peers.py"
+
 BUGS: Final = (
+    Bug(
+        id="owner-by-address",
+        name="whoever comes over loopback is the owner",
+        harm="Any user of the machine gets the token and drives the owner's agents.",
+        file="access/peers.py",
+        find="uid is not None and uid == os.geteuid()",
+        replace="uid is not None",
+        test=f"{_PEERS}::test_h65_the_overflow_user_owns_nothing",
+        breaks="S2",
+    ),
+    Bug(
+        id="owner-by-port",
+        name="the row of a port counts, whose connection it was or not",
+        harm="A request of another user is the owner's, once the owner has got its port.",
+        file="access/peers.py",
+        find="return uid if state == _ESTABLISHED else None",
+        replace="return uid",
+        test=f"{_PEERS}::test_h65_a_port_that_was_taken_over_names_nobody",
+        breaks="S2",
+    ),
+    Bug(
+        id="owner-behind-proxy",
+        name="a proxy of the same user is the owner",
+        harm="Everybody who reaches the proxy reads everything, and is told the token.",
+        file="gate.py",
+        find="return not self._is_proxied",
+        replace="return True",
+        test="tests/unit/gate/test_owner.py::test_h65_a_proxy_of_our_user_ends_ownership[header0]",
+        breaks="S2",
+    ),
     Bug(
         id="fingerprint-with-time",
         name="when an observation was made is part of what it is",

@@ -1,0 +1,211 @@
+"""Places: where a server command listens, and for whom. Knows not what it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import re
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PORT_DEFAULT: Final = 3939
+#: How many ports after the default one are tried before giving up.
+PORTS_TRIED_MAX: Final = 50
+#: Addresses that mean "all of them" on the left, and one that a browser can open on the right.
+WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not chosen
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+# --- the options that servers share -------------------------------------------------------------
+
+Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port", help=f"Port to listen on; 0 is any free one. Without: {PORT_DEFAULT} or next."
+    ),
+]
+AllowExternal = Annotated[
+    bool, typer.Option("--allow-external", help="Let other machines in, with a token.")
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host", help="One more name of this server, with --allow-external. Repeatable."
+    ),
+]
+RequireToken = Annotated[
+    bool,
+    typer.Option("--require-token", help="Require the token of your own processes, too."),
+]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--public-url",
+        help="Address of a proxy in front of this server; every request then needs the token.",
+    ),
+]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        help="IP address or network of a proxy in front of this server; every request then needs "
+        "the token. Repeatable.",
+    ),
+]
+OpenPage = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--no-open",
+        help="Open a browser, or do not. Without: if a person sits at this terminal.",
+    ),
+]
+ServerJson = Annotated[
+    bool, typer.Option("--json", help="Print one line of JSON once the server answers.")
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a server listens, and for whom."""
+
+    host: str
+    #: None is the default port or the next free one, 0 any free one.
+    port: int | None
+    #: Whether other machines may come in, with the token.
+    external: bool
+    #: The names this server goes by.
+    names: Sequence[str]
+    #: Whether processes of our own user read without the token.
+    has_owner: bool = False
+    #: Where people reach this server through a proxy.
+    public_url: str | None = None
+
+    def url(self, listener: socket.socket) -> str:
+        """Return the address that a browser on this machine can open."""
+        host = _bracketed(WILDCARDS.get(self.host, self.host))
+        return f"http://{host}:{listener.getsockname()[1]}"
+
+
+def check_place(
+    host: str,
+    port: int | None,
+    allow_host: list[str] | None,
+    *,
+    external: bool,
+    require_token: bool,
+    public_url: str | None,
+    trusted_proxy: list[str] | None,
+) -> Place:
+    """Refuse what cannot or should not be served."""
+    allowed = allow_host or []
+    if port is not None and not 0 <= port <= 65535:
+        message = f"--port {port} is not a port"
+        raise InvalidArgument(message, fix="choose a number from 0 to 65535")
+    if not external and not _is_loopback(host):
+        message = f"--host {host} would let other machines in"
+        fix = "leave --host out, or add --allow-external to let them in with a token"
+        raise InvalidArgument(message, fix=fix)
+    if allowed and not external:
+        message = "--allow-host is for servers that other machines can reach"
+        raise InvalidArgument(message, fix="add --allow-external, or leave --allow-host out")
+    for name in (host, *allowed):
+        if not _is_address(name) and not _NAME.fullmatch(name):
+            message = f"{name!r} is not the name of a host"
+            raise InvalidArgument(message, fix="write a name or an address, without a port")
+    for proxy in trusted_proxy or ():
+        _check_network(proxy)
+    names = [_bracketed(name) for name in (host, *allowed)]
+    if public_url is not None:
+        names.append(_host_of(public_url))
+    return Place(
+        host=host,
+        port=port,
+        external=external,
+        names=names,
+        # A proxy that runs as our user looks like our user's own process.
+        has_owner=not (external or require_token or public_url or trusted_proxy),
+        public_url=None if public_url is None else public_url.rstrip("/"),
+    )
+
+
+def _host_of(url: str) -> str:
+    """Return the host in an address that people open, having checked that it is one."""
+    parts = urlsplit(url)
+    rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(rest):
+        message = f"--public-url {url!r} is not the address of a server"
+        fix = "write its scheme and its host, without a path: https://lab.example"
+        raise InvalidArgument(message, fix=fix, field="--public-url")
+    return _bracketed(parts.hostname)
+
+
+def _check_network(proxy: str) -> None:
+    try:
+        ipaddress.ip_network(proxy, strict=False)
+    except ValueError as exc:
+        message = f"--trusted-proxy {proxy!r} is neither an IP address nor a network"
+        fix = "write 127.0.0.1 or 10.0.0.0/8"
+        raise InvalidArgument(message, fix=fix, field="--trusted-proxy") from exc
+
+
+def _is_address(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(host))
+    return False
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+# --- listening ----------------------------------------------------------------------------------
+
+
+def listen(place: Place) -> socket.socket:
+    """Return a socket that listens: on the port asked for, or on the first free one."""
+    if place.port is not None:
+        return _bind(place.host, place.port)
+    for candidate in range(PORT_DEFAULT, PORT_DEFAULT + PORTS_TRIED_MAX + 1):
+        with contextlib.suppress(_Taken):
+            listener = _bind(place.host, candidate)
+            if candidate != PORT_DEFAULT:
+                print(f"port {PORT_DEFAULT} is taken, so this is {candidate}", file=sys.stderr)
+            return listener
+    message = f"ports {PORT_DEFAULT} to {PORT_DEFAULT + PORTS_TRIED_MAX} are all taken"
+    raise InvalidArgument(message, fix="add --port 0 to take any free port")
+
+
+class _Taken(InvalidArgument):
+    """Another process listens on this port."""
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        listener = socket.create_server(found[0][4], family=found[0][0])
+        # What it accepts inherits this; else every answer in two parts waits 40 ms for the first.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            message = f"port {port} on {host} is taken"
+            fix = "choose another port, --port 0 for any free one, or leave --port out"
+            raise _Taken(message, fix=fix) from exc
+        message = f"cannot listen on {host}, port {port}: {exc.strerror}"
+        raise InvalidArgument(message, fix="choose another --host or --port") from exc
+    return listener

@@ -1,0 +1,200 @@
+"""Owner by user id: every server, its owner, another local user, and a proxy of the same user."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from onceward.access.token_file import read_token
+from onceward.lab.client import FeedbackClient
+from tests.nginx import proxy
+from tests.system.served import Served, started
+from tests.unit.access.test_peers import SECOND_UID
+
+COMMAND = [sys.executable, "-m", "onceward"]
+SERVERS = {
+    "up": ["up"],
+    "lab": ["lab"],
+    "memory": ["memory", "serve", "--http"],
+    "dispatch": ["dispatch", "serve"],
+}
+METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
+#: What no document of the API lists.
+PAGES = ["/", "/healthz", "/metrics", "/lab", "/chat", "/docs", "/mcp", "/assets/x", "/nope"]
+PAGES += ["/lab/assets/main.js", "/api/console/openapi.json", "/api/console/login"]
+
+#: Becomes another user once everything that it needs is loaded, and sends what it is told to.
+_AS_ANOTHER = """
+import encodings.idna, http.client, json, os, sys
+uid, port, calls = json.load(sys.stdin)
+os.setgroups([]); os.setgid(uid); os.setuid(uid)
+for method, path, headers in calls:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request(method, path, b"{}" if method == "POST" else None, headers)
+    answer = connection.getresponse()
+    print(json.dumps([method, path, answer.status, answer.read().decode(errors="replace")]))
+    connection.close()
+"""
+
+
+@contextlib.contextmanager
+def serving(name: str, *options: str) -> Iterator[Served]:
+    """Start a server at any port."""
+    words = [*COMMAND, *SERVERS[name], "--port", "0", "--json", "--no-open", *options]
+    with started(words) as process:
+        yield Served(process)
+
+
+def read(server: Served, path: str, **headers: str) -> httpx.Response:
+    return httpx.get(f"{server.url}{path}", headers=headers, trust_env=False, timeout=120)
+
+
+def calls_to(server: Served) -> list[tuple[str, str, dict[str, str]]]:
+    """Return a call of every route with every method, and some with what a thief may try."""
+    document = read(server, "/api/console/openapi.json")
+    listed = document.json()["paths"] if document.status_code == 200 else {}
+    paths = sorted({*PAGES, *(each.replace("{", "").replace("}", "") for each in listed)})
+    plain = {"content-type": "application/json", "accept": "*/*"}
+    calls = [(method, path, plain) for path in paths for method in METHODS]
+    port = server.url.rpartition(":")[2]
+    for odd in (
+        {"accept": "text/html"},
+        {"cookie": f"onceward_{port}=0"},
+        {"x-cm-lab-token": ""},
+        {"authorization": "Bearer tok_"},
+        {"x-forwarded-for": "127.0.0.1"},
+        {"via": "1.1 us"},
+        {"origin": server.url, "sec-fetch-site": "same-origin"},
+    ):
+        calls += [("GET", "/api/config", odd), ("GET", "/", odd), ("POST", "/api/feedback", odd)]
+    return calls
+
+
+@pytest.mark.usefixtures("second_user")
+@pytest.mark.parametrize("name", SERVERS)
+def test_h65_another_local_user_gets_nothing(name: str) -> None:
+    """No call of any route succeeds, none tells the token, and the owner notices nothing."""
+    with serving(name) as server:
+        calls = calls_to(server)
+        asked = json.dumps([SECOND_UID, int(server.url.rpartition(":")[2]), calls])
+        ran = subprocess.run(
+            [sys.executable, "-c", _AS_ANOTHER],
+            input=asked,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers = [json.loads(line) for line in ran.stdout.splitlines()]
+        assert len(answers) == len(calls) > 80
+        assert {status for _, _, status, _ in answers} == {401}
+        token = read_token()
+        assert token is not None
+        assert token not in ran.stdout
+        assert read(server, "/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_h65_the_owner_needs_no_login(name: str, tmp_path: Path) -> None:
+    """Pages, the token for changes and a polling agent; only changes need the token."""
+    with serving(name) as server:
+        assert read(server, "/healthz").status_code == 200
+        change = {"url": f"{server.url}/api/feedback", "json": {}, "trust_env": False}
+        assert httpx.post(**change, timeout=120).status_code == 401  # type: ignore[arg-type]
+        if name in ("up", "lab"):
+            assert read(server, "/lab").status_code == 200
+            assert read(server, "/api/config").json()["token"] == read_token()
+            with FeedbackClient(server.url, cursor=tmp_path / "cursor") as client:
+                assert client.poll() == []
+        if name in ("up", "dispatch"):
+            assert read(server, "/api/chat/config").json()["token"] == read_token()
+
+
+def test_h65_senders_survive_a_restart_and_end_with_a_rotation() -> None:
+    """The token is that of the file: the same for the next process, until it is replaced."""
+    tokens = []
+    for _ in range(2):
+        with serving("lab") as server:
+            tokens.append(read(server, "/api/config").json()["token"])
+    shown = subprocess.run([*COMMAND, "token", "show"], capture_output=True, text=True, check=True)
+    assert set(tokens) == {shown.stdout.strip()}
+    rotate = [*COMMAND, "token", "rotate", "--json"]
+    rotated = json.loads(subprocess.run(rotate, capture_output=True, check=True).stdout)
+    assert list(rotated) == ["token", "path"]
+    with serving("lab", "--require-token") as server:
+        for token, status in ((tokens[0], 401), (rotated["token"], 200)):
+            answer = read(server, "/healthz", **{"x-cm-lab-token": token})
+            assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--require-token",),
+        ("--trusted-proxy", "127.0.0.1"),
+        ("--public-url", "https://lab.example"),
+        ("--allow-external",),
+    ],
+)
+def test_h65_a_declared_server_has_no_owner(options: tuple[str, ...]) -> None:
+    """Every request needs the token, and the printed link logs in without showing it to us."""
+    with serving("lab", *options) as server:
+        assert read(server, "/healthz").status_code == 401
+        assert server.process.stderr is not None
+        told = [server.process.stderr.readline().strip() for _ in range(2)]
+        url = "https://lab.example" if "--public-url" in options else server.url
+        assert told == [f"token: {read_token()}", f"open {url}/lab#token={read_token()}"]
+        answer = read(server, "/api/config", authorization=f"Bearer {read_token()}")
+        assert (answer.status_code, answer.json()["token"]) == (200, None)
+
+
+@pytest.mark.usefixtures("nginx")
+@pytest.mark.parametrize("header", ["X-Forwarded-For $remote_addr", "X-Real-IP $remote_addr"])
+def test_h65_behind_nginx_of_the_same_user_nobody_is_owner(header: str) -> None:
+    """Its first request is refused, and from then on nobody reads without the token."""
+    with serving("up") as server, proxy(server.url, f"proxy_set_header {header}") as front:
+        assert read(server, "/api/config").json()["token"] == read_token()
+        with httpx.Client(base_url=front, trust_env=False, timeout=120) as client:
+            assert [client.get(path).status_code for path in ("/api/config", "/lab")] == [401] * 2
+            assert read(server, "/api/config").status_code == 401
+            headers = {"x-cm-lab-token": str(read_token())}
+            answer = client.get("/api/config", headers=headers)
+            assert (answer.status_code, answer.json()["token"]) == (200, None)
+
+
+@pytest.mark.usefixtures("nginx")
+def test_h65_behind_a_declared_nginx_nobody_is_owner() -> None:
+    """One that adds no header is known only by what the operator says."""
+    with (
+        serving("up", "--trusted-proxy", "127.0.0.1") as server,
+        proxy(server.url) as front,
+        httpx.Client(base_url=front, trust_env=False, timeout=120) as client,
+    ):
+        assert client.get("/api/config").status_code == 401
+        login = client.post("/api/console/login", headers={"x-cm-lab-token": str(read_token())})
+        assert login.json() == {"token": read_token()}
+        assert client.get("/lab").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--public-url", "lab.example"),
+        ("--public-url", "https://lab.example/below"),
+        ("--public-url", "ftp://lab.example"),
+        ("--trusted-proxy", "lab.example"),
+    ],
+)
+def test_a_proxy_that_is_none_is_refused(option: str, value: str) -> None:
+    """The error names the option and shows how it is written."""
+    words = [*COMMAND, "up", "--port", "0", option, value]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert option in ran.stderr
+    assert "fix: " in ran.stderr
