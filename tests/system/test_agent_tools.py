@@ -47,7 +47,7 @@ print("\\x1b[31mred\\x1b[0m", file=sys.stderr)
         answer = agent.ask(asked)
         assert (answer["event"], answer["correlation_id"]) == ("builder.completed", "corr-7")
         assert answer["payload"] == {
-            "tests": {"status": "pass", "checked": False},
+            "tests": {"status": "unchecked"},
             "deleted": ["gone.txt"],
         }
         assert [each["path"] for each in answer["artifacts"]] == ["changed.txt", "prompt.txt"]
@@ -229,7 +229,7 @@ def test_a_scenario_is_played_by_task_action_and_round(tmp_path: Path) -> None:
     with scripted(tmp_path, scenario) as agent:
         first = agent.ask(command())
         assert agent.said() == ["at T-0001"]
-        assert first["payload"] == {"by": "me", "tests": {"status": "pass"}}
+        assert first["payload"] == {"by": "me", "tests": {"status": "unchecked"}}
         assert [each["path"] for each in first["artifacts"]] == ["T-0001.txt"]
         assert (tmp_path / "T-0001.txt").read_text() == "round 1"
         other = agent.ask(command(task_id="T-0002"))

@@ -22,9 +22,10 @@ from onceward.agents.kit import Agent, Command
 from onceward.agents.output import Output
 from onceward.agents.programs import Ended, Program, run_program
 from onceward.agents.prompts import Request, as_argument, prompt
+from onceward.agents.questions import BUILDER_LINES, JUDGE_LINES, question_in
 from onceward.agents.results import Result
-from onceward.agents.trees import Beginnings, Difference, difference, tree
-from onceward.agents.verdicts import FORMS, WORDS, instruction, read_verdict
+from onceward.agents.trees import Beginnings, Difference, Tree, difference, tree
+from onceward.agents.verdicts import FORMS, WORDS, NoVerdict, Verdict, instruction, read_verdict
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.keys.snapshot import Digests
 from onceward.seams import Clock, SystemClock
@@ -69,6 +70,12 @@ class TimedOut(OncewardError):
     retryable = True
 
 
+class QuestionAsked(OncewardError):
+    """The program did nothing and asked a question, which nobody can answer while it runs."""
+
+    code = "QUESTION_ASKED"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrapping:
     """How a program is made an agent."""
@@ -82,7 +89,7 @@ class Wrapping:
     template: str | None = None
     #: Whether the prompt is the program's last argument instead of its standard input.
     is_argument: bool = False
-    #: A line for the shell that decides whether the tests pass.
+    #: A line for the shell that decides whether the tests pass; without, they are unchecked.
     check: str | None = None
     #: How a verdict is said; None for builders, who give none.
     verdict: str | None = None
@@ -154,26 +161,62 @@ class _Worker:
 
     def work(self, command: Command) -> Result:
         """Run the program, then the check, and say what came of it."""
-        before = self._beginnings.of(command.key, command.workspace)
+        wanted = [each["path"] for each in command.expected_outputs]
+        before = self._beginnings.of(command.key, command.workspace, also=wanted)
         ended = self._run_program(command)
         self._refuse_failure(ended)
-        tests = self._tests(command) if self._wrapping.type == "builder" else None
-        # After the check, since what that wrote is part of what is there now.
-        changed = difference(before, tree(command.workspace, self._digests))
+        changed = difference(before, self._tree(command))
+        if self._wrapping.type == "builder":
+            return self._built(command, ended, before, changed)
+        return self._judged(command, ended, changed)
+
+    def _built(self, command: Command, ended: Ended, before: Tree, changed: Difference) -> Result:
+        if not changed:
+            self._refuse_question(ended, BUILDER_LINES)
+        tests = self._tests(command, has_changed=bool(changed))
+        if self._wrapping.check is not None:
+            # What the check wrote is no work of the program, but part of what is there now.
+            changed = difference(before, self._tree(command))
         paths, payload = self._changes(command, changed)
-        if tests is not None:
-            return self._result("completed", {**payload, "tests": tests}, paths)
-        assert self._wrapping.verdict is not None, self._wrapping
-        verdict = read_verdict(
-            self._wrapping.verdict,
-            self._wrapping.type,
-            exit_code=ended.exit_code or 0,
-            output=ended.stdout if self._wrapping.verdict != "exit" else "\n".join(ended.tail),
-            has_changed=bool(changed),
-        )
+        return self._result("completed", {**payload, "tests": tests}, paths)
+
+    def _judged(self, command: Command, ended: Ended, changed: Difference) -> Result:
+        verdict = self._verdict(ended, has_changed=bool(changed))
+        paths, payload = self._changes(command, changed)
         if verdict.comments:
             payload["comments"] = list(verdict.comments)
+        if verdict.status == "updated" and not changed:
+            payload["unchanged"] = True
         return self._result(verdict.status, payload, paths)
+
+    def _verdict(self, ended: Ended, *, has_changed: bool) -> Verdict:
+        form = self._wrapping.verdict
+        assert form is not None, self._wrapping
+        if form == "exit" and ended.exit_code == 0 and not has_changed:
+            self._refuse_question(ended, JUDGE_LINES)
+        try:
+            return read_verdict(
+                form,
+                self._wrapping.type,
+                exit_code=ended.exit_code or 0,
+                output=ended.stdout if form != "exit" else "\n".join(ended.tail),
+                has_changed=has_changed,
+            )
+        except NoVerdict:
+            if not has_changed:
+                self._refuse_question(ended, BUILDER_LINES)
+            raise
+
+    def _refuse_question(self, ended: Ended, last: int) -> None:
+        """Raise for a program that asked something instead of doing anything."""
+        question = question_in(ended.tail, last=last)
+        if question is not None:
+            message = f"the program changed no file and asks: {question}"
+            raise QuestionAsked(message, fix="answer it in the task's goal, and run the task again")
+
+    def _tree(self, command: Command) -> Tree:
+        wanted = [each["path"] for each in command.expected_outputs]
+        return tree(command.workspace, self._digests, also=wanted)
 
     def _result(self, status: str, payload: Mapping[str, Any], paths: Sequence[str]) -> Result:
         redacted = self._redactor.value(payload)
@@ -241,13 +284,17 @@ class _Worker:
 
     # --- what came of it -------------------------------------------------------------------------
 
-    def _tests(self, command: Command) -> dict[str, Any]:
+    def _tests(self, command: Command, *, has_changed: bool) -> dict[str, Any]:
+        """Run the check; only one that passes after a change is reported as passed."""
         check = self._wrapping.check
         if check is None:
-            return {"status": "pass", "checked": False}
+            required = sum(each["required"] for each in command.expected_outputs)
+            unchecked = {"status": "unchecked" if has_changed else "unchanged"}
+            return {**unchecked, "required_outputs": required} if required else unchecked
         ended = self._run(command, ("/bin/sh", "-c", check))
         output = "\n".join(ended.tail)[-OUTPUT_CHARACTERS_MAX:]
-        tests: dict[str, Any] = {"status": "pass" if ended.exit_code == 0 else "fail"}
+        passed = "pass" if has_changed else "unchanged"
+        tests: dict[str, Any] = {"status": passed if ended.exit_code == 0 else "fail"}
         if ended.exit_code is None:
             tests["signal"] = _signal_name(ended.signal)
         else:

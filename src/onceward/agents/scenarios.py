@@ -174,9 +174,9 @@ def _check_answer(value: object, place: str) -> None:
         found = _fields(each, at, ANSWER_FIELDS)
         if "status" in found:
             _choice(found["status"], f"{at}.status", STATUSES)
-        tests = found.get("tests", "pass")
+        tests = found.get("tests", "unchecked")
         if not isinstance(tests, Mapping):
-            _choice(tests, f"{at}.tests", ("pass", "fail"))
+            _choice(tests, f"{at}.tests", ("pass", "fail", "unchecked", "unchanged"))
         for name in ("allowed_failures", "comments", "artifacts"):
             _array(found.get(name, []), f"{at}.{name}")
         _object(found.get("payload", {}), f"{at}.payload")

@@ -134,7 +134,7 @@ class _Play:
             ]
         default = _DEFAULTS[self._type]
         if self._type == "builder":
-            tests = said.get("tests", "pass")
+            tests = said.get("tests", "unchecked")
             tests = dict(tests) if isinstance(tests, Mapping) else {"status": tests}
             if "allowed_failures" in said:
                 tests["allowed_failures"] = said["allowed_failures"]

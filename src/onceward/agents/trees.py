@@ -7,12 +7,14 @@ runs again is answered with all that changed, not only with what the second run 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from onceward.errors import InvalidArgument, StorageError
+from onceward.agents import artifacts
+from onceward.errors import InvalidArgument, OncewardError, StorageError
 from onceward.journal import atomic
 from onceward.keys import compact_json, loads, snapshot
 from onceward.keys.snapshot import Digests
@@ -39,9 +41,16 @@ class Difference:
         return bool(self.changed or self.deleted)
 
 
-def tree(workspace: Path, digests: Digests | None = None) -> Tree:
-    """Read all tracked files of a workspace; with digests, only those that may have changed."""
-    return {file.path: file.sha256 for file in snapshot(workspace, digests=digests).files}
+def tree(workspace: Path, digests: Digests | None = None, *, also: Iterable[str] = ()) -> Tree:
+    """Read all tracked files of a workspace; with digests, only those that may have changed.
+
+    `also` names files that count though no snapshot holds them, such as ignored ones.
+    """
+    found = {file.path: file.sha256 for file in snapshot(workspace, digests=digests).files}
+    for path in also:
+        with suppress(OncewardError):  # Not there, or nothing that can be an artifact.
+            found.setdefault(path, artifacts.describe(workspace, path)["sha256"])
+    return found
 
 
 def difference(before: Tree, after: Tree) -> Difference:
@@ -67,10 +76,10 @@ class Beginnings:
         self._digests = digests
         self._files = files or SystemFiles()
 
-    def of(self, key: str, workspace: Path) -> Tree:
+    def of(self, key: str, workspace: Path, *, also: Iterable[str] = ()) -> Tree:
         """Return the state before a command: as recorded, else as it is, which is recorded now."""
         if self._directory is None:
-            return tree(workspace, self._digests)
+            return tree(workspace, self._digests, also=also)
         digest = key.removeprefix("ik:")
         recorded = self._names()
         name = next((each for each in recorded if each[9:-5] == digest), None)
@@ -78,7 +87,7 @@ class Beginnings:
             found = _read(self._directory / name)
             if found is not None:
                 return found
-        now = tree(workspace, self._digests)
+        now = tree(workspace, self._digests, also=also)
         number = int(recorded[-1][:8]) + 1 if recorded else 1
         kept = name or f"{number:08d}-{digest}.json"
         atomic.write(self._directory / kept, compact_json(now), files=self._files)

@@ -247,7 +247,8 @@ class _Session:
         if self._json_output:
             fields = {"run_id": result.run_id, "status": result.status, "reason": result.reason}
             was = {"was_complete": result.was_complete, "next": again}
-            self._teller.print_json({"kind": "result", **fields, **was})
+            unchecked = list(result.unchecked)
+            self._teller.print_json({"kind": "result", **fields, **was, "unchecked": unchecked})
         elif result.was_complete:
             self._teller.say(f"{result.run_id} is complete; there is nothing to do")
         elif result.status == "stopped":

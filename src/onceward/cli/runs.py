@@ -138,7 +138,9 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 
     return (
         run.run_id,
-        run.status + (", damaged" if run.damaged or not run.started_at else ""),
+        run.status
+        + (", unchecked" if run.unchecked else "")
+        + (", damaged" if run.damaged or not run.started_at else ""),
         ", ".join(run.tasks),
         str(run.steps),
         run.started_at[:19].replace("T", " "),
@@ -157,6 +159,8 @@ def _summary_lines(run: RunSummary) -> Iterator[str]:
         yield f"at       {run.task_id} {run.stage}" + (
             f" round {run.round}" if (run.round or 1) > 1 else ""
         )
+    if run.unchecked:
+        yield f"unchecked {', '.join(run.unchecked)}: no check has passed"
     yield f"started  {run.started_at}, took {took}" if took else "started  unknown"
     if run.resumed:
         yield f"resumed  {_times(run.resumed)}"

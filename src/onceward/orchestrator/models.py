@@ -77,6 +77,8 @@ class RunResult:
     reason: str | None = None
     #: Whether there was nothing to do: it was complete before.
     was_complete: bool = False
+    #: Tasks whose last build no check has passed: there was none, or nothing was changed.
+    unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +101,8 @@ class RunSummary:
     resumed: int
     #: Lines of the ledger that are damaged.
     damaged: int = 0
+    #: Tasks whose last build no check has passed: there was none, or nothing was changed.
+    unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +123,7 @@ class CommandView:
     asked_at: str
     answered_at: str | None
     event: str | None
+    #: What the answer decides; of a builder's answer, what its tests say.
     status: str | None
     artifacts: tuple[Mapping[str, Any], ...]
     problem: str | None

@@ -34,7 +34,7 @@ from onceward.orchestrator.replay import RunState, replay
 from onceward.orchestrator.transcript import Progress
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.verify import verify_run
-from onceward.orchestrator.views import stories_of, summary_of, view_of
+from onceward.orchestrator.views import stories_of, summary_of, unchecked_of, view_of
 from onceward.orchestrator.workspace import Workspace, is_run_id
 from onceward.seams import (
     Clock,
@@ -116,7 +116,10 @@ class Orchestrator:
                 message = f"{run_id} died before it began"
                 raise RunMissing(message, fix="start a new one: `onceward run --task …`")
             if state.status == "done":
-                return RunResult(run_id=run_id, status="done", was_complete=True)
+                unchecked = unchecked_of(state)
+                return RunResult(
+                    run_id=run_id, status="done", was_complete=True, unchecked=unchecked
+                )
             if state.status == "failed" and not retry:
                 return RunResult(run_id=run_id, status="failed", reason=state.reason)
             self._ledger(run_id).mend(read)
@@ -211,7 +214,12 @@ class Orchestrator:
         finally:
             self._life = None
         state = life.state
-        return RunResult(run_id=state.run_id, status=state.status, reason=state.reason)
+        return RunResult(
+            run_id=state.run_id,
+            status=state.status,
+            reason=state.reason,
+            unchecked=unchecked_of(state),
+        )
 
     def _revive(self, life: Life, read: Read, *, accept_drift: bool, retry: bool) -> None:
         """Bring a run back to where it stood: receipts that hold, and a known tree."""

@@ -18,6 +18,8 @@ from onceward.journal import Record
 TEXT_CHARACTERS_MAX: Final = 200
 #: How much of a key is shown where only people read it.
 KEY_CHARACTERS: Final = len("ik:") + 12
+#: What a builder's tests say when no check has passed after a change.
+UNCHECKED: Final = frozenset({"unchecked", "unchanged"})
 _TASK_COLUMN: Final = 8
 #: Texts beyond this are cut before they are cleaned, which takes time for every character.
 _CLEANED_CHARACTERS_MAX: Final = 8 * TEXT_CHARACTERS_MAX
@@ -42,6 +44,8 @@ class Progress:
 
     tasks: list[str] = field(default_factory=list)
     completed: int = 0
+    #: The status of the last tests of each task.
+    tests: dict[str, str] = field(default_factory=dict)
     started_at: str | None = None
     task_started_at: dict[str, str] = field(default_factory=dict)
     #: Every command, by its step.
@@ -78,10 +82,17 @@ class Progress:
             self.since = self.sent_at[record["step"]] = at
         elif kind == "receipt":
             self.step, self.since = None, at
+        elif kind == "command.answered":
+            self._note_tests(record)
         elif kind == "task.completed":
             self.completed += 1
         elif kind == "agent.started":
             self.agents[record["pid"]] = record["agent"]
+
+    def _note_tests(self, record: Record) -> None:
+        place, status = self.places.get(record["step"]), tests_of(record["event"].get("payload"))
+        if place is not None and status is not None:
+            self.tests[place.task_id] = status
 
     def _ask(self, record: Record, at: str) -> None:
         command, step = record["command"], record["step"]
@@ -162,6 +173,8 @@ def answer(event: Mapping[str, Any]) -> str:
             text = "asks for changes" + _said(payload, "comments", "summary", "message")
         case "spec.updated", _:
             text = "updated the spec"
+            if payload.get("unchanged"):
+                text = "says that it updated the spec, but no file changed"
         case "spec.no_changes_needed", _:
             text = "finds the spec in order"
         case "artifact.produced", _:
@@ -182,15 +195,25 @@ def trouble(path: str, problem: str) -> str:
     return shown(problem if problem.startswith(path) else f"{path}: {problem}")
 
 
+def tests_of(payload: object) -> str | None:
+    """Return the status of a builder's tests: pass, fail, unchecked or unchanged."""
+    tests = payload.get("tests") if isinstance(payload, Mapping) else None
+    status = tests.get("status") if isinstance(tests, Mapping) else None
+    return None if status is None else shown(status)
+
+
 def _tests(payload: Mapping[str, Any]) -> str:
-    tests = payload.get("tests")
-    if not isinstance(tests, Mapping) or "status" not in tests:
+    status, tests = tests_of(payload), payload.get("tests")
+    if status is None or not isinstance(tests, Mapping):
         return ""
-    if tests["status"] == "pass":
-        return ", tests pass"
+    if status == "unchecked":
+        files = tests.get("required_outputs")
+        return ", unchecked" + (" but for required files" if files else "")
+    if status == "unchanged":
+        return ", but changed nothing"
     allowed = tests.get("allowed_failures")
     named = ", ".join(map(str, allowed)) if isinstance(allowed, list) else ""
-    return f", tests {shown(tests['status'])}" + (f" as allowed: {shown(named)}" if named else "")
+    return f", tests {status}" + (f" as allowed: {shown(named)}" if named else "")
 
 
 def _said(payload: Mapping[str, Any], *names: str) -> str:
@@ -273,7 +296,9 @@ def _run_completed(record: Record, progress: Progress) -> _Told:
     took = between(progress.started_at, record.get("at"))
     count = len(progress.tasks)
     many = f": {count} task{'s' if count != 1 else ''}" if count else ""
-    return "", f"run done{many}" + (f" ({took})" if took else "")
+    unchecked = sum(status in UNCHECKED for status in progress.tests.values())
+    told = f", {unchecked} unchecked" if unchecked else ""
+    return "", f"run done{many}{told}" + (f" ({took})" if took else "")
 
 
 def _agent_exited(record: Record, progress: Progress) -> _Told:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from onceward.journal import Record
 from onceward.orchestrator.models import CommandStory, CommandView, RunSummary, RunView
 from onceward.orchestrator.replay import ABANDONED, RECEIVED, Asked, RunState
+from onceward.orchestrator.transcript import UNCHECKED, tests_of
 
 
 def summary_of(state: RunState, damaged: int = 0) -> RunSummary:
@@ -22,7 +24,18 @@ def summary_of(state: RunState, damaged: int = 0) -> RunSummary:
         updated_at=state.updated_at,
         resumed=state.resumed,
         damaged=damaged,
+        unchecked=unchecked_of(state),
     )
+
+
+def unchecked_of(state: RunState) -> tuple[str, ...]:
+    """Return the tasks whose last build no check has passed."""
+    last = {
+        asked.task_id: status
+        for asked in state.asked
+        if asked.event is not None and (status := tests_of(asked.event.get("payload")))
+    }
+    return tuple(task_id for task_id, status in last.items() if status in UNCHECKED)
 
 
 def view_of(state: RunState, damaged: int = 0) -> RunView:
@@ -52,10 +65,15 @@ def _command_view(asked: Asked) -> CommandView:
         asked_at=asked.asked_at,
         answered_at=asked.answered_at,
         event=event.get("event"),
-        status=event.get("status"),
+        status=event.get("status") or _tests(event),
         artifacts=tuple(event.get("artifacts") or ()),
         problem=f"{failure['code']}: {failure['message']}" if failure else None,
     )
+
+
+def _tests(event: Record) -> str | None:
+    status = tests_of(event.get("payload"))
+    return status if status is None or status in UNCHECKED else f"tests {status}"
 
 
 def _story(state: RunState, asked: Asked) -> CommandStory:

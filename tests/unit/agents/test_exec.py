@@ -54,7 +54,8 @@ def test_a_check_decides_about_the_tests(
     tmp_path: Path, check: str, options: tuple[str, ...], tests: dict[str, Any]
 ) -> None:
     """Its exit code is the status, the end of its output is kept."""
-    (answer,) = ask(tmp_path, "pass", check=check, allows_failures=bool(options))
+    changes = "open('file', 'w').close()"
+    (answer,) = ask(tmp_path, changes, check=check, allows_failures=bool(options))
     assert answer["payload"]["tests"] == tests
 
 
