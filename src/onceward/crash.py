@@ -49,6 +49,7 @@ POINTS: Final[dict[str, str]] = {
     "orchestrator.task.after_pin": "task pinned to its snapshot | no command of it announced",
     "orchestrator.task.after_complete": "task recorded as complete | the next one not begun",
     "orchestrator.run.before_complete": "all tasks complete | the run not yet recorded as done",
+    "orchestrator.base.after_write": "files kept for later diffs | the first command not announced",
     "orchestrator.command.before_record": "next command computed | not announced",
     "orchestrator.command.after_record": "command announced | not sent",
     "orchestrator.send.before_call": "sending noted | the agent has not seen it",

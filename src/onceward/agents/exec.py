@@ -232,6 +232,7 @@ class _Worker:
             task_id=command.task_id,
             inputs=command.inputs,
             expected_outputs=command.expected_outputs,
+            context=command.context,
             check=wrapping.check,
             verdict=instruction(wrapping.verdict, wrapping.type) if wrapping.verdict else None,
         )

@@ -44,6 +44,9 @@ class Command:
         self.inputs: dict[str, Any] = message["inputs"]
         #: Files that are wanted, each with `path` and `required`.
         self.expected_outputs: list[dict[str, Any]] = message["expected_outputs"]
+        #: What happened before, no part of the key: `last_error`, `tests`, `findings`,
+        #: `changed_files` and `diff`, each if there is one.
+        self.context: dict[str, Any] = message.get("context", {})
         self.snapshot_id: str = message["version"]["snapshot_id"]
         #: The same for the same work, whoever asks and however often.
         self.key: str = message["idempotency_key"]

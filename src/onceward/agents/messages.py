@@ -157,8 +157,9 @@ def command(  # noqa: PLR0913 - a command has that many fields
     max_attempts: int = 3,
     priority: int = 5,
     agent_id: str | None = None,
+    context: Mapping[str, Any] | None = None,
 ) -> Message:
-    """Return a command with the key that belongs to its work."""
+    """Return a command with the key that belongs to its work; `context` is no part of the key."""
     key = idempotency_key(
         action=action,
         task_id=task_id,
@@ -180,6 +181,7 @@ def command(  # noqa: PLR0913 - a command has that many fields
         "deadline": deadline,
         "retry": {"attempt": attempt, "max_attempts": max_attempts},
         "priority": priority,
+        **({"context": dict(context)} if context else {}),
     }
 
 

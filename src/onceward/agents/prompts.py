@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from onceward.agents.chat_messages import ChatMessage, last_call
@@ -53,6 +53,8 @@ class Request:
     task_id: str
     inputs: Mapping[str, Any]
     expected_outputs: Sequence[Mapping[str, Any]] = ()
+    #: What happened before: the last error, tests, findings, changed files and their diff.
+    context: Mapping[str, Any] = field(default_factory=dict)
     #: The command line that decides about the result, if there is one.
     check: str | None = None
     #: How the program is to say its verdict, if it gives one.
@@ -77,7 +79,15 @@ class Request:
             "inputs": "\n".join(f"- {name}: {_text(value)}" for name, value in other.items()),
             "check": self.check or "",
             "verdict": self.verdict or "",
+            "last_error": _text(self.context.get("last_error", "")),
+            "tests": _tests(self.context.get("tests")),
+            "findings": "\n".join(f"- {each}" for each in changes(self.context.get("findings"))),
+            "changed_files": "\n".join(f"- {each}" for each in self._changed_files()),
+            "diff": _text(self.context.get("diff", "")),
         }
+
+    def _changed_files(self) -> list[str]:
+        return [_text(each) for each in self.context.get("changed_files", ())]
 
 
 def prompt(request: Request, template: str | None = None) -> str:
@@ -170,6 +180,15 @@ def _output(given: Mapping[str, Any]) -> str:
     return f"- {given.get('path', '')}{needed}{description}"
 
 
+def _tests(given: object) -> str:
+    """Return how the last build was tested: its status, and the end of what the check printed."""
+    if not isinstance(given, Mapping):
+        return ""
+    code = f" (exit code {given['exit_code']})" if "exit_code" in given else ""
+    output = f"\n{given['output']}" if given.get("output") else ""
+    return f"{given.get('status')}{code}{output}"
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value).decode()
 
@@ -180,6 +199,11 @@ def _standard(request: Request, parts: Mapping[str, str]) -> str:
     sections = [f"{opening}\n\nTask {parts['task_id']}{numbered}: {parts['goal']}"]
     titles = (
         ("changes", "Changes requested by the last review:\n"),
+        ("last_error", "The last attempt failed: "),
+        ("tests", "The last check of this work: "),
+        ("findings", "What you found the last time:\n"),
+        ("changed_files", "Files that this task has changed so far:\n"),
+        ("diff", "How they changed:\n"),
         ("inputs", "More about the task:\n"),
         ("expected_outputs", "Files that must be there afterwards:\n"),
         ("check", "Afterwards this command decides whether it worked: "),

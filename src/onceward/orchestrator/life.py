@@ -20,7 +20,7 @@ from onceward.agents.supervisor import Supervisor
 from onceward.crash import crash_point
 from onceward.errors import AgentFailed, RunHeld, StorageError
 from onceward.journal import Record, atomic
-from onceward.orchestrator import receipts
+from onceward.orchestrator import base_files, receipts
 from onceward.orchestrator.deciding import (
     Ask,
     CompleteRun,
@@ -35,6 +35,7 @@ from onceward.orchestrator.deciding import (
 from onceward.orchestrator.flow import FLOW, following
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import RunLimits
+from onceward.orchestrator.prompt_context import PromptContext
 from onceward.orchestrator.replay import LOOSE, Asked, RunState
 from onceward.orchestrator.transcript import Progress, line_of
 from onceward.orchestrator.tree import Tree
@@ -84,6 +85,7 @@ class Life:
         self._ledger, self._redactor, self._tree = ledger, redactor, tree
         self._watch, self._files, self._clock = watch, files, clock
         self._ids, self._randomness = ids, randomness
+        self._context = PromptContext(workspace, tree, redactor)
         self._lock = threading.Lock()
         self.stopping = threading.Event()
         #: The command that had no answer when this life began.
@@ -179,6 +181,7 @@ class Life:
             snapshot_id=self.state.pinned[step.task.id],
             deadline=self._deadline(step.stage.name),
             max_attempts=self.limits.attempts_max,
+            context=self._told_beside(step),
         )
         crash_point("orchestrator.command.before_record")
         number = len(self.state.asked) + 1
@@ -186,6 +189,15 @@ class Life:
             "command", step=number, stage=step.stage.name, round=step.round, command=message
         )
         crash_point("orchestrator.command.after_record")
+
+    def _told_beside(self, step: Ask) -> Record:
+        """Return what a new command tells outside of its key; keep what its diffs will need."""
+        snapshot_id = self.state.pinned[step.task.id]
+        if not self.state.of_task(step.task.id) and self.state.tree == snapshot_id:
+            manifest = self._tree.manifest(snapshot_id) or {}
+            base_files.keep(self.workspace, snapshot_id, manifest, self._files)
+            crash_point("orchestrator.base.after_write")
+        return self._context.of_command(self.state, step.task.id, step.stage)
 
     def _send(self, asked: Asked) -> None:
         """Give a command to its agent and write down how that ended."""
@@ -200,6 +212,7 @@ class Life:
             "deadline": self._deadline(asked.stage),
             "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
         }
+        message = self._context.added_to(message, asked)
         self.record("command.sent", step=asked.step, attempt=attempt)
         crash_point("orchestrator.send.before_call")
         agent = asked.command["to"]["agent_type"]

@@ -16,7 +16,7 @@ from onceward.crash import crash_point
 from onceward.errors import Conflict, Drifted, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
 from onceward.journal.held import Held, hold
-from onceward.orchestrator import receipts, retention
+from onceward.orchestrator import base_files, receipts, retention
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.flow import AGENTS
 from onceward.orchestrator.ledger import Ledger, Read
@@ -316,6 +316,7 @@ class Orchestrator:
         }
         for agent in AGENTS:
             ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
+        base_files.prune(self.workspace, needed, self._files)
         if is_full:
             retention.note_removal(self.workspace, latest, self._files)
             kept = retention.snapshots_of(states)

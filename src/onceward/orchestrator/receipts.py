@@ -14,6 +14,8 @@ from onceward.orchestrator.workspace import Workspace, digest, read_sealed, writ
 from onceward.seams import Files
 
 SCHEMA_VERSION = 1
+#: How much of a failing check's output is part of the failure's message.
+TESTS_CHARACTERS_MAX = 500
 
 
 def receipt_of(asked: Asked, run_id: str, tree: str) -> Record:
@@ -55,7 +57,9 @@ def problem_with(asked: Asked, workspace: Workspace) -> tuple[str, str] | None:
     tests = event["payload"].get("tests") if isinstance(event["payload"], dict) else None
     tested = tests if isinstance(tests, dict) and event["event"] == "builder.completed" else {}
     if tested.get("status") == "fail" and not tested.get("allowed_failures"):
-        return "TESTS_FAILED", "the builder's tests fail, and no failures are allowed"
+        said = str(tested.get("output") or "").strip()[-TESTS_CHARACTERS_MAX:]
+        message = "the builder's tests fail, and no failures are allowed"
+        return "TESTS_FAILED", f"{message}: {said}" if said else message
     return None
 
 

@@ -50,6 +50,8 @@ class Asked:
     receipt: Record | None = None
     #: The last failure: code, message, retryable.
     failure: Record | None = None
+    #: What the check said that the last failed attempt failed at.
+    failed_tests: Record | None = None
     #: Times at which its receipt turned out not to fit the files any more.
     redone: list[str] = field(default_factory=list)
 
@@ -195,6 +197,9 @@ def _receipt(state: RunState, record: Record) -> None:
 
 def _command_failed(state: RunState, record: Record) -> None:
     asked = _asked(state, record)
+    payload = asked.event["payload"] if asked.event is not None else {}
+    tests = payload.get("tests") if isinstance(payload, dict) else None
+    asked.failed_tests = tests if isinstance(tests, dict) else None
     asked.state, asked.event, asked.failure = PENDING, None, record
     asked.failures += 1
 

@@ -59,6 +59,10 @@ class Workspace:
         """Return the list of files of a snapshot."""
         return self.root / "snapshots" / f"{snapshot_id}.manifest.json"
 
+    def base(self, snapshot_id: str) -> Path:
+        """Return the archive of a snapshot's small text files."""
+        return self.root / "state" / "base" / f"{snapshot_id}.zip"
+
     def retention(self) -> Path:
         """Return the note of which runs may lack lists of files."""
         return self.root / "state" / "retention.json"
