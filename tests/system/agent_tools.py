@@ -33,6 +33,7 @@ def command(  # noqa: PLR0913 - a command has that many fields
     outputs: Sequence[Mapping[str, Any]] = (),
     seconds: float = 600,
     number: int = 1,
+    snapshot_id: str = "snap-000000000001",
 ) -> dict[str, Any]:
     return messages.command(
         message_id=f"msg-{number}",
@@ -41,7 +42,7 @@ def command(  # noqa: PLR0913 - a command has that many fields
         agent_type=TYPE_OF_ACTION[action],
         action=action,
         inputs=inputs or {"goal": "do it"},
-        snapshot_id="snap-000000000001",
+        snapshot_id=snapshot_id,
         deadline=(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(),
         expected_outputs=outputs,
     )

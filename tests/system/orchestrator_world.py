@@ -31,6 +31,7 @@ with suppress(FileNotFoundError):
     crash.arm(taken.read_text())
 with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
     agent = script_agent(read_scenario(Path(sys.argv[1])), name, wire=wire)
+    agent.version = "1"  # So that what it keeps could be reused, with all its bytes.
     keep = agent.cache.put
     def put(answer, workspace):
         keep(answer, workspace)

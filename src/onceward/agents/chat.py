@@ -13,18 +13,16 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from onceward.agents import chat_messages
 from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, last_call
+from onceward.agents.handlers import HandlerCalls
 from onceward.agents.lines import Arrival
 from onceward.agents.streams import Waiting, on_streams
 from onceward.agents.voice import Voice
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.seams import Clock, SystemClock
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 class BadResult(OncewardError):
@@ -128,7 +126,7 @@ class ChatAgent:
         self._reader = DeliveryReader()
         #: Whole deliveries, and what could not be read as one, in their order.
         self._arrived: deque[Handed | InvalidArgument] = deque()
-        self._loop: asyncio.Runner | None = None
+        self._calls = HandlerCalls()
 
     def on_message(self, handler: _Handler) -> _Handler:
         """Let the decorated function, `def` or `async def`, answer what people say."""
@@ -159,14 +157,10 @@ class ChatAgent:
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)
         reading.start()
-        try:
-            with self.voice.opened(stdout):
-                is_well = True
-                while is_well and (arrival := self._next()) is not None:
-                    is_well = self._take(arrival)
-        finally:
-            if self._loop is not None:
-                self._loop.close()
+        with self._calls, self.voice.opened(stdout):
+            is_well = True
+            while is_well and (arrival := self._next()) is not None:
+                is_well = self._take(arrival)
 
     def _next(self) -> Handed | InvalidArgument | None:
         while not self._arrived:
@@ -209,24 +203,12 @@ class ChatAgent:
 
     def _answer(self, chat: Chat) -> None:
         assert self._handler is not None
-        said = self._handler(chat)
-        if isinstance(said, Awaitable):
-            said = self._awaited(said)
+        said = self._calls.call(self._handler, chat)
         if not (said is None or isinstance(said, str)):
             message = f"the handler returned a {type(said).__name__}, not a text"
             raise BadResult(message, fix="return a text or nothing")
         if said:
             chat.reply(said)
-
-    def _awaited(self, answer: Awaitable[str | None]) -> str | None:
-        import asyncio  # noqa: PLC0415 - slow to import, and few agents need it
-
-        async def wait() -> str | None:
-            return await answer
-
-        # One for all calls: what a handler opened in one it can use in the next.
-        self._loop = self._loop or asyncio.Runner()
-        return self._loop.run(wait())
 
     def _fail(self, said: str, *, code: str, is_retryable: bool, upto: int | None = None) -> None:
         """Tell of a failure; whatever was raised, it must be possible to send."""

@@ -6,12 +6,13 @@ trees differ and verdicts are said is each a module of its own.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -27,6 +28,7 @@ from onceward.agents.results import Result
 from onceward.agents.trees import Beginnings, Difference, Tree, difference, tree
 from onceward.agents.verdicts import FORMS, WORDS, NoVerdict, Verdict, instruction, read_verdict
 from onceward.errors import InvalidArgument, OncewardError
+from onceward.keys import canonical_json
 from onceward.keys.snapshot import Digests
 from onceward.seams import Clock, SystemClock
 from onceward.secrets import Redactor
@@ -138,7 +140,8 @@ def exec_agent(
 ) -> Agent:
     """Return an agent that runs the program for each of its commands."""
     env = dict(os.environ if environ is None else environ)
-    agent = Agent(wrapping.type, environ=env)
+    options = canonical_json(asdict(wrapping))
+    agent = Agent(wrapping.type, version=hashlib.sha256(options).hexdigest(), environ=env)
     worker = _Worker(wrapping, agent, env, clock or SystemClock())
     agent.on(*(wrapping.actions or ACTIONS[wrapping.type]))(worker.work)
     return agent
@@ -157,7 +160,7 @@ class _Worker:
         kept = cache_folder(wrapping.type, agent.workspace, env)
         self._lock = kept / "program.lock"
         self._digests = Digests()
-        self._beginnings = Beginnings(kept / "begun", digests=self._digests)
+        self._beginnings = Beginnings(kept / "begun", run=agent.run_id, digests=self._digests)
 
     def work(self, command: Command) -> Result:
         """Run the program, then the check, and say what came of it."""

@@ -10,16 +10,18 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from onceward.agents import artifacts, messages
 from onceward.agents.cache import Answer, ResultCache, cache_folder
+from onceward.agents.handlers import HandlerCalls, version_of
 from onceward.agents.lines import LINE_BYTES_MAX, Oversized
 from onceward.agents.messages import Message
 from onceward.agents.results import Result, event_of
+from onceward.agents.reuse import Reuse
 from onceward.agents.streams import Waiting, on_streams
 from onceward.agents.voice import Voice
 from onceward.errors import FileMissing, InvalidArgument, MessageRefused, OncewardError, WrongPath
@@ -74,7 +76,8 @@ class Command:
         self._agent.send_event(self.message, "artifact.produced", {}, artifacts=[described])
 
 
-Handler = Callable[[Command], Result]
+#: Does a command's work, `def` or `async def`.
+Handler = Callable[[Command], Result | Awaitable[Result]]
 
 
 class _Failure(Exception):
@@ -93,12 +96,19 @@ class Agent:
         type: str | None = None,  # noqa: A002 - what the protocol calls it
         *,
         agent_id: str | None = None,
+        version: str | None = None,
+        retryable: Sequence[type[Exception]] = (),
         environ: Mapping[str, str] | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
-        """Be an agent of this type, by default of the type that the orchestrator wants."""
+        """Be an agent of this type, by default of the type that the orchestrator wants.
+
+        `retryable` are exceptions of handlers after which another attempt may help; connection
+        errors are among them anyway. Other runs reuse an answer only of the same `version`: by
+        default the checksum of the handler's file. An empty one keeps every answer to its run.
+        """
         env = os.environ if environ is None else environ
         wanted = type or env.get("ONCEWARD_AGENT", "")
         if wanted not in messages.AGENT_TYPES:
@@ -110,9 +120,12 @@ class Agent:
         self.agent_id = agent_id
         self.workspace = Path(env.get("ONCEWARD_WORKSPACE") or ".").resolve()
         kept = cache_folder(wanted, self.workspace, env)
-        self.cache = ResultCache(kept, files=files or SystemFiles())
-        self._run_id = env.get("ONCEWARD_RUN", "")
         self._clock, self._ids = clock or SystemClock(), ids or Ids()
+        self.cache = ResultCache(kept, files=files or SystemFiles(), clock=self._clock)
+        self.version = version
+        self.run_id = env.get("ONCEWARD_RUN", "")
+        self._reuse = Reuse(self.cache, self.workspace, self.run_id)
+        self._calls = HandlerCalls(retryable)
         self.voice = Voice(agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock)
         self._handlers: dict[str, Handler] = {}
         self._waiting = Waiting()
@@ -135,7 +148,7 @@ class Agent:
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)
         reading.start()
-        with self.voice.opened(stdout):
+        with self._calls, self.voice.opened(stdout):
             while (line := self._waiting.next()) is not None:
                 self._take(line)
 
@@ -199,25 +212,51 @@ class Agent:
 
     def _answer(self, message: Message, handler: Handler) -> Answer:
         """Return the answer to a command, from the cache or from its handler."""
-        kept = self.cache.get(message["idempotency_key"], self.workspace, run=self._run_id)
+        kept = self.cache.get(message["idempotency_key"], self.workspace, run=self.run_id)
         if kept is not None:
             return kept
-        answer = self._described(message, self._done(message, handler))
+        version = version_of(handler) if self.version is None else self.version
         try:
+            answer = self._reuse.find(message, version)
+            if answer is not None:
+                self.send_log(f"the result of {answer.run} is reused, which began alike")
+                answer = replace(answer, run=self.run_id)
+            else:
+                answer = self._worked(message, handler, version)
             self.cache.put(answer, self.workspace)
         except OncewardError as exc:
             said = f"the work is done, but could not be kept: {exc.message}"
             raise _Failure(code="NOT_KEPT", message=said, retryable=True) from exc
         return answer
 
+    def _worked(self, message: Message, handler: Handler, version: str) -> Answer:
+        """Let the handler do the work, and return its answer."""
+        before = self._reuse.begin(message, version)
+        result = self._done(message, handler)
+        answer = self._described(message, result)
+        read = self._read_files(result)
+        basis = self._reuse.basis(message, answer, before, read) if self.run_id and version else ""
+        return replace(answer, version=version, basis=basis, read=read or [])
+
+    def _read_files(self, result: object) -> list[dict[str, Any]] | None:
+        """Return the files that a result depends on; None when it does not say, or one is gone."""
+        if not isinstance(result, Result) or result.read is None:
+            return None
+        try:
+            return [artifacts.describe(self.workspace, path) for path in result.read]
+        except OncewardError:
+            return None
+
     def _done(self, message: Message, handler: Handler) -> object:
         try:
-            return handler(Command(message, self.workspace, self))
+            return self._calls.call(handler, Command(message, self.workspace, self))
         except OncewardError as exc:
             raise _Failure(code=exc.code, message=exc.message, retryable=exc.retryable) from exc
         except (Exception, SystemExit) as exc:
             traceback.print_exc(file=sys.stderr)
-            raise _Failure(code="HANDLER_FAILED", message=f"{type(exc).__name__}: {exc}") from exc
+            said = f"{type(exc).__name__}: {exc}"
+            is_retryable = self._calls.is_retryable(exc)
+            raise _Failure(code="HANDLER_FAILED", message=said, retryable=is_retryable) from exc
 
     def _checked(self, message: Message) -> Handler:
         """Return who does this, unless the command is not for us or not what its key says."""
@@ -257,7 +296,7 @@ class Agent:
                 status=status,
                 payload=dict(result.payload),
                 artifacts=[artifacts.describe(self.workspace, path) for path in paths],
-                run=self._run_id,
+                run=self.run_id,
             )
             # A copy, which the handler cannot change any more, and without secrets: what is kept
             # must be what is told.

@@ -32,12 +32,16 @@ class Result:
     payload: Mapping[str, Any] = field(default_factory=dict)
     #: Paths of the files that were made or changed, relative to the workspace.
     artifacts: Sequence[str] = ()
+    #: Paths of all files that the result depends on, if that is known. If the inputs carry the
+    #: digest of each, as `{"path": …, "sha256": …}`, other runs reuse the result.
+    read: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse one path where a list of paths belongs: it would be a list of letters."""
-        if isinstance(self.artifacts, str):
-            message = "artifacts: must be a list of paths"
-            raise InvalidArgument(message, fix="put the path into a list", field="artifacts")
+        for name, value in (("artifacts", self.artifacts), ("read", self.read)):
+            if isinstance(value, str):
+                message = f"{name}: must be a list of paths"
+                raise InvalidArgument(message, fix="put the path into a list", field=name)
 
 
 def completed(
@@ -59,9 +63,14 @@ def completed(
     )
 
 
-def approved(*, artifacts: Sequence[str] = (), payload: Mapping[str, Any] | None = None) -> Result:
+def approved(
+    *,
+    artifacts: Sequence[str] = (),
+    payload: Mapping[str, Any] | None = None,
+    read: Sequence[str] | None = None,
+) -> Result:
     """Return a reviewer's yes."""
-    return Result(status="approved", payload=payload or {}, artifacts=artifacts)
+    return Result(status="approved", payload=payload or {}, artifacts=artifacts, read=read)
 
 
 def changes_requested(
@@ -69,6 +78,7 @@ def changes_requested(
     *,
     artifacts: Sequence[str] = (),
     payload: Mapping[str, Any] | None = None,
+    read: Sequence[str] | None = None,
 ) -> Result:
     """Return a reviewer's, or a spec maintainer's, wishes: texts, or objects of your own."""
     listed = [comments] if isinstance(comments, str) else list(comments)
@@ -76,6 +86,7 @@ def changes_requested(
         status="changes_requested",
         payload={**(payload or {}), "comments": listed},
         artifacts=artifacts,
+        read=read,
     )
 
 

@@ -43,7 +43,8 @@ def script_agent(
     `wire` is another door to the agent's stdout, for what no well-behaved agent would send.
     """
     env = os.environ if environ is None else environ
-    agent = Agent(type, environ=env)
+    # What it does beside its answer, such as to count, it does in each run.
+    agent = Agent(type, version="", environ=env)
     kept = cache_folder(type, agent.workspace, env)
     stage = Stage(wire=wire, notes=kept / "script-once.txt", clock=clock)
     player = _Player(scenario, agent, stage)

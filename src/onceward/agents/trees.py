@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from onceward.agents import artifacts
+from onceward.agents.cache import run_digest
 from onceward.errors import InvalidArgument, OncewardError, StorageError
 from onceward.journal import atomic
 from onceward.keys import compact_json, loads, snapshot
@@ -22,7 +23,8 @@ from onceward.seams import Files, SystemFiles
 
 #: Of how many commands the state before is kept; the last ones may be asked for again.
 KEPT_MAX: Final = 10
-_NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{64})\.json")
+#: A number, the key, and the run: another run begins with another tree.
+_NAME: Final = re.compile(r"\d{8}-[0-9a-f]{64}-[0-9a-f]{12}\.json")
 
 #: The content of each file by its path.
 Tree = Mapping[str, str]
@@ -68,11 +70,13 @@ class Beginnings:
         self,
         directory: Path | None,
         *,
+        run: str = "",
         digests: Digests | None = None,
         files: Files | None = None,
     ) -> None:
-        """Keep them in a directory, or, without one, only for the moment."""
+        """Keep those of a run in a directory, or, without one, only for the moment."""
         self._directory = directory
+        self._run = run_digest(run)
         self._digests = digests
         self._files = files or SystemFiles()
 
@@ -80,16 +84,16 @@ class Beginnings:
         """Return the state before a command: as recorded, else as it is, which is recorded now."""
         if self._directory is None:
             return tree(workspace, self._digests, also=also)
-        digest = key.removeprefix("ik:")
+        named = f"{key.removeprefix('ik:')}-{self._run}.json"
         recorded = self._names()
-        name = next((each for each in recorded if each[9:-5] == digest), None)
+        name = next((each for each in recorded if each.endswith(named)), None)
         if name is not None:
             found = _read(self._directory / name)
             if found is not None:
                 return found
         now = tree(workspace, self._digests, also=also)
         number = int(recorded[-1][:8]) + 1 if recorded else 1
-        kept = name or f"{number:08d}-{digest}.json"
+        kept = name or f"{number:08d}-{named}"
         atomic.write(self._directory / kept, compact_json(now), files=self._files)
         for old in recorded[: -KEPT_MAX + 1]:
             self._files.remove(self._directory / old)

@@ -314,8 +314,10 @@ class Orchestrator:
             if state.status != "done"
             for snapshot in state.pinned.values()
         }
+        keys = {each.key for state in states if state.status != "done" for each in state.asked}
         for agent in AGENTS:
-            ResultCache(self.workspace.cache(agent), files=self._files).prune(needed)
+            folder = self.workspace.cache(agent)
+            ResultCache(folder, files=self._files, clock=self._clock).prune(keys)
         base_files.prune(self.workspace, needed, self._files)
         if is_full:
             retention.note_removal(self.workspace, latest, self._files)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onceward.agents.cache import Answer, ResultCache
+from onceward.agents.cache import Answer, ResultCache, run_digest
 from onceward.errors import InvalidCursor
 from onceward.journal import Journal
 from onceward.lab import FeedbackClient
@@ -128,7 +128,7 @@ class Caching(Story):
         cache = self.cache(files)
         for key in self.keys:
             cache.put(self.answer(key), self.directory)
-            promises.promise(key, self.directory / "cache" / f"{key[3:]}.json")
+            promises.promise(key, self.directory / "cache" / f"{key[3:]}-{run_digest('')}.json")
 
     def check(self, files: Files, promises: Promises) -> int:
         """Get them back as they were, or not at all; then keep them again."""

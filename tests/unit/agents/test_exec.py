@@ -14,12 +14,17 @@ from tests.system.agent_tools import command
 
 
 def ask(
-    workspace: Path, program: str | tuple[str, ...], *commands: dict[str, Any], **fields: Any
+    workspace: Path,
+    program: str | tuple[str, ...],
+    *commands: dict[str, Any],
+    run: str = "",
+    **fields: Any,
 ) -> list[dict[str, Any]]:
     """Answer commands in this process, the program being a real one, and return the ends."""
     line = (sys.executable, "-c", program) if isinstance(program, str) else program
     wrapping = Wrapping(**{"type": "builder", "program": line, **fields})
     environ = {"ONCEWARD_WORKSPACE": str(workspace), "PATH": "/usr/bin:/bin"}
+    environ["ONCEWARD_RUN"] = run
     told = io.BytesIO()
     asked = io.BytesIO(b"".join(map(messages.encode, commands or (command(),))))
     exec_agent(wrapping, environ=environ).run(asked, told)

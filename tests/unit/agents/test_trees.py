@@ -47,4 +47,26 @@ def test_only_the_last_beginnings_are_kept(tmp_path: Path) -> None:
         Beginnings(kept).of(key(number), tmp_path)
     names = sorted(each.name for each in kept.glob("*.json"))
     assert len(names) == KEPT_MAX
-    assert names[-1][9:-5] == key(KEPT_MAX + 4)[3:]
+    assert names[-1][9:73] == key(KEPT_MAX + 4)[3:]
+
+
+def test_each_run_has_its_own_beginning(tmp_path: Path) -> None:
+    """The same key in a later run begins with the tree of that run."""
+    kept = tmp_path / "state" / "begun"
+    (tmp_path / "a").write_text("1")
+    first = Beginnings(kept, run="run-1").of(key(1), tmp_path)
+    (tmp_path / "a").write_text("2")
+    assert Beginnings(kept, run="run-2").of(key(1), tmp_path) == tree(tmp_path) != first
+    assert Beginnings(kept, run="run-1").of(key(1), tmp_path) == first
+
+
+def test_only_own_beginnings_are_removed(tmp_path: Path) -> None:
+    """A file of somebody else's in the folder survives, whatever its name begins with."""
+    kept = tmp_path / "state" / "begun"
+    kept.mkdir(parents=True)
+    foreign = [kept / "00000000-notes.json", kept / f"00000001-{'0' * 64}.json"]
+    for each in foreign:
+        each.write_text("mine")
+    for number in range(KEPT_MAX + 5):
+        Beginnings(kept).of(key(number), tmp_path)
+    assert [each.read_text() for each in foreign] == ["mine", "mine"]

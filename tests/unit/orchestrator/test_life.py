@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onceward.agents.cache import Answer, ResultCache
 from onceward.agents.messages import Message
 from onceward.errors import Drifted, RunHeld, RunMissing
 from onceward.journal import Record
 from onceward.keys import idempotency_key
 from onceward.orchestrator.models import RunLimits
+from onceward.seams import ManualClock, SystemClock
 from tests.unit.orchestrator.theatre import (
     FIRST,
     SECOND,
@@ -281,31 +283,32 @@ def test_runs_in_one_workspace_do_not_mix(theatre: Theatre) -> None:
         assert theatre.orchestrator().verify(run_id).receipts == 3
 
 
-def keep(theatre: Theatre, snapshot_id: str, name: str) -> Path:
-    """Put an answer into the cache of the builder."""
-    path = theatre.workspace / "state" / "cache" / "builder" / f"{name * 64}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    entry = {
-        "schemaVersion": 1,
-        "key": f"ik:{name * 64}",
-        "snapshot_id": snapshot_id,
-        "event": "builder.completed",
-        "status": None,
-        "payload": {},
-        "artifacts": [],
-    }
-    path.write_text(json.dumps(entry))
+def keep(theatre: Theatre, key: str, days: int = 31) -> Path:
+    """Put an answer of so many days ago into the cache of the builder."""
+    clock = ManualClock(SystemClock().now() - timedelta(days=days))
+    folder = theatre.workspace / "state" / "cache" / "builder"
+    answer = Answer(
+        key=key,
+        snapshot_id="snap-000000000000",
+        event="builder.completed",
+        status=None,
+        payload={"tests": {"status": "pass"}},
+        artifacts=[],
+    )
+    ResultCache(folder, clock=clock).put(answer, theatre.workspace)
+    (path,) = folder.glob(f"{key[3:]}-*.json")
     return path
 
 
-def test_answers_of_finished_runs_are_pruned_from_the_caches(theatre: Theatre) -> None:
-    """The next run drops what only a finished run needed, and keeps what a failed one may need."""
+def test_old_answers_are_pruned_unless_an_unfinished_run_names_them(theatre: Theatre) -> None:
+    """The next run drops what is old, keeps what a failed run may need, and what is young."""
     theatre.run()
-    done = keep(theatre, theatre.asked[-1]["version"]["snapshot_id"], "a")
+    done, young = keep(theatre, theatre.keys()[0]), keep(theatre, f"ik:{'b' * 64}", days=29)
     theatre.plays = broken
     theatre.run(SECOND)
     assert not done.exists()
-    needed = keep(theatre, theatre.asked[-1]["version"]["snapshot_id"], "b")
+    assert young.exists()
+    needed = keep(theatre, theatre.keys()[-1])
     theatre.plays = play
     theatre.run(FIRST)
     assert needed.exists()
@@ -342,7 +345,7 @@ def test_a_new_run_leaves_the_caches_of_one_at_work_alone(theatre: Theatre) -> N
 
     def second(command: Message) -> None:
         theatre.before = lambda _: None
-        kept.append(keep(theatre, "snap-000000000000", "c"))
+        kept.append(keep(theatre, f"ik:{'c' * 64}"))
         theatre.orchestrator().run([SECOND])
         assert kept[0].exists(), command
 

@@ -1,0 +1,87 @@
+"""Handlers: calling a user's function, `def` or `async def`, and what its exceptions mean.
+
+Retries themselves are the orchestrator's, with the schedule of agents: there is one layer of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import asyncio
+
+#: What fails for a while only. Clients of HTTP wrap these, so causes are looked at as well.
+CONNECTION_ERRORS: Final = (ConnectionError, TimeoutError)
+_CAUSES_MAX: Final = 20
+
+
+class HandlerCalls:
+    """Calls handlers, all coroutines on one event loop, which ends with the agent."""
+
+    def __init__(self, retryable: Sequence[object] = ()) -> None:
+        """Take these classes of exceptions, too, for what another attempt may mend."""
+        found: list[type[Exception]] = []
+        for each in retryable:
+            if isinstance(each, type) and issubclass(each, Exception):
+                found.append(each)
+            else:
+                message = f"retryable: {each!r} is no class of exceptions"
+                fix = "pass classes, such as retryable=(RateLimited,)"
+                raise InvalidArgument(message, fix=fix, field="retryable")
+        self._retryable = tuple(found)
+        self._loop: asyncio.Runner | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.close()
+
+    def call(self, handler: Callable[[Any], object], command: object) -> object:
+        """Return what a handler returns, or what it has awaited."""
+        found = handler(command)
+        return self._awaited(found) if isinstance(found, Awaitable) else found
+
+    def is_retryable(self, exc: BaseException) -> bool:
+        """Say whether another attempt may help: a declared exception, or a lost connection."""
+        if isinstance(exc, self._retryable):
+            return True
+        return any(isinstance(each, CONNECTION_ERRORS) for each in _causes(exc))
+
+    def _awaited(self, answer: Awaitable[object]) -> object:
+        import asyncio  # noqa: PLC0415 - slow to import, and few agents need it
+
+        async def wait() -> object:
+            return await answer
+
+        # One for all commands: what a handler opened for one it can use for the next.
+        self._loop = self._loop or asyncio.Runner()
+        return self._loop.run(wait())
+
+
+def version_of(handler: Callable[..., object]) -> str:
+    """Return the checksum of the file that a handler is written in; empty when there is none."""
+    module = sys.modules.get(getattr(handler, "__module__", "") or "")
+    name = getattr(module, "__file__", None)
+    try:
+        return hashlib.sha256(Path(name).read_bytes()).hexdigest() if name else ""
+    except OSError:
+        return ""
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and what led to it, as a traceback shows it."""
+    found: BaseException | None = exc
+    for _ in range(_CAUSES_MAX):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)

@@ -1,0 +1,141 @@
+"""Kit handlers: `def` or `async def`, and which of their failures another attempt may mend."""
+
+import asyncio
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceward.agents import Agent, Command, Result, completed
+from onceward.agents.handlers import version_of
+from onceward.errors import InvalidArgument
+from tests.unit.agents.kit_lives import Lives, error_of, lives, no_work, raising
+from tests.unit.agents.samples import a_command
+
+__all__ = ["lives"]
+
+
+class RateLimited(Exception):
+    """A user's own exception."""
+
+
+class Throttled(RateLimited):
+    """A kind of it."""
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def test_a_handler_may_be_a_coroutine(lives: Lives, tmp_path: Path) -> None:
+    """Its answer is kept and told as any other; all calls share one event loop."""
+    loops: set[int] = set()
+
+    async def handler(command: Command) -> Result:
+        await asyncio.sleep(0)
+        loops.add(id(asyncio.get_running_loop()))
+        (command.workspace / "out.txt").write_text("x")
+        return completed(artifacts=["out.txt"])
+
+    other = a_command(inputs={"goal": "other"})
+    first, second = lives.ask(handler, a_command(), other)
+    assert first["event"] == second["event"] == "builder.completed"
+    assert [each["path"] for each in first["artifacts"]] == ["out.txt"]
+    assert len(loops) == 1
+    (again,) = lives.ask(no_work, a_command())
+    assert again["payload"] == first["payload"]
+    assert (tmp_path / "out.txt").exists()
+
+
+def test_a_coroutine_fails_as_a_function_does(lives: Lives) -> None:
+    """What it raises is told, and what it returns must be a result."""
+
+    async def broken(_: Command) -> Result:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    async def wrong(_: Command) -> Any:
+        return "done"
+
+    assert error_of(lives.ask(broken, a_command())) == ("HANDLER_FAILED", False)
+    assert error_of(lives.ask(wrong, a_command())) == ("BAD_RESULT", False)
+
+
+def test_the_event_loop_ends_with_the_agent(lives: Lives) -> None:
+    """What a handler left running is cancelled, and nothing is left open."""
+    left: list[asyncio.Task[None]] = []
+
+    async def handler(_: Command) -> Result:
+        left.append(asyncio.create_task(asyncio.sleep(3600)))
+        return completed()
+
+    lives.ask(handler, a_command())
+    assert left[0].cancelled()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConnectionRefusedError(), ConnectionResetError("x"), BrokenPipeError(), TimeoutError()],
+)
+def test_connection_errors_are_worth_a_retry(lives: Lives, error: Exception) -> None:
+    """The orchestrator tries again; the handler need not know."""
+    assert error_of(lives.ask(raising(error), a_command())) == ("HANDLER_FAILED", True)
+
+
+def test_connection_errors_are_found_inside_of_others(lives: Lives) -> None:
+    """Clients wrap them; one that was dealt with and hidden does not count."""
+
+    def real(_: Command) -> Result:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(f"http://127.0.0.1:{free_port()}/"):
+            return completed()
+
+    def hidden(_: Command) -> Result:
+        try:
+            return real(_)
+        except urllib.error.URLError:
+            raise ValueError from None
+
+    assert error_of(lives.ask(real, a_command())) == ("HANDLER_FAILED", True)
+    assert error_of(lives.ask(hidden, a_command())) == ("HANDLER_FAILED", False)
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [(RateLimited(), True), (Throttled(), True), (KeyError("x"), False), (OSError(28, "x"), False)],
+)
+def test_retryable_exceptions_can_be_declared(
+    tmp_path: Path, error: Exception, retryable: bool
+) -> None:
+    """With the classes that follow from them; every other one is final as before."""
+    declared = Lives(tmp_path)
+    agent = declared.agent
+    declared.agent = lambda *given: _declared(agent(*given))  # type: ignore[method-assign]
+    assert error_of(declared.ask(raising(error), a_command())) == ("HANDLER_FAILED", retryable)
+
+
+def _declared(agent: Agent) -> Agent:
+    made = Agent("builder", retryable=(RateLimited,), environ={})
+    agent._calls = made._calls
+    return agent
+
+
+@pytest.mark.parametrize("wrong", ["RateLimited", RateLimited(), int, None])
+def test_only_classes_of_exceptions_are_declared(wrong: Any) -> None:
+    """Anything else would never match, and is refused when the agent is made."""
+    with pytest.raises(InvalidArgument, match="retryable: .* is no class of exceptions") as caught:
+        Agent("builder", retryable=(wrong,), environ={})
+    assert caught.value.fix
+
+
+def test_a_version_is_the_handlers_file() -> None:
+    """It changes with the source; without one, results stay with their run."""
+    assert version_of(raising) == version_of(no_work) != version_of(free_port)
+    assert version_of(eval("lambda _: None", {"__name__": "nowhere"})) == ""
