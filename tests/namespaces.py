@@ -52,5 +52,6 @@ def problem() -> str | None:
     for prefix in (pid_namespace(first_pid=1), another_boot(), hidepid()):
         done = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
         if done.returncode:
-            return f"this machine allows no {prefix[-2]} namespaces here: {done.stderr.strip()}"
+            why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+            return f"{why}; fix: run as root, in a container with --privileged"
     return None
