@@ -12,7 +12,7 @@ app = group("Show or replace the token that clients of this user's servers send.
 def show(json_output: JsonFlag = False) -> None:
     """Print the token, for a client that is not the owner: another user, a scraper, a proxy.
 
-    Example: `curl -H "X-CM-LAB-TOKEN: $(onceward token show)" http://127.0.0.1:3939/healthz`
+    Example: `onceward token show --json`
     """
     from onceward.access.token_file import read_token, token_path
 
