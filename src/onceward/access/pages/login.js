@@ -48,5 +48,11 @@ form.addEventListener("submit", (event) => {
   void logIn(field.value.trim());
 });
 
-const given = takeFromAddress();
-if (given) void logIn(given);
+function useLink() {
+  const given = takeFromAddress();
+  if (given) void logIn(given);
+}
+
+// The link may be opened in the tab that shows this page already, which loads nothing anew.
+window.addEventListener("hashchange", useLink);
+useLink();
