@@ -169,6 +169,7 @@ def test_run_as_json_lines(run: Run, played: type[Played]) -> None:
         "reason": "why",
         "was_complete": False,
         "next": f"onceward resume --run {RUN} --retry",
+        "unchecked": [],
     }
 
 
