@@ -60,7 +60,7 @@ POINTS: Final[dict[str, str]] = {
     "orchestrator.receipt.after_record": "receipt recorded | what follows not decided",
     "orchestrator.cache.after_write": "state of the run cached | the work not gone on",
     "orchestrator.resume.after_mend": "torn end of the ledger cut off | nothing else done",
-    "orchestrator.resume.after_orphans": "agents of an earlier life ended | resume not recorded",
+    "orchestrator.resume.after_orphans": "agents of earlier runs ended | nothing else done",
     "orchestrator.resume.after_record": "resume recorded | what must be redone not recorded",
     "migrate.after_one": "one migration applied and noted | those behind it not yet",
     "transaction.before_commit": "the user's block has ended | nothing of it committed",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import typer
 
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
-from onceward.errors import Drifted, InvalidArgument, OncewardError, RunMissing
+from onceward.errors import Drifted, InvalidArgument, OncewardError, RunHeld, RunMissing
 from onceward.signals import on_stop_signal
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ EXIT_INPUT: Final = 2
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", help="The directory with `onceward.json`; else this one."),
+]
+_Wait = Annotated[
+    bool,
+    typer.Option("--wait", help="Wait while another orchestrator works in this workspace."),
 ]
 _StreamJson = Annotated[
     bool,
@@ -76,19 +80,20 @@ def run(
         list[str],
         typer.Option("--task", help="The task to run, such as T-0042. Repeatable, in order."),
     ],
+    wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
     """Run tasks: implement, review, update the spec, in as many rounds as it takes.
 
     Ctrl-C stops cleanly and says how to resume, a second one kills. Exit 0 when all is done, 1 when
-    the run failed, 130 when it was stopped.
+    the run failed or another orchestrator works in this workspace, 130 when it was stopped.
 
     Example: `onceward run --task T-0042 --task T-0043`
     """
     config = open_config(workspace, starts_agents=True)
     tasks = _load(config, task)
-    _Session(config, workspace, json_output=json_output).run(tasks)
+    _Session(config, workspace, wait=wait, json_output=json_output).run(tasks)
 
 
 def resume(
@@ -102,6 +107,7 @@ def resume(
     retry: Annotated[
         bool, typer.Option("--retry", help="Try the step anew at which the run failed.")
     ] = False,
+    wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
@@ -110,7 +116,7 @@ def resume(
     Example: `onceward resume --run run-20260301-093000-1a2b3c4d`
     """
     config = open_config(workspace, starts_agents=True)
-    session = _Session(config, workspace, json_output=json_output)
+    session = _Session(config, workspace, wait=wait, json_output=json_output)
     with runs_are_named():
         session.resume(run_id, accept_drift=accept_drift, retry=retry)
 
@@ -160,24 +166,30 @@ def _load(config: Config, names: Sequence[str]) -> list[Task]:
 class _Session:
     """One life of a run on the command line."""
 
-    def __init__(self, config: Config, named: Path | None, *, json_output: bool) -> None:
+    def __init__(
+        self, config: Config, named: Path | None, *, wait: bool, json_output: bool
+    ) -> None:
         from onceward.orchestrator.orchestrator import Orchestrator
 
         self._json_output = json_output
+        self._on_wait = self._waiting if wait else None
+        self._has_waited = False
         self._named = named
         self._teller = Teller(json_output=json_output)
         self._orchestrator = Orchestrator(config, watch=self._watch)
         self._stopped_by: signal.Signals | None = None
 
     def run(self, tasks: Sequence[Task]) -> None:
-        self._end(self._live(lambda: self._orchestrator.run(tasks)))
+        self._end(self._live(lambda: self._orchestrator.run(tasks, on_wait=self._on_wait)))
 
     def resume(self, run_id: str | None, *, accept_drift: bool, retry: bool) -> None:
         if not self._json_output:
             self._teller.catch_up(self._before(run_id))
         try:
             result = self._live(
-                lambda: self._orchestrator.resume(run_id, accept_drift=accept_drift, retry=retry)
+                lambda: self._orchestrator.resume(
+                    run_id, accept_drift=accept_drift, retry=retry, on_wait=self._on_wait
+                )
             )
         except Drifted as exc:
             if not self._is_accepted(exc):
@@ -200,8 +212,18 @@ class _Session:
             return []
 
     def _live(self, work: Callable[[], RunResult]) -> RunResult:
-        with self._teller, self._until_stopped():
-            return work()
+        try:
+            with self._teller, self._until_stopped():
+                return work()
+        except RunHeld as exc:
+            if self._stopped_by is not None:  # It was still waiting for its turn.
+                raise typer.Exit(128 + self._stopped_by) from exc
+            raise
+
+    def _waiting(self, refusal: RunHeld) -> None:
+        if not self._has_waited:
+            self._has_waited = True
+            self._teller.notice(f"waiting: {refusal.message}")
 
     def _watch(self, record: Record) -> None:
         self._teller(record)

@@ -9,9 +9,9 @@ from onceward.errors.files import StorageError
 
 
 class RunHeld(Conflict):
-    """Another process works on this run; wait for it, or stop it."""
+    """Another orchestrator works in this workspace; nothing was started. Wait, or stop it."""
 
-    default_fix = "wait for that process, or stop it, then resume"
+    default_fix = "pass --wait to wait for that process, or stop it, then run or resume"
 
 
 class Drifted(Conflict):

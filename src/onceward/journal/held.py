@@ -26,8 +26,11 @@ _TRIES: Final = 3
 #: the device is not the one that the file says.
 _LOCKS: Final = Path("/proc/locks")
 _LOCK: Final = re.compile(r"FLOCK +ADVISORY +WRITE +(-?[0-9]+) +([0-9a-f]+:[0-9a-f]+):([0-9]+)")
-#: A line for people, and a line for programs.
-_NOTE: Final = re.compile(r"(process [0-9]+ on (\S+) since \S+)(?:\n(\S+))?")
+#: A line for people, with what the lock is held for, and a line for programs.
+_NOTE: Final = re.compile(
+    r"(?P<holder>process (?P<pid>[0-9]+) on (?P<host>\S+) since (?P<since>\S+))"
+    r"(?: for (?P<purpose>.+))?(?:\n(?P<process>\S+))?"
+)
 
 
 class Held:
@@ -53,19 +56,23 @@ class Held:
         os.close(self._descriptor)
 
 
-def hold(path: Path, files: Files, clock: Clock) -> Held:
-    """Take the lock, or raise Conflict that names its holder."""
+def hold(path: Path, files: Files, clock: Clock, *, purpose: str = "") -> Held:
+    """Take the lock, or raise Conflict that names its holder and the holder's purpose.
+
+    The descriptor is closed on exec: no child keeps the lock of a parent that was killed.
+    """
     files.make_directories(path.parent)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     with translated(path, "open"):
         descriptor = os.open(path, flags, FILE_MODE)
     if not _is_taken(descriptor, clock):
         try:
-            holder = _holder(descriptor, clock)
+            told = _holder(descriptor, clock)
         finally:
             os.close(descriptor)
-        message = f"{path} is in use by {holder}"
-        raise Conflict(message, fix="stop that one first", path=str(path), holder=holder)
+        purpose = f" for {told['purpose']}" if "purpose" in told else ""
+        message = f"{path} is in use by {told['holder']}{purpose}"
+        raise Conflict(message, fix="stop that one first", path=str(path), **told)
     held = Held(path, descriptor)
     try:
         with closing(files.open_append(path, follow_links=False)) as note:
@@ -73,6 +80,7 @@ def hold(path: Path, files: Files, clock: Clock) -> Held:
             since = timestamp(clock.now())
             own = ProcessIdentity.own()
             shown = f"process {own.pid} on {own.host} since {since}"
+            shown += f" for {purpose}" if purpose else ""
             note.write(f"{shown}\n{own.holder('lock')}\n".encode())
     except BaseException:
         # Nobody would ever give back what nobody was given.
@@ -93,7 +101,7 @@ def is_held(path: Path) -> bool:
         return False
     try:
         found = _NOTE.fullmatch(_note(descriptor))
-        if found is not None and found[2] != socket.gethostname():
+        if found is not None and found["host"] != socket.gethostname():
             return True
         holder = _process(found)
         if holder is not None and holder.is_in_this_namespace():
@@ -140,11 +148,17 @@ def _note(descriptor: int) -> str:
 
 
 def _process(note: re.Match[str] | None) -> ProcessIdentity | None:
-    return ProcessIdentity.from_holder(note[3] or "") if note else None
+    return ProcessIdentity.from_holder(note["process"] or "") if note else None
 
 
-def _holder(descriptor: int, clock: Clock) -> str:
-    """Return who has it: not who had it before, whose note may stand there for a moment still."""
+def _named(note: re.Match[str]) -> dict[str, object]:
+    """Return what a note says, by name."""
+    purpose = {"purpose": note["purpose"]} if note["purpose"] else {}
+    return {"holder": note["holder"], "pid": int(note["pid"]), "since": note["since"], **purpose}
+
+
+def _holder(descriptor: int, clock: Clock) -> dict[str, object]:
+    """Return who has it, by name: not who had it before, whose note may stand there for a moment still."""
     until = clock.monotonic() + _NOTE_SECONDS_MAX
     while True:
         note = _note(descriptor)
@@ -152,5 +166,5 @@ def _holder(descriptor: int, clock: Clock) -> str:
         holder = _process(found)
         is_current = found is not None and not (holder and holder.is_dead())
         if is_current or clock.monotonic() >= until:
-            return found[1] if found else note or "somebody"
+            return _named(found) if found else {"holder": note or "another process"}
         clock.sleep(_LOOK_SECONDS)

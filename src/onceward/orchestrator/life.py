@@ -161,6 +161,8 @@ class Life:
                 self.record("task.completed", task_id=step.task.id)
                 crash_point("orchestrator.task.after_complete")
             case CompleteRun():
+                # A run that is done has no agents: the next run need not look for any.
+                self._supervisor.stop()
                 crash_point("orchestrator.run.before_complete")
                 self.record("run.completed")
             case Fail():

@@ -13,14 +13,14 @@ from onceward.agents.cache import ResultCache
 from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.agents.supervisor import Limits, Supervisor
 from onceward.crash import crash_point
-from onceward.errors import Conflict, Drifted, LedgerDamaged, RunHeld, RunMissing
+from onceward.errors import Drifted, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
-from onceward.journal.held import Held, hold
 from onceward.orchestrator import base_files, receipts, retention
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.flow import AGENTS
 from onceward.orchestrator.ledger import Ledger, Read
 from onceward.orchestrator.life import Life
+from onceward.orchestrator.locking import OnWait, locked
 from onceward.orchestrator.models import (
     CommandStory,
     RunResult,
@@ -30,7 +30,7 @@ from onceward.orchestrator.models import (
     Verification,
 )
 from onceward.orchestrator.registry import Registry
-from onceward.orchestrator.replay import RunState, replay
+from onceward.orchestrator.replay import RunState, agents_left, replay
 from onceward.orchestrator.transcript import Progress
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.verify import verify_run
@@ -77,12 +77,21 @@ class Orchestrator:
         self._life: Life | None = None
         self._is_stopping = False
 
-    def run(self, tasks: Sequence[Task]) -> RunResult:
-        """Start a run over tasks, in this order, and work on it until it ends."""
+    def run(self, tasks: Sequence[Task], *, on_wait: OnWait | None = None) -> RunResult:
+        """Start a run over tasks, in this order, and work on it until it ends.
+
+        Agents that an earlier run left behind are ended before anything is looked at. With
+        `on_wait`, waits for another orchestrator of this workspace to end.
+
+        Raises:
+            RunHeld: Another process works in this workspace.
+            AgentFailed: An agent of an earlier run does not end; nothing was started.
+
+        """
         run_id = self._new_run_id()
-        with self._held(run_id) as held:
-            self._prune()
-            life = self._begin(RunState(run_id=run_id), held)
+        with self._held(run_id, on_wait) as is_held:
+            self._prune(self._end_orphans())
+            life = self._begin(RunState(run_id=run_id), is_held)
             limits = self.config.limits
             life.record(
                 "run.started",
@@ -94,24 +103,27 @@ class Orchestrator:
             return self._live(life)
 
     def resume(
-        self, run_id: str | None = None, *, accept_drift: bool = False, retry: bool = False
+        self,
+        run_id: str | None = None,
+        *,
+        accept_drift: bool = False,
+        retry: bool = False,
+        on_wait: OnWait | None = None,
     ) -> RunResult:
         """Go on with a run, the latest one unless told otherwise.
 
         Raises:
             RunMissing: There is no such run, or none at all.
-            RunHeld: Another process works on it.
+            RunHeld: Another process works in this workspace.
             Drifted: The workspace is not as the run left it, and that was not accepted.
             LedgerDamaged: Records that were written are gone.
 
         """
         run_id = self._latest() if run_id is None else run_id
         self._check_exists(run_id)
-        with self._held(run_id) as held:
+        with self._held(run_id, on_wait) as is_held:
+            self._end_orphans()
             state, read = self._read(run_id)
-            left = [AgentRecord.from_fields(each, run_id) for each in state.agents.values()]
-            end_orphans(left, clock=self._clock)
-            crash_point("orchestrator.resume.after_orphans")
             if not state.run_id:
                 message = f"{run_id} died before it began"
                 raise RunMissing(message, fix="start a new one: `onceward run --task …`")
@@ -124,7 +136,7 @@ class Orchestrator:
                 return RunResult(run_id=run_id, status="failed", reason=state.reason)
             self._ledger(run_id).mend(read)
             crash_point("orchestrator.resume.after_mend")
-            life = self._begin(state, held, read.records)
+            life = self._begin(state, is_held, read.records)
             self._revive(life, read, accept_drift=accept_drift, retry=retry)
             return self._live(life)
 
@@ -166,7 +178,9 @@ class Orchestrator:
                 each["description"] = self._redactor.text(each["description"])
         return record
 
-    def _begin(self, state: RunState, held: Held, records: Sequence[Record] = ()) -> Life:
+    def _begin(
+        self, state: RunState, is_held: Callable[[], bool], records: Sequence[Record] = ()
+    ) -> Life:
         return Life(
             state,
             workspace=self.workspace,
@@ -175,7 +189,7 @@ class Orchestrator:
             redactor=self._redactor,
             tree=Tree(self.workspace, files=self._files, clock=self._clock),
             supervisor=lambda life: self._supervisor(life, state.run_id),
-            is_held=held.is_ours,
+            is_held=is_held,
             progress=Progress.of(records),
             watch=self._watch,
             files=self._files,
@@ -269,43 +283,60 @@ class Orchestrator:
         raise Drifted(message, changes=shown, before=state.tree, now=now)
 
     @contextmanager
-    def _held(self, run_id: str) -> Iterator[Held]:
-        try:
-            held = hold(self.workspace.lock(run_id), self._files, self._clock)
-        except Conflict as exc:
-            holder = exc.context["holder"]
-            message = f"{run_id} is being worked on by {holder}"
-            raise RunHeld(message, holder=holder) from None
-        try:
-            yield held
-        finally:
-            held.release()
+    def _held(self, run_id: str, on_wait: OnWait | None) -> Iterator[Callable[[], bool]]:
+        with locked(
+            self.workspace,
+            run_id,
+            files=self._files,
+            clock=self._clock,
+            on_wait=None if on_wait is None else self._until_stopped(on_wait),
+        ) as is_held:
+            yield is_held
 
-    def _is_held(self, run_id: str) -> bool:
-        try:
-            with self._held(run_id):
-                return False
-        except RunHeld:
-            return True
+    def _until_stopped(self, on_wait: OnWait) -> OnWait:
+        """Give up waiting once this orchestrator is asked to stop."""
 
-    def _prune(self) -> None:
+        def waiting(refusal: RunHeld) -> None:
+            if self._is_stopping:
+                raise refusal
+            on_wait(refusal)
+
+        return waiting
+
+    def _end_orphans(self) -> list[tuple[str, Read]]:
+        """End agents that killed orchestrators of this workspace left behind, of whichever run.
+
+        Returns the runs that are not done, with their ledgers. A run that is done had ended its
+        agents before it was recorded as done.
+        """
+        unfinished = [
+            (run_id, self._ledger(run_id).read())
+            for run_id in self._run_ids()
+            if not retention.is_done(self.workspace, run_id, self._files)
+        ]
+        left = [
+            AgentRecord.from_fields(record, run_id)
+            for run_id, read in unfinished
+            for record in agents_left(read.records)
+        ]
+        end_orphans(left, clock=self._clock)
+        crash_point("orchestrator.resume.after_orphans")
+        return unfinished
+
+    def _prune(self, unfinished: Sequence[tuple[str, Read]]) -> None:
         """Drop what no recent run needs: kept results of agents, and lists of files.
 
         An unfinished run keeps all of it, however old it is. Finished ones are read only when there
         are too many lists, the latest `runs_kept` of them.
         """
         there = retention.manifests(self.workspace, self._files)
-        runs = self._run_ids()
-        latest = runs[-self.config.limits.runs_kept :]
-        unfinished = [
-            each for each in runs if not retention.is_done(self.workspace, each, self._files)
-        ]
-        if any(map(self._is_held, unfinished)):
-            return  # Its agents may be writing there.
+        latest = self._run_ids()[-self.config.limits.runs_kept :]
         is_full = len(there) > retention.MANIFESTS_MAX
+        names = {run_id for run_id, _ in unfinished}
         try:
-            read = dict.fromkeys([*unfinished, *latest] if is_full else unfinished)
-            states = [self._read(each)[0] for each in read]
+            states = [replay(read.records) for _, read in unfinished]
+            if is_full:
+                states += [self._read(each)[0] for each in latest if each not in names]
         except LedgerDamaged:
             return  # What that run still needs is not known.
         needed = {

@@ -138,6 +138,17 @@ def replay(records: Iterable[Record]) -> RunState:
     return state
 
 
+def agents_left(records: Iterable[Record]) -> list[Record]:
+    """Return the agents that were started and not seen to end; the ledger may lack records."""
+    left: dict[int, Record] = {}
+    for record in records:
+        if record["kind"] == "agent.started":
+            left[record["pid"]] = record
+        elif record["kind"] == "agent.exited":
+            left.pop(record["pid"], None)
+    return list(left.values())
+
+
 def _run_started(state: RunState, record: Record) -> None:
     state.run_id, state.started_at = record["run_id"], record["at"]
     state.tasks = [Task.from_record(each) for each in record["tasks"]]

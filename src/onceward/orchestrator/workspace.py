@@ -37,6 +37,10 @@ class Workspace:
         """Return the file whose lock means that somebody works on a run."""
         return self.root / "state" / "locks" / f"{check_run_id(run_id)}.lock"
 
+    def orchestrator_lock(self) -> Path:
+        """Return the file whose lock means that an orchestrator works in this workspace."""
+        return self.root / "state" / "locks" / "orchestrator.lock"
+
     def state(self, run_id: str | None = None) -> Path:
         """Return the cached state of a run, or of the one that was worked on last."""
         state = self.root / "state"

@@ -37,11 +37,13 @@ class Played:
         self.watch = watch
         self.stops = 0
 
-    def run(self, tasks: Sequence[Task]) -> RunResult:
+    def run(self, tasks: Sequence[Task], **_: object) -> RunResult:
         self.asked.append([task.id for task in tasks])
         return self._live()
 
-    def resume(self, run_id: str | None, *, accept_drift: bool, retry: bool) -> RunResult:
+    def resume(
+        self, run_id: str | None, *, accept_drift: bool, retry: bool, **_: object
+    ) -> RunResult:
         self.asked.append((run_id, accept_drift, retry))
         if self.refusal is not None and not accept_drift:
             raise self.refusal

@@ -339,14 +339,17 @@ def test_unknown_runs_are_told_with_those_that_exist(theatre: Theatre) -> None:
     assert run_id in told.value.fix
 
 
-def test_a_new_run_leaves_the_caches_of_one_at_work_alone(theatre: Theatre) -> None:
-    """Whoever is at work may have begun a task, and kept an answer, since somebody looked."""
+def test_h70_a_new_run_beside_one_at_work_is_refused_and_leaves_its_caches_alone(
+    theatre: Theatre,
+) -> None:
+    """It is told who works here; what agents keep for a repeat stays until nobody needs it."""
     kept: list[Path] = []
 
     def second(command: Message) -> None:
         theatre.before = lambda _: None
         kept.append(keep(theatre, f"ik:{'c' * 64}"))
-        theatre.orchestrator().run([SECOND])
+        with pytest.raises(RunHeld, match=f"{theatre.ledger().stem} is being worked on by"):
+            theatre.orchestrator().run([SECOND])
         assert kept[0].exists(), command
 
     theatre.before = second

@@ -94,7 +94,7 @@ class Theatre:
     def run(self, *tasks: Task) -> RunResult:
         return self.orchestrator().run(tasks or (FIRST,))
 
-    def resume(self, run_id: str | None = None, **options: bool) -> RunResult:
+    def resume(self, run_id: str | None = None, **options: Any) -> RunResult:
         return self.orchestrator().resume(run_id, **options)
 
     def stages(self, since: int = 0) -> list[str]:
