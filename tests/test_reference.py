@@ -23,7 +23,7 @@ from docs.make import (
 from docs.make.regions import Unfit, cells, filled, kept_table, region, table
 from onceward import errors, events
 from onceward.cli import doctor, keys
-from onceward.cli.main import main
+from onceward.cli.main import exit_code, main
 from onceward.workers import metrics
 
 LOGGED = {**events.ACTIONS, **events.MEMORY, **events.DISPATCH}
@@ -95,7 +95,7 @@ def test_an_error_ends_a_command_as_listed(
     monkeypatch.setattr(sys, "argv", ["onceward", "keys", "canonical", "1"])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == reference_errors.exit_code(kind)
+    assert ended.value.code == exit_code(kind)
 
 
 def test_every_metric_of_the_source_is_on_the_page() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from docs.make.regions import Maker, code, table
 from onceward import errors
-from onceward.cli.main import EXIT_FAILED, EXIT_USAGE
+from onceward.cli.main import exit_code
 from onceward.statuses import STATUS_OF_CODE
 
 
@@ -23,12 +23,6 @@ def all_errors(
         yield kind
     for each in sorted(kind.__subclasses__(), key=lambda each: each.__name__):
         yield from all_errors(each)
-
-
-def exit_code(kind: type[errors.OncewardError]) -> int:
-    """Return what a command ends with that fails so; `cli.main` decides, and a test compares."""
-    is_input = issubclass(kind, (errors.InvalidArgument, errors.FileMissing))
-    return EXIT_USAGE if is_input else EXIT_FAILED
 
 
 def _listed() -> str:

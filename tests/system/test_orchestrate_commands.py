@@ -213,7 +213,7 @@ def on_a_terminal(place: Place, *words: str, answer: bytes = b"") -> tuple[int, 
             except OSError:  # The other side is closed.
                 break
             seen += chunk
-            if answer and b"[y/N]" in seen:
+            if answer and b"or stop?" in seen:
                 os.write(ours, answer)
                 answer = b""
         process.wait(timeout=END_SECONDS_MAX)
@@ -222,15 +222,15 @@ def on_a_terminal(place: Place, *words: str, answer: bytes = b"") -> tuple[int, 
 
 
 def test_drift_is_named_and_somebody_decides(place: Place) -> None:
-    """Refused without a terminal and by a no; a yes goes on."""
+    """Refused without a terminal and by a stop, with an exit code of its own; else it goes on."""
     point = "orchestrator.receipt.after_record:1:kill"
     place.run("run", "--task", "T-0001", ONCEWARD_CRASH=point)
     (place.directory / "notes.txt").write_text("mine")
     refused = place.run("resume")
-    assert refused.returncode == 1
+    assert refused.returncode == 3
     assert "  added notes.txt\n" in refused.stderr
     assert "--accept-drift" in refused.stderr
-    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
+    for answer, code in ((b"stop\n", 3), (b"keep\n", 0)):
         ended, seen = on_a_terminal(place, "resume", answer=answer)
         assert ended == code, seen
         assert "added notes.txt" in seen

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onceward.cli.output import print_error, single
-from onceward.errors import FileMissing, Internal, InvalidArgument, OncewardError
+from onceward.errors import Drifted, FileMissing, Internal, InvalidArgument, OncewardError
 from onceward.version import __version__
 
 #: Where each group, a Typer, or single command, a function, is found, and what the first help page
@@ -55,6 +55,8 @@ JSON: Final = "--json"
 DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
+#: Files changed since a run recorded them, and nobody said what to do about it.
+EXIT_DRIFTED: Final = 3
 
 
 class LazyGroup(TyperGroup):
@@ -141,16 +143,22 @@ def root(
         print(ctx.get_help())
 
 
+def exit_code(kind: type[OncewardError]) -> int:
+    """Return what a command ends with that fails with such an error."""
+    if issubclass(kind, Drifted):
+        return EXIT_DRIFTED
+    return EXIT_USAGE if issubclass(kind, (InvalidArgument, FileMissing)) else EXIT_FAILED
+
+
 def main() -> NoReturn:
-    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or input."""
+    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or input, 3 drifted."""
     try:
         result = typer.main.get_command(app).main(prog_name="onceward", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(result if isinstance(result, int) else 0)
     except OncewardError as exc:
         print_error(exc)
-        is_input = isinstance(exc, (InvalidArgument, FileMissing))
-        sys.exit(EXIT_USAGE if is_input else EXIT_FAILED)
+        sys.exit(exit_code(type(exc)))
     except typer.TyperException as exc:
         context = getattr(exc, "ctx", None)
         asked = context.command_path if context is not None else "onceward"

@@ -7,13 +7,14 @@ import shlex
 import signal
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
+from onceward.cli.run_output import Teller
 from onceward.errors import Drifted, InvalidArgument, OncewardError, RunHeld, RunMissing
 from onceward.signals import on_stop_signal
 
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 
 #: How many changed files are named before a question or a refusal.
 CHANGES_SHOWN_MAX: Final = 10
-REFRESHES_PER_SECOND: Final = 4
 EXIT_INPUT: Final = 2
+#: What a person may answer when files changed, and which option that is.
+_DECISIONS: Final = {"keep": "accept_drift", "redo": "redo", "stop": None}
+_CHOICES: Final = """\
+  keep  go on from the files as they are; they are reviewed again
+  redo  do the steps again whose files changed; your files are copied to state/kept first
+  stop  change nothing"""
 
 WorkspaceOption = Annotated[
     Path | None,
@@ -102,7 +108,17 @@ def resume(
     ] = None,
     accept_drift: Annotated[
         bool,
-        typer.Option("--accept-drift", help="Go on though files changed since the run stopped."),
+        typer.Option(
+            "--accept-drift",
+            help="Keep changed files as they are; they are reviewed again.",
+        ),
+    ] = False,
+    redo: Annotated[
+        bool,
+        typer.Option(
+            "--redo",
+            help="Do the steps again whose files changed; copies of yours go to `state/kept`.",
+        ),
     ] = False,
     retry: Annotated[
         bool, typer.Option("--retry", help="Try the step anew at which the run failed.")
@@ -113,12 +129,19 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped, killed or failed; what is done is not done again.
 
+    Exit codes as for `run`; 3 when files changed since the run stopped and neither `--accept-drift`
+    nor `--redo` was passed. On a terminal it shows the changes and asks.
+
     Example: `onceward resume --run run-20260301-093000-1a2b3c4d`
     """
     config = open_config(workspace, starts_agents=True)
     session = _Session(config, workspace, wait=wait, json_output=json_output)
+    if accept_drift and redo:
+        message = "--accept-drift and --redo exclude each other"
+        raise InvalidArgument(message, fix="pass one of them", field="redo")
+    decision = "accept_drift" if accept_drift else "redo" if redo else None
     with runs_are_named():
-        session.resume(run_id, accept_drift=accept_drift, retry=retry)
+        session.resume(run_id, decision, retry=retry)
 
 
 def open_config(workspace: Path | None, *, starts_agents: bool = False) -> Config:
@@ -182,22 +205,22 @@ class _Session:
     def run(self, tasks: Sequence[Task]) -> None:
         self._end(self._live(lambda: self._orchestrator.run(tasks, on_wait=self._on_wait)))
 
-    def resume(self, run_id: str | None, *, accept_drift: bool, retry: bool) -> None:
+    def resume(self, run_id: str | None, decision: str | None, *, retry: bool) -> None:
         if not self._json_output:
             self._teller.catch_up(self._before(run_id))
         try:
-            result = self._live(
-                lambda: self._orchestrator.resume(
-                    run_id, accept_drift=accept_drift, retry=retry, on_wait=self._on_wait
-                )
-            )
+            result = self._resumed(run_id, decision, retry=retry)
         except Drifted as exc:
-            if not self._is_accepted(exc):
+            chosen = self._asked_about(exc)
+            if chosen is None:
                 raise
-            result = self._live(
-                lambda: self._orchestrator.resume(run_id, accept_drift=True, retry=retry)
-            )
+            result = self._resumed(run_id, chosen, retry=retry)
         self._end(result)
+
+    def _resumed(self, run_id: str | None, decision: str | None, *, retry: bool) -> RunResult:
+        how = {decision: True} if decision is not None else {}
+        work = self._orchestrator.resume
+        return self._live(lambda: work(run_id, retry=retry, on_wait=self._on_wait, **how))
 
     def _before(self, run_id: str | None) -> list[Record]:
         """Return what happened to a run so far; nothing when that cannot be told here."""
@@ -253,14 +276,19 @@ class _Session:
             if notice.ident is not None:
                 notice.join()
 
-    def _is_accepted(self, exc: Drifted) -> bool:
+    def _asked_about(self, exc: Drifted) -> str | None:
+        """Show what changed and ask what to do; None when it is to stop, or nobody can be asked."""
         if self._json_output:
-            return False
+            return None
         print_changes(exc)
         if not _is_terminal():
-            return False
+            return None
         print(exc.message, file=sys.stderr)
-        return typer.confirm("Go on with the files as they are now?", err=True)
+        print(_CHOICES, file=sys.stderr)
+        while True:
+            answer = str(typer.prompt("keep, redo or stop?", err=True, default="stop")).lower()
+            if answer in _DECISIONS:
+                return _DECISIONS[answer]
 
     def _end(self, result: RunResult) -> None:
         """Say how it ended and how to go on, and exit accordingly."""
@@ -302,102 +330,3 @@ def print_changes(drifted: Drifted) -> None:
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _silence() -> None:
-    """Let nothing that is still buffered fail again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class Teller:
-    """Tells a run as it goes: a transcript, with a progress line on a terminal, or JSON lines."""
-
-    def __init__(self, *, json_output: bool) -> None:
-        """Write to stdout, whatever that is."""
-        from onceward.orchestrator.transcript import Progress
-        from onceward.seams import SystemClock
-
-        self._json_output = json_output
-        self._progress = Progress()
-        self._clock = SystemClock()
-        self._live: Any = None
-        self._is_heard = True
-
-    def __enter__(self) -> Self:
-        if not self._json_output and sys.stdout.isatty():
-            from rich.console import Console
-            from rich.live import Live
-
-            console = Console(highlight=False)
-            self._live = Live(
-                self, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True
-            )
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            with suppress(OSError):  # The terminal may be gone.
-                live.stop()
-
-    def __call__(self, record: Record) -> None:
-        """Tell one record."""
-        from onceward.orchestrator.transcript import line_of
-
-        if self._json_output:
-            self.print_json(record)
-            return
-        self._progress.take(record)
-        line = line_of(record, self._progress)
-        if line is not None:
-            self.say(line)
-
-    def catch_up(self, records: Sequence[Record]) -> None:
-        """Know what was told in an earlier life of the run."""
-        from onceward.orchestrator.transcript import Progress
-
-        self._progress = Progress.of(records)
-
-    def __rich__(self) -> Any:  # noqa: ANN401 - rich is imported where it is used
-        """Return the progress line, as it is now."""
-        from rich.text import Text
-
-        return Text(self._progress.line(self._clock.now()), style="dim", no_wrap=True)
-
-    def say(self, line: str) -> None:
-        """Write a line above the progress line."""
-        if self._live is None:
-            self._write(lambda: print(line, flush=True))
-            return
-        from rich.text import Text
-
-        self._write(lambda: self._live.console.print(Text(line), soft_wrap=True))
-
-    def notice(self, text: str) -> None:
-        """Say something that is no part of the transcript."""
-        if self._live is not None:
-            self.say(text)
-        else:
-            # In one piece: the transcript goes on meanwhile, and may go to the same place.
-            print(f"{text}\n", end="", file=sys.stderr, flush=True)
-
-    def abandon(self) -> None:
-        """Give the terminal its cursor back, as far as that is possible inside a signal handler."""
-        if self._live is not None:
-            with suppress(OSError, RuntimeError):  # Whatever was interrupted may hold the stream.
-                self._live.console.show_cursor()
-
-    def print_json(self, value: Record) -> None:
-        """Write a line for machines."""
-        self._write(lambda: print_json(value))
-
-    def _write(self, write: Callable[[], None]) -> None:
-        if not self._is_heard:
-            return
-        try:
-            write()
-        except OSError:
-            # Whoever read has gone; that is no reason for a run to end.
-            self._is_heard = False
-            _silence()

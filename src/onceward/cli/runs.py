@@ -74,7 +74,7 @@ def verify(
 ) -> None:
     """Check a run's ledger, receipts, artifacts and manifests; exit 1 when something is wrong.
 
-    Looks and changes nothing.
+    Compares the delivered files with those that were approved. Looks and changes nothing.
 
     Example: `onceward runs verify`
     """
@@ -88,6 +88,9 @@ def verify(
     else:
         counts = f"{found.records} records, {found.receipts} receipts, {found.artifacts} artifacts"
         print(f"{found.run_id}: {counts}: {'all as recorded' if found.ok else 'not as recorded'}")
+        if found.is_as_approved is not None:
+            how = "as approved" if found.is_as_approved else "NOT as approved"
+            print(f"delivered files: {how}")
         for finding in found.findings:
             print(f"  {trouble(finding.path, finding.problem)}")
     if not found.ok:

@@ -15,9 +15,12 @@ class RunHeld(Conflict):
 
 
 class Drifted(Conflict):
-    """The workspace is not as the run left it; look at the changes before going on."""
+    """Files changed since the run recorded them; keep them, or have their steps done again."""
 
-    default_fix = "undo the changes, or go on from them with --accept-drift"
+    default_fix = (
+        "pass --accept-drift to keep the files as they are, or --redo to do the steps again whose "
+        "files changed; both copy the changed files to state/kept first"
+    )
 
 
 class RunMissing(OncewardError):

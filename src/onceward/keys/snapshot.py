@@ -21,6 +21,8 @@ from onceward.seams import Clock, SystemClock
 
 #: Folders at the root that Onceward writes itself; counting them would change the id by using it.
 OWN_FOLDERS: Final = frozenset({"events", "logs", "receipts", "snapshots", "state", "transcripts"})
+#: Names at the root that are no part of the work: raising a limit changes no file of a task.
+OWN_FILES: Final = frozenset({"onceward.json"})
 GIT_SECONDS_MAX: Final = 60
 #: A file that was touched later than so long before it was read may change without a trace.
 SETTLED_NANOSECONDS: Final = 2_000_000_000
@@ -120,7 +122,7 @@ def snapshot_of(files: Iterator[TrackedFile]) -> Snapshot:
 
 def _is_foreign(name: bytes) -> bool:
     first, slash, _ = name.partition(b"/")
-    return not slash or os.fsdecode(first) not in OWN_FOLDERS
+    return os.fsdecode(first) not in (OWN_FOLDERS if slash else OWN_FILES)
 
 
 def _in_checkout(root: Path) -> bool:

@@ -5,13 +5,12 @@ Pure: the same state gives the same step, in the first life of a run and in ever
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 from onceward.journal import Record
-from onceward.keys import canonical_json
-from onceward.orchestrator.flow import DONE, FIRST, FLOW, Stage, following
+from onceward.orchestrator.approvals import approval_of, outdated, previous
+from onceward.orchestrator.flow import DONE, Stage, following
 from onceward.orchestrator.models import RunLimits, Task
 from onceward.orchestrator.replay import ABANDONED, ANSWERED, Asked, RunState
 
@@ -68,7 +67,14 @@ class Fail:
     step: int | None
 
 
-Step = StartTask | Ask | Send | Receive | CompleteTask | CompleteRun | Fail
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Withdraw:
+    """Let an approval count no more: what it approved was made again, with another result."""
+
+    approval: Asked
+
+
+Step = StartTask | Ask | Send | Receive | CompleteTask | CompleteRun | Withdraw | Fail
 
 
 def decide(state: RunState, limits: RunLimits) -> Step:
@@ -76,21 +82,39 @@ def decide(state: RunState, limits: RunLimits) -> Step:
     unfinished = state.open_command()
     if unfinished is not None:
         return _go_on(unfinished, limits)
+    approval = outdated(state)
+    if approval is not None:
+        return Withdraw(approval=approval)
     task = state.task
     if task is None:
         return CompleteRun()
-    if task.id not in state.pinned:
-        return StartTask(task=task)
+    return StartTask(task=task) if task.id not in state.pinned else _continue(state, task, limits)
+
+
+def _continue(state: RunState, task: Task, limits: RunLimits) -> Step:
+    """Return what follows from the last answer of a task."""
     asked = state.of_task(task.id)
     if not asked:
-        return _ask(state, task, FLOW[FIRST], limits)
+        return _ask(state, task, next(iter(state.flow.values())), limits)
     last = asked[-1]
     if last.state == ABANDONED:  # Somebody wants it tried once more, as new work.
-        return _ask(state, task, FLOW[last.stage], limits)
+        return _ask(state, task, state.flow[last.stage], limits)
     assert last.event is not None, last
-    name = following(FLOW[last.stage], last.event)
+    name = following(state.flow[last.stage], last.event)
     assert name is not None, last.event
-    return CompleteTask(task=task) if name == DONE else _ask(state, task, FLOW[name], limits)
+    reviewing = _lacking(state, task, name)
+    if reviewing is not None:
+        return _ask(state, task, reviewing, limits)
+    return CompleteTask(task=task) if name == DONE else _ask(state, task, state.flow[name], limits)
+
+
+def _lacking(state: RunState, task: Task, name: str) -> Stage | None:
+    """Return the review that must come before a stage, because its approval was withdrawn."""
+    stage = state.flow.get(name)
+    if stage is not None and (stage.makes_outputs or stage.approves):
+        return None
+    reviewing = next((each for each in state.flow.values() if each.approves), None)
+    return reviewing if approval_of(state, task.id) is None else None
 
 
 def _go_on(asked: Asked, limits: RunLimits) -> Step:
@@ -116,29 +140,11 @@ def _ask(state: RunState, task: Task, stage: Stage, limits: RunLimits) -> Step:
         reason = f"{stage.name} of {task.id} would be round {number}, and {allowed} are allowed"
         return Fail(reason=reason, step=None)
     inputs: dict[str, Any] = {"goal": task.goal, **task.inputs}
-    last = before[-1] if before else None
     if stage.takes_changes:
         # The last one may have failed without an answer; what it was asked to change still counts.
         inputs["changes"] = next(each.event["payload"] for each in reversed(before) if each.event)
+    if before:
+        inputs["previous"] = previous(state, before)
     if number > 1:
-        assert last is not None, number
-        inputs |= {"round": number, "previous": digest(last)}
+        inputs["round"] = number
     return Ask(task=task, stage=stage, round=number, inputs=inputs)
-
-
-def digest(asked: Asked) -> str:
-    """Return what an answer said, without ids and times: the same whenever it is said again."""
-    if asked.event is None:
-        failure = asked.failure or {}
-        said: Record = {"code": failure.get("code"), "message": failure.get("message")}
-    else:
-        found = asked.event.get("artifacts") or []
-        said = {
-            "status": asked.event.get("status"),
-            "payload": asked.event["payload"],
-            "artifacts": sorted(
-                ({"path": each["path"], "sha256": each["sha256"]} for each in found),
-                key=lambda each: each["path"],
-            ),
-        }
-    return hashlib.sha256(canonical_json(said)).hexdigest()

@@ -1,6 +1,6 @@
 """Flow: the stages of a task and which answer leads where, as one declaration that is interpreted.
 
-Pure data and one look-up. Knows neither ledgers nor agents.
+Pure data, its form in a ledger, and one look-up. Knows neither ledgers nor agents.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from onceward.journal import Record
+
 DONE: Final = "done"
-FIRST: Final = "implement"
 #: What an answer says: its event, and its status where the event has one.
 Answer = tuple[str, str | None]
 
@@ -29,6 +30,25 @@ class Stage:
     takes_changes: bool = False
     #: Whether the outputs that a task expects are this command's to make.
     makes_outputs: bool = False
+    #: Whether its answer `approved` is what lets a task be delivered.
+    approves: bool = False
+
+    def to_record(self) -> Record:
+        """Return the stage as a ledger holds it."""
+        return {
+            "name": self.name,
+            "agent": self.agent,
+            "on": [[*answer, stage] for answer, stage in self.on.items()],
+            "takes_changes": self.takes_changes,
+            "makes_outputs": self.makes_outputs,
+            "approves": self.approves,
+        }
+
+    @classmethod
+    def from_record(cls, record: Record) -> Stage:
+        """Return the stage of a ledger."""
+        on = {(event, status): stage for event, status, stage in record["on"]}
+        return cls(**{**record, "on": on})
 
 
 _STAGES: Final = (
@@ -45,6 +65,7 @@ _STAGES: Final = (
             ("review.completed", "approved"): "update_spec",
             ("review.completed", "changes_requested"): "implement_changes",
         },
+        approves=True,
     ),
     Stage(
         name="implement_changes",
@@ -65,6 +86,16 @@ _STAGES: Final = (
 )
 FLOW: Final[Mapping[str, Stage]] = {stage.name: stage for stage in _STAGES}
 AGENTS: Final = tuple(dict.fromkeys(stage.agent for stage in _STAGES))
+
+
+def flow_record(flow: Mapping[str, Stage] = FLOW) -> list[Record]:
+    """Return a flow as the first record of a run pins it; its first stage comes first."""
+    return [stage.to_record() for stage in flow.values()]
+
+
+def flow_of(record: list[Record]) -> Mapping[str, Stage]:
+    """Return the flow that a run was started with."""
+    return {each["name"]: Stage.from_record(each) for each in record}
 
 
 def following(stage: Stage, event: Mapping[str, Any]) -> str | None:

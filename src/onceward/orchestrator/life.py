@@ -7,7 +7,7 @@ that it knows is folded from what it wrote, so a later life goes on exactly wher
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import timedelta
@@ -20,7 +20,7 @@ from onceward.agents.supervisor import Supervisor
 from onceward.crash import crash_point
 from onceward.errors import AgentFailed, RunHeld, StorageError
 from onceward.journal import Record, atomic
-from onceward.orchestrator import base_files, receipts
+from onceward.orchestrator import approvals, base_files, receipts
 from onceward.orchestrator.deciding import (
     Ask,
     CompleteRun,
@@ -30,9 +30,11 @@ from onceward.orchestrator.deciding import (
     Send,
     StartTask,
     Step,
+    Withdraw,
     decide,
 )
-from onceward.orchestrator.flow import FLOW, following
+from onceward.orchestrator.flow import following
+from onceward.orchestrator.kept import Kept
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.prompt_context import PromptContext
@@ -53,6 +55,10 @@ _ON_THE_WAY: Final = frozenset(
 )
 #: Fields that people wrote, or agents; names, keys and paths are left as they are.
 _TEXTS: Final = ("message", "reason", "detail", "problem")
+#: How often files are copied that a person goes on changing meanwhile.
+_COPIES_MAX: Final = 5
+#: How many paths a record names.
+_PATHS_MAX: Final = 20
 
 
 class Stopped(Exception):
@@ -92,6 +98,8 @@ class Life:
         self.pending: int | None = None
         self._progress, self._is_held = progress, is_held
         self._is_closed = False
+        self._kept = Kept(workspace, state.run_id, files=files)
+        self._new_supervisor = supervisor
         self._supervisor = supervisor(self)
 
     def live(self) -> None:
@@ -136,6 +144,30 @@ class Life:
     def told(self, kind: str, fields: dict[str, object]) -> None:
         """Write down what the supervisor tells of agents."""
         self.record(kind, **fields)
+        if kind == "agent.started":
+            # It gets its command next. One that replaces a dead agent does the work again.
+            self.keep_changes()
+
+    def keep_changes(self, paths: Collection[str] = (), named: Collection[str] = ()) -> str:
+        """Copy files that are not as recorded before they may be overwritten; return the tree.
+
+        `paths` are copied as well: artifacts that snapshots leave out. `named` are not: an agent
+        answers for them.
+        """
+        for _ in range(_COPIES_MAX):
+            now, recorded = self._tree.now(), self.state.tree
+            if recorded is None:
+                break
+            changes = self._tree.changes(recorded, now)
+            differing = self._tree.manifest(now) or {} if changes is None else changes
+            found = {each if isinstance(each, str) else each.path for each in differing}
+            wanted = found.difference(named) | set(paths)
+            copied = self._kept.copy(wanted, before=recorded, after=now) if wanted else None
+            if copied is None:
+                break
+            where, count = copied
+            self.record("files.kept", path=where, files=count, **{"from": recorded, "to": now})
+        return now
 
     # --- the steps -------------------------------------------------------------------------------
 
@@ -153,25 +185,63 @@ class Life:
             case Receive():
                 self._receive(step.asked)
             case CompleteTask():
-                gone = receipts.missing_outputs(self.state, step.task.id, self.workspace)
-                if gone is not None:
-                    number, path = gone
-                    self.record("redo", step=number, path=path, problem="it is required and gone")
-                    return
-                self.record("task.completed", task_id=step.task.id)
-                crash_point("orchestrator.task.after_complete")
+                self._complete_task(step)
             case CompleteRun():
-                # A run that is done has no agents: the next run need not look for any.
-                self._supervisor.stop()
-                crash_point("orchestrator.run.before_complete")
-                self.record("run.completed")
+                self._complete_run()
+            case Withdraw():
+                reason = "what it approved was made again, with another result"
+                self._withdraw(step.approval, reason, [])
             case Fail():
                 # What agents left half done is no drift when somebody retries.
                 tree = self._tree.now()
                 self.record("run.failed", reason=step.reason, step=step.step, tree=tree)
 
+    def _complete_task(self, step: CompleteTask) -> None:
+        gone = receipts.missing_outputs(self.state, step.task.id, self.workspace)
+        if gone is not None:
+            number, path = gone
+            self.record("redo", step=number, path=path, problem="it is required and gone")
+        elif self._is_approved(self._tree.now()):
+            self.record("task.completed", task_id=step.task.id)
+            crash_point("orchestrator.task.after_complete")
+
+    def _complete_run(self) -> None:
+        # A run that is done has no agents: the next run need not look for any.
+        self._supervisor.stop()
+        tree = self._tree.now()
+        if not self._is_approved(tree):
+            self._supervisor = self._new_supervisor(self)
+            return
+        crash_point("orchestrator.run.before_complete")
+        self.record("run.completed", tree=tree)
+
+    def _is_approved(self, now: str) -> bool:
+        """Say whether the files are what was approved last; if not, that approval is withdrawn."""
+        approval, present = approvals.last_approval(self.state), self._tree.manifest(now)
+        if approval is None:
+            return True
+        paths = approvals.unapproved(self.state, approval, self._tree.manifest, present or {})
+        if paths is None:
+            self._withdraw(approval, "it is not known which files it approved", [])
+        elif paths:
+            self._withdraw(approval, "files changed since they were reviewed", paths)
+        return paths == []
+
+    def _withdraw(self, approval: Asked, reason: str, paths: Sequence[str]) -> None:
+        self.record(
+            "approval.withdrawn",
+            step=approval.step,
+            task_id=approval.task_id,
+            reason=reason,
+            paths=list(paths[:_PATHS_MAX]),
+        )
+        crash_point("orchestrator.approval.after_withdraw")
+
     def _ask(self, step: Ask) -> None:
         """Announce a command; from here on its key is fixed."""
+        needs_approval = not step.stage.makes_outputs and not step.stage.approves
+        if needs_approval and not self._is_approved(self._tree.now()):
+            return
         message = messages.command(
             message_id=self._ids.new("msg"),
             correlation_id=self._ids.new("corr"),
@@ -215,7 +285,8 @@ class Life:
             "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
         }
         message = self._context.added_to(message, asked)
-        self.record("command.sent", step=asked.step, attempt=attempt)
+        tree = self.keep_changes()
+        self.record("command.sent", step=asked.step, attempt=attempt, tree=tree)
         crash_point("orchestrator.send.before_call")
         agent = asked.command["to"]["agent_type"]
         try:
@@ -226,7 +297,7 @@ class Life:
             self.check_stopping()
             self._failed(asked, exc.code, exc.message, retryable=exc.retryable)
             return
-        if following(FLOW[asked.stage], event) is None:
+        if following(self.state.flow[asked.stage], event) is None:
             said = f"{event['event']} {event.get('status') or ''}".strip()
             self._failed(asked, "UNEXPECTED_ANSWER", f"{said} is no answer to {asked.stage}")
             return
@@ -241,7 +312,9 @@ class Life:
             self._failed(asked, *problem)
             return
         self._redo_around(asked)
-        tree = self._tree.now()
+        # What the answer does not name may be a person's, and the next command may overwrite it.
+        event = asked.event or {}
+        tree = self.keep_changes(named=[each["path"] for each in event.get("artifacts") or []])
         receipt = receipts.receipt_of(asked, self.state.run_id, tree)
         crash_point("orchestrator.receipt.before_file")
         checksum = receipts.write(self.workspace, receipt, self._files)
@@ -262,10 +335,13 @@ class Life:
         What a redone step wrote may lie over what later ones had made of it. And while a command
         was pending in a dead life, nobody could look; one that makes no files changed none.
         """
-        is_revived = asked.step == self.pending and not FLOW[asked.stage].makes_outputs
+        is_revived = asked.step == self.pending and not self.state.flow[asked.stage].makes_outputs
         if asked.redone or is_revived:
-            behind = asked.step if asked.redone else 0
-            self.redo(receipts.damaged(self.state, self.workspace, self._tree, behind=behind))
+            behind, only_lost = (asked.step, False) if asked.redone else (0, True)
+            found = receipts.damaged(
+                self.state, self.workspace, self._tree, behind=behind, only_lost=only_lost
+            )
+            self.redo(found)
         if asked.step == self.pending:
             self.pending = None
 

@@ -169,6 +169,8 @@ class Verification:
     receipts: int
     artifacts: int
     findings: tuple[Finding, ...]
+    #: Whether the delivered files are those that were approved; None while nothing is delivered.
+    is_as_approved: bool | None = None
 
     @property
     def ok(self) -> bool:

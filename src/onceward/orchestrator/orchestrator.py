@@ -13,11 +13,13 @@ from onceward.agents.cache import ResultCache
 from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.agents.supervisor import Limits, Supervisor
 from onceward.crash import crash_point
-from onceward.errors import Drifted, LedgerDamaged, RunHeld, RunMissing
+from onceward.errors import Conflict, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
+from onceward.keys import RULES_VERSION
 from onceward.orchestrator import base_files, receipts, retention
 from onceward.orchestrator.config import Config
-from onceward.orchestrator.flow import AGENTS
+from onceward.orchestrator.drift import Drift, find_drift, is_only_lost
+from onceward.orchestrator.flow import AGENTS, flow_record
 from onceward.orchestrator.ledger import Ledger, Read
 from onceward.orchestrator.life import Life
 from onceward.orchestrator.locking import OnWait, locked
@@ -50,6 +52,17 @@ from onceward.secrets import Redactor
 
 def _see_nothing(_: Record) -> None:
     """Watch without looking."""
+
+
+def _check_rules(state: RunState) -> None:
+    """Refuse to compute keys by other rules than those that the run was started with."""
+    if state.rules != RULES_VERSION:
+        message = (
+            f"{state.run_id} was started with rules {state.rules} of keys, "
+            f"and this version has rules {RULES_VERSION}"
+        )
+        fix = "resume it with the version that started it, or start a new run"
+        raise Conflict(message, fix=fix, run_id=state.run_id)
 
 
 class Orchestrator:
@@ -98,6 +111,8 @@ class Orchestrator:
                 run_id=run_id,
                 tasks=[self._redacted(each) for each in tasks],
                 limits={"rounds_max": limits.rounds_max, "attempts_max": limits.attempts_max},
+                rules=RULES_VERSION,
+                flow=flow_record(),
             )
             crash_point("orchestrator.run.after_start")
             return self._live(life)
@@ -107,15 +122,20 @@ class Orchestrator:
         run_id: str | None = None,
         *,
         accept_drift: bool = False,
+        redo: bool = False,
         retry: bool = False,
         on_wait: OnWait | None = None,
     ) -> RunResult:
         """Go on with a run, the latest one unless told otherwise.
 
+        When files changed since the run recorded them, `accept_drift` goes on from them as they
+        are, and `redo` does the steps again whose files changed. Both copy the changed files to
+        `state/kept` first.
+
         Raises:
             RunMissing: There is no such run, or none at all.
             RunHeld: Another process works in this workspace.
-            Drifted: The workspace is not as the run left it, and that was not accepted.
+            Drifted: The workspace is not as the run left it, and neither option was passed.
             LedgerDamaged: Records that were written are gone.
 
         """
@@ -134,10 +154,11 @@ class Orchestrator:
                 )
             if state.status == "failed" and not retry:
                 return RunResult(run_id=run_id, status="failed", reason=state.reason)
+            _check_rules(state)
             self._ledger(run_id).mend(read)
             crash_point("orchestrator.resume.after_mend")
             life = self._begin(state, is_held, read.records)
-            self._revive(life, read, accept_drift=accept_drift, retry=retry)
+            self._revive(life, read, accept_drift=accept_drift, redo=redo, retry=retry)
             return self._live(life)
 
     def stop(self) -> None:
@@ -235,16 +256,22 @@ class Orchestrator:
             unchecked=unchecked_of(state),
         )
 
-    def _revive(self, life: Life, read: Read, *, accept_drift: bool, retry: bool) -> None:
+    def _revive(
+        self, life: Life, read: Read, *, accept_drift: bool, redo: bool, retry: bool
+    ) -> None:
         """Bring a run back to where it stood: receipts that hold, and a known tree."""
         state = life.state
         receipts.restore_missing(state, self.workspace, self._files)
         tree = Tree(self.workspace, files=self._files, clock=self._clock)
-        stale = receipts.stale(state, self.workspace, tree)
-        drift = None
-        if state.open_command() is None and state.tree is not None:
-            redone = receipts.paths_of(state, stale)
-            drift = self._drift(state, redone, accepted=accept_drift)
+        drift = find_drift(state, self.workspace, tree)
+        lost = receipts.stale(state, self.workspace, tree, only_lost=True)
+        is_lost = drift is None or is_only_lost(drift, self.workspace, lost, state)
+        if not is_lost and not (accept_drift or redo):
+            assert drift is not None
+            raise drift.refused(state.run_id)
+        again = receipts.stale(state, self.workspace, tree, only_lost=False) if redo else lost
+        if accept_drift and not is_lost:
+            again = {}
         pending = state.open_command()
         life.record(
             "run.resumed",
@@ -257,30 +284,18 @@ class Orchestrator:
         for pid, agent in list(state.agents.items()):
             reason = "its orchestrator had died"
             life.record("agent.exited", agent=agent["agent"], pid=pid, reason=reason)
-        life.redo(stale)
+        life.keep_changes(drift.paths if drift is not None else ())
+        redone = receipts.paths_of(state, again)
+        life.redo(again)
         life.pending = pending.step if pending else None
-        if drift is not None:
-            life.record("drift.accepted", **drift)
+        if drift is not None and not is_lost:
+            self._accept(life, drift, redone)
 
-    def _drift(
-        self, state: RunState, redone: Collection[str], *, accepted: bool
-    ) -> dict[str, str] | None:
-        """Look for changes other than those that are about to be undone."""
-        tree = Tree(self.workspace, files=self._files, clock=self._clock)
-        now = tree.now()
-        if now == state.tree:
-            return None
-        assert state.tree is not None, state
-        changes = tree.changes(state.tree, now)
-        others = [each for each in changes or [] if each.path not in redone]
-        if redone and changes is not None and not others:
-            return None
-        if accepted:
-            return {"from": state.tree, "to": now}
-        shown = [f"{each.how} {each.path}" for each in others]
-        count = len(shown) if changes is not None else "some"
-        message = f"the workspace is not as {state.run_id} left it: {count} files differ"
-        raise Drifted(message, changes=shown, before=state.tree, now=now)
+    def _accept(self, life: Life, drift: Drift, redone: Collection[str]) -> None:
+        """Go on from files as they are now, but for those that are about to be made again."""
+        paths = [path for path in drift.paths if path not in redone]
+        if paths or drift.changes is None:
+            life.record("drift.accepted", **{"from": drift.before, "to": drift.now}, paths=paths)
 
     @contextmanager
     def _held(self, run_id: str, on_wait: OnWait | None) -> Iterator[Callable[[], bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterator
 from typing import Any
 
@@ -95,16 +96,23 @@ def restore_missing(state: RunState, workspace: Workspace, files: Files) -> list
 
 
 def latest_artifacts(state: RunState) -> Iterator[tuple[Asked, dict[str, Any]]]:
-    """Yield each artifact of the run as the last answer that names its path has it."""
+    """Yield each artifact of the run as the last answer that names its path has it.
+
+    What a person accepted as it was since then is no artifact any more.
+    """
     last: dict[str, tuple[Asked, dict[str, Any]]] = {}
     for asked in state.asked:
         if asked.state in (RECEIVED, ANSWERED) and asked.event is not None:
             for each in asked.event.get("artifacts") or []:
                 last[each["path"]] = asked, each
-    yield from last.values()
+    for path, (asked, each) in last.items():
+        if asked.receipt is None or asked.receipt["seq"] > state.accepted.get(path, 0):
+            yield asked, each
 
 
-def stale(state: RunState, workspace: Workspace, tree: Tree) -> dict[int, tuple[str, str]]:
+def stale(
+    state: RunState, workspace: Workspace, tree: Tree, *, only_lost: bool
+) -> dict[int, tuple[str, str]]:
     """Return the steps whose artifacts are not as the run left them: path and problem.
 
     While a command has no answer nobody can tell its work from damage: ask again when it has. An
@@ -113,16 +121,17 @@ def stale(state: RunState, workspace: Workspace, tree: Tree) -> dict[int, tuple[
     unfinished = state.open_command()
     if unfinished is not None and unfinished.state == PENDING:
         return {}
-    return damaged(state, workspace, tree, behind=0)
+    return damaged(state, workspace, tree, behind=0, only_lost=only_lost)
 
 
 def damaged(
-    state: RunState, workspace: Workspace, tree: Tree, *, behind: int
+    state: RunState, workspace: Workspace, tree: Tree, *, behind: int, only_lost: bool = False
 ) -> dict[int, tuple[str, str]]:
     """Return who must make what again: the first maker of each content that is gone.
 
     Only what the run itself left there counts: a later command may have changed or removed a file
-    without naming it. `behind` leaves out makers up to that step.
+    without naming it. `behind` leaves out makers up to that step. `only_lost` leaves out files that
+    are there with other content: a person may have written it.
     """
     found: dict[int, tuple[str, str]] = {}
     left = tree.manifest(state.tree) if state.tree else None
@@ -131,6 +140,8 @@ def damaged(
         if problem is None or asked.state != RECEIVED or asked.receipt is None:
             continue
         path, content = artifact["path"], (artifact["sha256"], artifact["size"])
+        if only_lost and os.path.lexists(workspace.root / path):
+            continue
         then = tree.manifest(asked.receipt["tree"])
         # Of a list that is gone nobody knows whether it had the file; it has, if a later one does.
         was_there = path in (then if then is not None else left or {})

@@ -6,12 +6,14 @@ knew. Pure; knows no file, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from onceward.errors import LedgerDamaged
 from onceward.journal import Record
+from onceward.keys import RULES_VERSION
+from onceward.orchestrator.flow import FLOW, Stage, flow_of
 from onceward.orchestrator.models import Status, Task
 
 PENDING, ANSWERED, RECEIVED, FAILED, ABANDONED = (
@@ -44,6 +46,8 @@ class Asked:
     failures: int = 0
     #: How often it was handed to an agent.
     sent: int = 0
+    #: The states of the workspace in which it was handed to an agent.
+    trees: set[str] = field(default_factory=set)
     #: The answer that ended it.
     event: Record | None = None
     answered_at: str | None = None
@@ -54,6 +58,8 @@ class Asked:
     failed_tests: Record | None = None
     #: Times at which its receipt turned out not to fit the files any more.
     redone: list[str] = field(default_factory=list)
+    #: Whether it approved content that is not there any more.
+    is_withdrawn: bool = False
 
     @property
     def key(self) -> str:
@@ -69,6 +75,9 @@ class RunState:
     run_id: str = ""
     status: Status = "running"
     reason: str | None = None
+    #: The rules of keys and the stages that it was started with.
+    rules: int = RULES_VERSION
+    flow: Mapping[str, Stage] = field(default_factory=lambda: FLOW)
     tasks: list[Task] = field(default_factory=list)
     #: Tasks that are complete, in order.
     completed: list[str] = field(default_factory=list)
@@ -80,6 +89,10 @@ class RunState:
     unfinished: set[int] = field(default_factory=set)
     #: The state of the workspace that the run left behind last.
     tree: str | None = None
+    #: The state that it left behind when it was done.
+    delivered: str | None = None
+    #: When a person last accepted a file as it was, by path: the number of that record.
+    accepted: dict[str, int] = field(default_factory=dict)
     #: Agents that were started and not seen to end: pid and start time.
     agents: dict[int, Record] = field(default_factory=dict)
     #: Rounds granted beyond the limit, by retries.
@@ -152,6 +165,8 @@ def agents_left(records: Iterable[Record]) -> list[Record]:
 def _run_started(state: RunState, record: Record) -> None:
     state.run_id, state.started_at = record["run_id"], record["at"]
     state.tasks = [Task.from_record(each) for each in record["tasks"]]
+    if "flow" in record:
+        state.rules, state.flow = record["rules"], flow_of(record["flow"])
 
 
 def _run_resumed(state: RunState, record: Record) -> None:
@@ -191,7 +206,10 @@ def _command(state: RunState, record: Record) -> None:
 
 
 def _sent(state: RunState, record: Record) -> None:
-    _asked(state, record).sent += 1
+    asked = _asked(state, record)
+    asked.sent += 1
+    if "tree" in record:
+        asked.trees.add(record["tree"])
 
 
 def _answered(state: RunState, record: Record) -> None:
@@ -236,8 +254,15 @@ def _run_failed(state: RunState, record: Record) -> None:
         state.unfinished.discard(step)
 
 
-def _run_completed(state: RunState, _: Record) -> None:
-    state.status = "done"
+def _approval_withdrawn(state: RunState, record: Record) -> None:
+    asked = _asked(state, record)
+    asked.is_withdrawn = True
+    if asked.task_id in state.completed:
+        state.completed.remove(asked.task_id)
+
+
+def _run_completed(state: RunState, record: Record) -> None:
+    state.status, state.delivered = "done", record.get("tree")
 
 
 def _run_stopped(state: RunState, record: Record) -> None:
@@ -246,9 +271,10 @@ def _run_stopped(state: RunState, record: Record) -> None:
 
 def _drift_accepted(state: RunState, record: Record) -> None:
     state.tree = record["to"]
+    state.accepted |= dict.fromkeys(record.get("paths", ()), record["seq"])
     task = state.task
-    # What was sent keeps its snapshot, and so its key; the rest starts from what is there now.
-    if task is not None and task.id in state.pinned and not state.of_task(task.id):
+    # What was sent keeps its snapshot, and so its key; what follows starts from what is there now.
+    if task is not None and task.id in state.pinned:
         state.pinned[task.id] = record["to"]
 
 
@@ -279,6 +305,7 @@ _ACTS: dict[str, Any] = {
     "command.failed": _command_failed,
     "receipt": _receipt,
     "redo": _redo,
+    "approval.withdrawn": _approval_withdrawn,
     "drift.accepted": _drift_accepted,
     "agent.started": _agent_started,
     "agent.exited": _agent_exited,

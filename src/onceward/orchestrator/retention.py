@@ -7,12 +7,13 @@ repeat, and lists of files at a moment, go once no recent run needs them. Knows 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 import orjson
 
 from onceward.errors import StorageError
-from onceward.journal import atomic
+from onceward.journal import Record, atomic
 from onceward.orchestrator.replay import RunState
 from onceward.orchestrator.workspace import Workspace, read_sealed, write_sealed
 from onceward.seams import Files
@@ -28,12 +29,22 @@ def is_done(workspace: Workspace, run_id: str, files: Files) -> bool:
 
     The cached state is written after the record that it tells of, and a complete run stays so.
     """
+    return _cached(workspace.state(run_id), files).get("status") == "done"
+
+
+def last_run(workspace: Workspace, files: Files) -> str | None:
+    """Return the run that was worked on last, as far as the cached state tells."""
+    found = _cached(workspace.state(), files).get("run_id")
+    return found if isinstance(found, str) else None
+
+
+def _cached(path: Path, files: Files) -> Record:
     try:
-        data = atomic.read(workspace.state(run_id), _STATE_BYTES_MAX, files=files)
+        data = atomic.read(path, _STATE_BYTES_MAX, files=files)
         found = orjson.loads(data or b"{}")
     except (StorageError, orjson.JSONDecodeError):
-        return False
-    return isinstance(found, dict) and found.get("status") == "done"
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def manifests(workspace: Workspace, files: Files) -> list[str]:
@@ -48,6 +59,7 @@ def snapshots_of(states: Iterable[RunState]) -> set[str]:
     for state in states:
         found |= set(state.pinned.values())
         found |= {each.receipt["tree"] for each in state.asked if each.receipt is not None}
+        found |= {tree for each in state.asked for tree in each.trees}
         found |= {state.tree} if state.tree is not None else set()
     return found
 

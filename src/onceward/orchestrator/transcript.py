@@ -43,7 +43,8 @@ class Progress:
     """How far a run is, as its records come in."""
 
     tasks: list[str] = field(default_factory=list)
-    completed: int = 0
+    #: Tasks that are complete.
+    done: set[str] = field(default_factory=set)
     #: The status of the last tests of each task.
     tests: dict[str, str] = field(default_factory=dict)
     started_at: str | None = None
@@ -85,7 +86,9 @@ class Progress:
         elif kind == "command.answered":
             self._note_tests(record)
         elif kind == "task.completed":
-            self.completed += 1
+            self.done.add(record["task_id"])
+        elif kind == "approval.withdrawn":
+            self.done.discard(record["task_id"])
         elif kind == "agent.started":
             self.agents[record["pid"]] = record["agent"]
 
@@ -108,7 +111,7 @@ class Progress:
         """Return what is going on: `task 1/3 · review round 2 · 0:42`."""
         parts: list[str] = []
         if self.tasks:
-            number = min(self.completed + 1, len(self.tasks))
+            number = min(len(self.done) + 1, len(self.tasks))
             parts.append(f"task {number}/{len(self.tasks)}")
         if self.step in self.places:
             parts.append(str(self.places[self.step]))
@@ -286,6 +289,21 @@ def _redo(record: Record, progress: Progress) -> _Told:
     return place.task_id if place else "", f"{stage}is done again, because of {problem}"
 
 
+def _approval_withdrawn(record: Record, progress: Progress) -> _Told:
+    place = progress.places.get(record["step"])
+    stage = f"{place} · " if place else f"step {record['step']} · "
+    paths = ", ".join(map(str, record.get("paths") or ()))
+    which = f": {shown(paths)}" if paths else ""
+    text = f"{stage}its approval is withdrawn, {shown(record['reason'])}{which}"
+    return str(record.get("task_id", "")), text
+
+
+def _files_kept(record: Record, _: Progress) -> _Told:
+    count = record["files"]
+    files = f"{count} changed file{'s' if count != 1 else ''}"
+    return "", f"{files} kept in {shown(record['path'])}"
+
+
 def _task_completed(record: Record, progress: Progress) -> _Told:
     task_id = record["task_id"]
     took = between(progress.task_started_at.get(task_id), record.get("at"))
@@ -371,6 +389,8 @@ _TELLERS: Final[Mapping[str, Callable[[Record, Progress], _Told]]] = {
     "command.failed": _failed,
     "event": _event,
     "redo": _redo,
+    "approval.withdrawn": _approval_withdrawn,
+    "files.kept": _files_kept,
     "drift.accepted": lambda record, _: (
         "",
         f"goes on from {record['to']}, though the run had left {record['from']}",

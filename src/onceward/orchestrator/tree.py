@@ -26,6 +26,11 @@ class Tree:
         self._keep(found)
         return found.id
 
+    def files_now(self) -> dict[str, tuple[str, int]]:
+        """Return the files that are there now, each with checksum and size; keeps nothing."""
+        found = snapshot(self._workspace.root, clock=self._clock)
+        return {each.path: (each.sha256, each.size) for each in found.files}
+
     def save(self) -> None:
         """Keep what is known of the files, so that the next process need not read them all."""
         if self._digests is not None:

@@ -1,13 +1,13 @@
-"""Verify: whether the files of a run are as the run recorded them. Changes nothing."""
+"""Verify: whether the files of a run are as it recorded them, and as approved. Changes nothing."""
 
 from __future__ import annotations
 
 from onceward.errors import LedgerDamaged, StorageError
-from onceward.orchestrator import receipts
+from onceward.orchestrator import approvals, receipts
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import Finding, Verification
 from onceward.orchestrator.replay import RECEIVED, RunState, replay
-from onceward.orchestrator.retention import may_lack_manifests
+from onceward.orchestrator.retention import last_run, may_lack_manifests
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.workspace import Workspace, digest, read_sealed
 from onceward.seams import Files
@@ -42,13 +42,34 @@ def verify_run(ledger: Ledger, workspace: Workspace, tree: Tree, files: Files) -
     is_told = not may_lack or (state.tree and tree.manifest(state.tree) is not None)
     gone = receipts.damaged(state, workspace, tree, behind=0) if is_told else {}
     found += [Finding(path=path, problem=problem) for path, problem in gone.values()]
+    unseen = _unapproved(state, workspace, tree, files)
+    problem = "it is not as it was approved"
+    told = {path for path, _ in gone.values()}
+    found += [Finding(path=each, problem=problem) for each in unseen or () if each not in told]
     return Verification(
         run_id=run_id,
         records=len(read.records),
         receipts=sum(each.state == RECEIVED for each in state.asked),
         artifacts=len(named),
         findings=(*findings, *found),
+        is_as_approved=None if unseen is None else not unseen,
     )
+
+
+def _unapproved(
+    state: RunState, workspace: Workspace, tree: Tree, files: Files
+) -> list[str] | None:
+    """Return the delivered files that nobody approved; None when nothing was delivered.
+
+    The run that was worked on last has delivered what is there now. Of another one the recorded
+    tree counts: later runs had to change files.
+    """
+    approval = approvals.last_approval(state)
+    if state.status != "done" or state.delivered is None or approval is None:
+        return None
+    is_last = last_run(workspace, files) in (None, state.run_id)
+    now = tree.files_now() if is_last else tree.manifest(state.delivered)
+    return None if now is None else approvals.unapproved(state, approval, tree.manifest, now)
 
 
 def _receipts(state: RunState, workspace: Workspace, files: Files) -> list[Finding]:

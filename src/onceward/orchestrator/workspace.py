@@ -67,6 +67,10 @@ class Workspace:
         """Return the archive of a snapshot's small text files."""
         return self.root / "state" / "base" / f"{snapshot_id}.zip"
 
+    def kept(self, run_id: str) -> Path:
+        """Return the directory for copies of files that a run found changed."""
+        return self.root / "state" / "kept" / check_run_id(run_id)
+
     def retention(self) -> Path:
         """Return the note of which runs may lack lists of files."""
         return self.root / "state" / "retention.json"

@@ -42,10 +42,16 @@ class Played:
         return self._live()
 
     def resume(
-        self, run_id: str | None, *, accept_drift: bool, retry: bool, **_: object
+        self,
+        run_id: str | None,
+        *,
+        accept_drift: bool = False,
+        redo: bool = False,
+        retry: bool,
+        **_: object,
     ) -> RunResult:
-        self.asked.append((run_id, accept_drift, retry))
-        if self.refusal is not None and not accept_drift:
+        self.asked.append((run_id, accept_drift, redo, retry))
+        if self.refusal is not None and not (accept_drift or redo):
             raise self.refusal
         return self._live()
 
@@ -279,7 +285,11 @@ def test_resume_goes_on_with_the_latest_or_the_one_named(run: Run, played: type[
     """Options reach the run as they are."""
     assert run("resume").code == 0
     assert run("resume", "--run", RUN, "--retry", "--accept-drift").code == 0
-    assert played.asked == [(None, False, False), (RUN, True, True)]
+    assert run("resume", "--redo").code == 0
+    wanted = [(None, False, False, False), (RUN, True, False, True), (None, False, True, False)]
+    assert played.asked == wanted
+    both = run("resume", "--redo", "--accept-drift")
+    assert (both.code, played.asked) == (2, wanted)
 
 
 @pytest.mark.usefixtures("workspace")
@@ -301,7 +311,7 @@ def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[P
     """The first ten files, how many more, and the option that goes on."""
     played.refusal = drift(12)
     ran = run("resume")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (3, "")
     assert "  changed file-00\n" in ran.err
     assert "file-09" in ran.err
     assert "file-10" not in ran.err
@@ -310,17 +320,25 @@ def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[P
 
 
 @pytest.mark.usefixtures("workspace")
-@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [("keep", (None, True, False, False)), ("redo", (None, False, True, False)), ("stop", None)],
+)
 def test_drift_is_asked_about_on_a_terminal(
-    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch, answer: bool
+    run: Run,
+    played: type[Played],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    asked: tuple[object, ...] | None,
 ) -> None:
-    """Yes goes on, no refuses."""
+    """Keep, redo, or stop; what is none of them is asked again."""
     played.refusal = drift(1)
+    answers = iter(["perhaps", answer])
     monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
-    monkeypatch.setattr(typer, "confirm", lambda *_, **__: answer)
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(answers))
     ran = run("resume")
-    assert ran.code == (0 if answer else 1)
-    assert played.asked[1:] == ([(None, True, False)] if answer else [])
+    assert ran.code == (0 if asked else 3)
+    assert played.asked[1:] == ([asked] if asked else [])
 
 
 @pytest.mark.usefixtures("workspace")
@@ -331,7 +349,7 @@ def test_machines_are_not_asked(
     played.refusal = drift(12)
     monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
     ran = run("resume", "--json")
-    assert (ran.code, ran.out) == (1, "")
+    assert (ran.code, ran.out) == (3, "")
     assert len(json.loads(ran.err)["error"]["context"]["changes"]) == 12
 
 
@@ -355,8 +373,8 @@ def test_a_reader_that_leaves_does_not_end_the_run(
         told.append(1)
         raise BrokenPipeError
 
-    monkeypatch.setattr("onceward.cli.orchestrate.print_json", refuse)
-    monkeypatch.setattr("onceward.cli.orchestrate._silence", lambda: None)
+    monkeypatch.setattr("onceward.cli.run_output.print_json", refuse)
+    monkeypatch.setattr("onceward.cli.run_output._silence", lambda: None)
     assert run("run", "--task", "T-0001", "--json").code == 0
     assert played.asked == [["T-0001"]]
     assert told == [1]

@@ -88,8 +88,9 @@ class Played:
 
     def verify(self, run_id: str) -> Verification:
         self._check(run_id)
-        counts = {"records": 9, "receipts": 3, "artifacts": 2}
-        return Verification(run_id=run_id, findings=self.findings, **counts)
+        return Verification(
+            run_id=run_id, findings=self.findings, records=9, receipts=3, artifacts=2
+        )
 
     def explain(self, run_id: str) -> list[CommandStory]:
         self._check(run_id)

@@ -162,15 +162,17 @@ def test_a_step_whose_artifact_changed_is_done_again_and_only_that() -> None:
     assert 1 in done
 
 
-def test_accepted_drift_pins_only_what_was_not_sent() -> None:
-    """A task with commands keeps its snapshot; one without starts from what is there."""
+def test_accepted_drift_pins_what_follows_and_what_was_sent_keeps_its_key() -> None:
+    """Commands that were sent are read from the ledger; the next starts from what is there."""
     paper = Paper()
     paper.run(approving, steps=1)
     paper.note("drift.accepted", **{"from": "snap-T-1", "to": "snap-new"})
     assert paper.state.pinned["T-1"] == "snap-new"
-    paper.run(approving, steps=2)
+    paper.run(approving, steps=3)
+    sent = keys(paper.state)
     paper.note("drift.accepted", **{"from": "snap-new", "to": "snap-newer"})
-    assert paper.state.pinned["T-1"] == "snap-new"
+    assert paper.state.pinned["T-1"] == "snap-newer"
+    assert keys(paper.run(approving))[: len(sent)] == sent
 
 
 def test_a_missing_record_is_damage() -> None:

@@ -69,7 +69,10 @@ def test_h30_an_artifact_that_is_not_as_it_was_is_made_again_and_only_that(
         path.symlink_to(theatre.workspace / "SPEC.md")
     elif damage == "a directory":
         path.mkdir()
-    theatre.resume()
+    if damage != "deleted":
+        with pytest.raises(Drifted, match="src/T-1.txt|1 files differ"):
+            theatre.resume()
+    theatre.resume(redo=damage != "deleted")
     assert [(each["task_id"], each["action"]) for each in theatre.asked] == [
         ("T-1", "implement"),
         *(("T-2", stage) for stage in ("implement", "review", "update_spec")),
@@ -130,27 +133,30 @@ def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(theatre
 
 
 def test_h30_damage_is_noticed_behind_a_command_that_was_pending(theatre: Theatre) -> None:
-    """Died over the review, and the built file is gone: built again once the review is done."""
+    """Died over the review, and the built file is gone: built again, then reviewed again."""
     theatre.die_at("review")
     with pytest.raises(Died):
         theatre.run()
     (theatre.workspace / "src/T-1.txt").unlink()
     assert theatre.resume().status == "done"
-    assert theatre.stages() == ["implement", "review", "review", "implement", "update_spec"]
+    # The second review saw no file: nobody can say what it approved.
+    again = ["implement", "review", "update_spec"]
+    assert theatre.stages() == ["implement", "review", "review", *again]
     assert (theatre.workspace / "src/T-1.txt").read_text() == "implement 1\n"
     assert theatre.orchestrator().verify(theatre.ledger().stem).ok
 
 
 def test_damage_does_not_hide_other_changes(theatre: Theatre) -> None:
-    """An artifact is gone and another file changed: that one is still asked about."""
+    """An artifact is gone and another file changed: both are asked about, and decided together."""
     dead_between_commands(theatre)
     (theatre.workspace / "src/T-1.txt").unlink()
     (theatre.workspace / "mine.txt").write_text("by hand")
-    with pytest.raises(Drifted, match="1 files differ") as told:
+    with pytest.raises(Drifted, match="2 files differ") as told:
         theatre.resume()
-    assert told.value.context["changes"] == ["added mine.txt"]
-    assert theatre.resume(accept_drift=True).status == "done"
+    assert told.value.context["changes"] == ["added mine.txt", "removed src/T-1.txt"]
+    assert theatre.resume(redo=True).status == "done"
     assert theatre.stages() == ["implement", "implement", "review", "update_spec"]
+    assert (theatre.workspace / "mine.txt").read_text() == "by hand"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../out.txt", "state/run.json", "way/out.txt"])
@@ -186,7 +192,7 @@ def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_l
     (tmp_path / "a.py").write_text("two, later")
     state = RunState(run_id="run-20260206-120000-1a2b3c4d", status="done", tree=tree.now())
     asked = SimpleNamespace(
-        step=1, state=RECEIVED, event={"artifacts": [named]}, receipt={"tree": first}
+        step=1, state=RECEIVED, event={"artifacts": [named]}, receipt={"tree": first, "seq": 9}
     )
     state.asked.append(asked)  # type: ignore[arg-type]
     assert receipts.damaged(state, workspace, tree, behind=0) == {}
