@@ -60,7 +60,6 @@ POINTS: Final[dict[str, str]] = {
     "orchestrator.receipt.after_record": "receipt recorded | what follows not decided",
     "orchestrator.kept.before_name": "changed files copied and synced | the copy not yet named",
     "orchestrator.kept.after_name": "changed files kept | not recorded, nothing overwritten",
-    "orchestrator.approval.after_withdraw": "approval withdrawn | the review not asked again",
     "orchestrator.cache.after_write": "state of the run cached | the work not gone on",
     "orchestrator.resume.after_mend": "torn end of the ledger cut off | nothing else done",
     "orchestrator.resume.after_orphans": "agents of earlier runs ended | nothing else done",

@@ -34,6 +34,9 @@ IN_THE_MIDDLE = ("agents.send.after_write", "agents.cache.before_store")
 DYING = "orchestrator.answer.before_record"
 ONCE = (1, "a run passes it once")
 ONCE_RESUMED = (1, "whoever resumes passes it once")
+ONCE_KEPT = (1, "files differ once: what the dead left half done")
+#: Passed only by a life that finds files which the one before left half done.
+KEPT = "orchestrator.kept."
 BEGIN, END = "orchestrator.run.after_start", "orchestrator.run.before_complete"
 AGENTS = ("builder", "reviewer", "spec_maintainer")
 
@@ -57,6 +60,8 @@ class Story(Scenario):
     limits: ClassVar = {
         BEGIN: ONCE,
         END: ONCE,
+        "orchestrator.kept.before_name": ONCE_KEPT,
+        "orchestrator.kept.after_name": ONCE_KEPT,
         "orchestrator.resume.after_mend": ONCE_RESUMED,
         "orchestrator.resume.after_orphans": ONCE_RESUMED,
         "orchestrator.resume.after_record": ONCE_RESUMED,
@@ -116,20 +121,25 @@ class Story(Scenario):
 
     @classmethod
     def before(cls, step: Step, previous: Step | None) -> Step | None:
-        """Let somebody die at work before the one who resumes."""
+        """Let somebody die at work before the one who resumes, or keeps what was half done."""
         is_fresh = previous is None or previous.point.startswith("agents.cache.")
+        if step.point.startswith(KEPT):
+            is_ready = previous is not None and previous.point == f"{KEPT}before_name"
+            return None if is_ready else Step(DYING)
         return Step(DYING) if is_fresh and step.point.startswith("orchestrator.resume.") else None
 
     @classmethod
     def chain(cls, points: Sequence[str]) -> Sequence[str]:
-        """Return them so that the run begins first and ends last."""
-        return sorted(points, key=lambda point: (point == END) - (point == BEGIN))
+        """Return them so that the run begins, its first build is cut off, and it ends last."""
+        first = [BEGIN, *(point for point in points if point.startswith(KEPT))]
+        middle = [point for point in points if point not in (*first, END)]
+        return [point for point in (*first, *middle, END) if point in points]
 
     @classmethod
     def pairs(cls, points: Sequence[str], source: random.Random) -> list[tuple[str, str]]:
         """Return the same, but a run begins once, and one that ends can only be resumed."""
         resuming = [point for point in points if point.startswith("orchestrator.resume.")]
-        later = [point for point in points if point != BEGIN]
+        later = [each for each in points if each != BEGIN and not each.startswith(KEPT)]
         return [
             (p, q)
             for p in points

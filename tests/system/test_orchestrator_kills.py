@@ -37,3 +37,30 @@ def test_kills_at_any_moment_change_nothing(
             repeated=told["repeated"],
         )
     )
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(3600)
+def test_h70_h71_h72_kills_beside_a_person_and_impatient_runs(
+    tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
+) -> None:
+    """Nothing completed twice, nothing unapproved delivered, no byte written by hand lost."""
+    times = 600 if soak else 120 if prove else 4
+    module = [sys.executable, "-m", "tests.system.orchestrator_hands"]
+    command = [*module, str(times), str(SEED)]
+    ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"
+    told = json.loads(ran.stdout)
+    assert told["kills"] >= times
+    evidence.record(
+        Entry(
+            campaign="runs that are killed while a person edits files and other runs are started",
+            layer="storms",
+            claims=("O1", "O3"),
+            engine="files",
+            schedules=told["runs"],
+            faults={"kill": told["kills"], "edit": told["edits"], "second run": told["refused"]},
+            work=told["commands"],
+            repeated=told["repeated"],
+        )
+    )

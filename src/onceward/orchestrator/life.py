@@ -235,7 +235,6 @@ class Life:
             reason=reason,
             paths=list(paths[:_PATHS_MAX]),
         )
-        crash_point("orchestrator.approval.after_withdraw")
 
     def _ask(self, step: Ask) -> None:
         """Announce a command; from here on its key is fixed."""

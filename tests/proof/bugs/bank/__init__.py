@@ -18,6 +18,7 @@ from tests.proof.bugs.bank import (
     neighbours,
     outcomes,
     queues,
+    runs,
     transactions,
     values,
 )
@@ -38,6 +39,7 @@ BUGS: Final[tuple[Bug, ...]] = (
     *idle.BUGS,
     *lending.BUGS,
     *neighbours.BUGS,
+    *runs.BUGS,
     *transactions.BUGS,
     *values.BUGS,
     *agents.BUGS,

@@ -1,0 +1,64 @@
+"""Bugs of runs: they show beside a second run, a redo or a person who edits files."""
+
+from typing import Final
+
+from tests.proof.bugs.bug import Bug
+
+_APPROVALS: Final = "tests/unit/orchestrator/test_approvals.py"
+_KEPT: Final = "tests/unit/orchestrator/test_kept.py"
+
+BUGS: Final = (
+    Bug(
+        id="workspace-not-locked",
+        name="two runs work in one workspace",
+        harm="Two agents write the same files at once, and each reviewer sees half of each.",
+        file="orchestrator/locking.py",
+        find="workspace.orchestrator_lock(), files, clock, purpose=run_id",
+        replace="workspace.lock(run_id).with_suffix('.own'), files, clock, purpose=run_id",
+        test="tests/unit/orchestrator/test_life.py"
+        "::test_h70_a_new_run_beside_one_at_work_is_refused_and_leaves_its_caches_alone",
+        breaks="O1",
+    ),
+    Bug(
+        id="orphans-of-other-runs-live",
+        name="a new run does not end agents that a killed run left behind",
+        harm="The old agent writes into files that the new run has pinned and reviewed.",
+        file="orchestrator/orchestrator.py",
+        find="        end_orphans(left, clock=self._clock)\n",
+        replace="        end_orphans([], clock=self._clock)\n",
+        test="tests/system/test_one_orchestrator.py"
+        "::test_h70_orphans_of_a_killed_run_end_before_the_next_run_pins_its_snapshot",
+        breaks="O1",
+    ),
+    Bug(
+        id="redo-keeps-approval",
+        name="a build that is done again keeps the approval of the first one",
+        harm="Code is delivered that no reviewer has seen.",
+        file="orchestrator/approvals.py",
+        find='approval.command["inputs"].get("previous") != previous(state, before)',
+        replace='"previous" not in approval.command["inputs"]',
+        test=f"{_APPROVALS}"
+        "::test_h71_a_death_behind_any_record_of_a_redo_ends_with_an_approved_tree",
+        breaks="O3",
+    ),
+    Bug(
+        id="edit-keeps-approval",
+        name="an edit during or after a review counts as approved",
+        harm="What was saved a moment after the review is delivered unseen.",
+        file="orchestrator/life.py",
+        find="        return paths == []\n",
+        replace="        return True\n",
+        test=f"{_APPROVALS}::test_h71_accepted_changes_are_reviewed_before_they_are_delivered",
+        breaks="O3",
+    ),
+    Bug(
+        id="changed-files-not-kept",
+        name="a command is sent again without a copy of the files that changed",
+        harm="A person's fix of an hour is overwritten by a resume.",
+        file="orchestrator/life.py",
+        find="        tree = self.keep_changes()\n",
+        replace="        tree = self._tree.now()\n",
+        test=f"{_KEPT}::test_h72_work_between_two_attempts_is_kept",
+        breaks="O3",
+    ),
+)
