@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from onceward.agents.orphans import process_stat
 from onceward.errors import AgentFailed
 from onceward.orchestrator import orchestrator as module
 from onceward.orchestrator.tasks import load_task
+from onceward.seams import process_stat
 from tests.system import orchestrator_world as world
 
 HANG_SECONDS = 120

@@ -158,7 +158,7 @@ def _named(note: re.Match[str]) -> dict[str, object]:
 
 
 def _holder(descriptor: int, clock: Clock) -> dict[str, object]:
-    """Return who has it, by name: not who had it before, whose note may stand there for a moment still."""
+    """Return who has it, by name, and not who had it before: that note may still stand there."""
     until = clock.monotonic() + _NOTE_SECONDS_MAX
     while True:
         note = _note(descriptor)
