@@ -176,7 +176,11 @@ BUGS: Final = (
         name="a second round of a command has the key of the first",
         harm="The agent answers from its cache: changes that were asked for are never made.",
         file="orchestrator/deciding.py",
-        find='        inputs |= {"round": number, "previous": digest(last)}\n',
+        find="""    if before:
+        inputs["previous"] = previous(state, before)
+    if number > 1:
+        inputs["round"] = number
+""",
         replace="",
         test=f"{_ORCHESTRATOR}/test_deciding.py::test_h25_the_same_answer_in_the_next_round_is_new_work",
         breaks="O1",
