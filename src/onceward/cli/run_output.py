@@ -27,7 +27,7 @@ class Teller:
 
     def __init__(self, *, json_output: bool) -> None:
         """Write to stdout, whatever that is."""
-        from onceward.orchestrator.transcript import Progress
+        from onceward.orchestrator.progress import Progress
         from onceward.seams import SystemClock
 
         self._json_output = json_output
@@ -68,7 +68,7 @@ class Teller:
 
     def catch_up(self, records: Sequence[Record]) -> None:
         """Know what was told in an earlier life of the run."""
-        from onceward.orchestrator.transcript import Progress
+        from onceward.orchestrator.progress import Progress
 
         self._progress = Progress.of(records)
 

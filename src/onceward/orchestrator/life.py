@@ -9,18 +9,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
-
-import orjson
 
 from onceward.agents import messages
 from onceward.agents.supervisor import Supervisor
 from onceward.crash import crash_point
 from onceward.errors import AgentFailed, RunHeld, StorageError
-from onceward.journal import Record, atomic
-from onceward.orchestrator import approvals, base_files, receipts
+from onceward.journal import Record
+from onceward.orchestrator import approvals, base_files, receipts, retention
 from onceward.orchestrator.deciding import (
     Ask,
     CompleteRun,
@@ -37,11 +34,11 @@ from onceward.orchestrator.flow import following
 from onceward.orchestrator.kept import Kept
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import RunLimits
+from onceward.orchestrator.progress import Progress
 from onceward.orchestrator.prompt_context import PromptContext
 from onceward.orchestrator.replay import LOOSE, Asked, RunState
-from onceward.orchestrator.transcript import Progress, line_of
+from onceward.orchestrator.transcript import line_of
 from onceward.orchestrator.tree import Tree
-from onceward.orchestrator.views import summary_of
 from onceward.orchestrator.workspace import Workspace
 from onceward.retries import AGENTS
 from onceward.seams import Clock, Files, Ids, Randomness, timestamp
@@ -137,7 +134,7 @@ class Life:
             if line:
                 self._tell(line)
             if kind not in _ON_THE_WAY:
-                self._cache()
+                retention.cache(self.state, self.workspace, self._files)
         self._watch(record)
         return record
 
@@ -397,11 +394,3 @@ class Life:
             self._files.make_directories(path.parent)
             with closing(self._files.open_append(path, follow_links=False)) as file:
                 file.write(f"{line}\n".encode())
-
-    def _cache(self) -> None:
-        """Keep what the run has come to where it is found at once; the ledger is the truth."""
-        body = orjson.dumps(asdict(summary_of(self.state)), option=orjson.OPT_INDENT_2)
-        for path in (self.workspace.state(self.state.run_id), self.workspace.state()):
-            self._files.make_directories(path.parent)
-            atomic.write(path, body + b"\n", files=self._files)
-        crash_point("orchestrator.cache.after_write")

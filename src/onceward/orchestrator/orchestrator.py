@@ -9,17 +9,16 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from onceward.agents.cache import ResultCache
 from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.agents.supervisor import Limits, Supervisor
 from onceward.crash import crash_point
 from onceward.errors import Conflict, LedgerDamaged, RunHeld, RunMissing
 from onceward.journal import Record
 from onceward.keys import RULES_VERSION
-from onceward.orchestrator import base_files, receipts, retention
+from onceward.orchestrator import pruning, receipts, retention
 from onceward.orchestrator.config import Config
 from onceward.orchestrator.drift import Drift, find_drift, is_only_lost
-from onceward.orchestrator.flow import AGENTS, flow_record
+from onceward.orchestrator.flow import flow_record
 from onceward.orchestrator.ledger import Ledger, Read
 from onceward.orchestrator.life import Life
 from onceward.orchestrator.locking import OnWait, locked
@@ -31,9 +30,9 @@ from onceward.orchestrator.models import (
     Task,
     Verification,
 )
+from onceward.orchestrator.progress import Progress
 from onceward.orchestrator.registry import Registry
 from onceward.orchestrator.replay import RunState, agents_left, replay
-from onceward.orchestrator.transcript import Progress
 from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.verify import verify_run
 from onceward.orchestrator.views import stories_of, summary_of, unchecked_of, view_of
@@ -103,7 +102,9 @@ class Orchestrator:
         """
         run_id = self._new_run_id()
         with self._held(run_id, on_wait) as is_held:
-            self._prune(self._end_orphans())
+            unfinished = self._end_orphans()
+            latest = self._run_ids()[-self.config.limits.runs_kept :]
+            pruning.prune(self.workspace, unfinished, latest, files=self._files, clock=self._clock)
             life = self._begin(RunState(run_id=run_id), is_held)
             limits = self.config.limits
             life.record(
@@ -337,38 +338,6 @@ class Orchestrator:
         end_orphans(left, clock=self._clock)
         crash_point("orchestrator.resume.after_orphans")
         return unfinished
-
-    def _prune(self, unfinished: Sequence[tuple[str, Read]]) -> None:
-        """Drop what no recent run needs: kept results of agents, and lists of files.
-
-        An unfinished run keeps all of it, however old it is. Finished ones are read only when there
-        are too many lists, the latest `runs_kept` of them.
-        """
-        there = retention.manifests(self.workspace, self._files)
-        latest = self._run_ids()[-self.config.limits.runs_kept :]
-        is_full = len(there) > retention.MANIFESTS_MAX
-        names = {run_id for run_id, _ in unfinished}
-        try:
-            states = [replay(read.records) for _, read in unfinished]
-            if is_full:
-                states += [self._read(each)[0] for each in latest if each not in names]
-        except LedgerDamaged:
-            return  # What that run still needs is not known.
-        needed = {
-            snapshot
-            for state in states
-            if state.status != "done"
-            for snapshot in state.pinned.values()
-        }
-        keys = {each.key for state in states if state.status != "done" for each in state.asked}
-        for agent in AGENTS:
-            folder = self.workspace.cache(agent)
-            ResultCache(folder, files=self._files, clock=self._clock).prune(keys)
-        base_files.prune(self.workspace, needed, self._files)
-        if is_full:
-            retention.note_removal(self.workspace, latest, self._files)
-            kept = retention.snapshots_of(states)
-            retention.remove_manifests(self.workspace, there, kept, self._files)
 
     def _summary(self, run_id: str) -> RunSummary | None:
         """Return one run in a line, also when its ledger is damaged; None when it never began."""

@@ -7,14 +7,17 @@ repeat, and lists of files at a moment, go once no recent run needs them. Knows 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import orjson
 
+from onceward.crash import crash_point
 from onceward.errors import StorageError
 from onceward.journal import Record, atomic
 from onceward.orchestrator.replay import RunState
+from onceward.orchestrator.views import summary_of
 from onceward.orchestrator.workspace import Workspace, read_sealed, write_sealed
 from onceward.seams import Files
 
@@ -36,6 +39,15 @@ def last_run(workspace: Workspace, files: Files) -> str | None:
     """Return the run that was worked on last, as far as the cached state tells."""
     found = _cached(workspace.state(), files).get("run_id")
     return found if isinstance(found, str) else None
+
+
+def cache(state: RunState, workspace: Workspace, files: Files) -> None:
+    """Keep what a run has come to where it is found at once; the ledger is the truth."""
+    body = orjson.dumps(asdict(summary_of(state)), option=orjson.OPT_INDENT_2)
+    for path in (workspace.state(state.run_id), workspace.state()):
+        files.make_directories(path.parent)
+        atomic.write(path, body + b"\n", files=files)
+    crash_point("orchestrator.cache.after_write")
 
 
 def _cached(path: Path, files: Files) -> Record:

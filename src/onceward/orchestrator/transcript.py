@@ -7,12 +7,11 @@ files nor terminals.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from onceward.journal import Record
+from onceward.orchestrator.progress import Place, Progress, moment, tests_of
 
 #: How much of one text is shown.
 TEXT_CHARACTERS_MAX: Final = 200
@@ -23,104 +22,6 @@ UNCHECKED: Final = frozenset({"unchecked", "unchanged"})
 _TASK_COLUMN: Final = 8
 #: Texts beyond this are cut before they are cleaned, which takes time for every character.
 _CLEANED_CHARACTERS_MAX: Final = 8 * TEXT_CHARACTERS_MAX
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where in a run a command stands."""
-
-    task_id: str
-    stage: str
-    round: int
-    agent: str
-
-    def __str__(self) -> str:
-        return self.stage if self.round == 1 else f"{self.stage} round {self.round}"
-
-
-@dataclass(kw_only=True, slots=True)
-class Progress:
-    """How far a run is, as its records come in."""
-
-    tasks: list[str] = field(default_factory=list)
-    #: Tasks that are complete.
-    done: set[str] = field(default_factory=set)
-    #: The status of the last tests of each task.
-    tests: dict[str, str] = field(default_factory=dict)
-    started_at: str | None = None
-    task_started_at: dict[str, str] = field(default_factory=dict)
-    #: Every command, by its step.
-    places: dict[int, Place] = field(default_factory=dict)
-    #: When each command was last given to its agent.
-    sent_at: dict[int, str] = field(default_factory=dict)
-    #: Who is who, by process.
-    agents: dict[int, str] = field(default_factory=dict)
-    #: The step that is being worked on.
-    step: int | None = None
-    #: When that step, or the last thing that was done between steps, began.
-    since: str | None = None
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> Progress:
-        """Return how far a run is after these records."""
-        progress = cls()
-        for record in records:
-            progress.take(record)
-        return progress
-
-    def take(self, record: Record) -> None:
-        """Go on by one record."""
-        kind, at = record.get("kind"), record.get("at")
-        if kind == "run.started":
-            self.tasks = [each["id"] for each in record["tasks"]]
-            self.started_at = self.since = at
-        elif kind == "task.started" and at is not None:
-            self.task_started_at[record["task_id"]] = at
-        elif kind == "command" and at is not None:
-            self._ask(record, at)
-        elif kind == "command.sent" and at is not None:
-            self.step = record["step"]
-            self.since = self.sent_at[record["step"]] = at
-        elif kind == "receipt":
-            self.step, self.since = None, at
-        elif kind == "command.answered":
-            self._note_tests(record)
-        elif kind == "task.completed":
-            self.done.add(record["task_id"])
-        elif kind == "approval.withdrawn":
-            self.done.discard(record["task_id"])
-        elif kind == "agent.started":
-            self.agents[record["pid"]] = record["agent"]
-
-    def _note_tests(self, record: Record) -> None:
-        place, status = self.places.get(record["step"]), tests_of(record["event"].get("payload"))
-        if place is not None and status is not None:
-            self.tests[place.task_id] = status
-
-    def _ask(self, record: Record, at: str) -> None:
-        command, step = record["command"], record["step"]
-        self.places[step] = Place(
-            task_id=command["task_id"],
-            stage=record["stage"],
-            round=record["round"],
-            agent=command["to"]["agent_type"],
-        )
-        self.step, self.since = step, at
-
-    def line(self, now: datetime) -> str:
-        """Return what is going on: `task 1/3 · review round 2 · 0:42`."""
-        parts: list[str] = []
-        if self.tasks:
-            number = min(len(self.done) + 1, len(self.tasks))
-            parts.append(f"task {number}/{len(self.tasks)}")
-        if self.step in self.places:
-            parts.append(str(self.places[self.step]))
-        if self.since is not None:
-            passed = max(0, int((now - _moment(self.since)).total_seconds()))
-            hours, rest = divmod(passed, 3600)
-            minutes = f"{hours}:{rest // 60:02}" if hours else f"{rest // 60}"
-            parts.append(f"{minutes}:{rest % 60:02}")
-        return " · ".join(parts)
 
 
 def line_of(record: Record, progress: Progress | None = None) -> str | None:
@@ -159,7 +60,7 @@ def between(start: str | None, end: str | None) -> str | None:
     """Return how long it is from one time of a ledger to another; None when one is missing."""
     if not start or not end:  # A ledger whose beginning is lost has empty ones.
         return None
-    return duration(max(0.0, (_moment(end) - _moment(start)).total_seconds()))
+    return duration(max(0.0, (moment(end) - moment(start)).total_seconds()))
 
 
 def answer(event: Mapping[str, Any]) -> str:
@@ -198,16 +99,9 @@ def trouble(path: str, problem: str) -> str:
     return shown(problem if problem.startswith(path) else f"{path}: {problem}")
 
 
-def tests_of(payload: object) -> str | None:
-    """Return the status of a builder's tests: pass, fail, unchecked or unchanged."""
-    tests = payload.get("tests") if isinstance(payload, Mapping) else None
-    status = tests.get("status") if isinstance(tests, Mapping) else None
-    return None if status is None else shown(status)
-
-
 def _tests(payload: Mapping[str, Any]) -> str:
-    status, tests = tests_of(payload), payload.get("tests")
-    if status is None or not isinstance(tests, Mapping):
+    status, tests = shown(tests_of(payload) or ""), payload.get("tests")
+    if not status or not isinstance(tests, Mapping):
         return ""
     if status == "unchecked":
         files = tests.get("required_outputs")
@@ -236,10 +130,6 @@ def _remark(value: object) -> str:
         place = value.get("path") or value.get("file")
         return f"{place}: {text}" if place else str(text)
     return str(value)
-
-
-def _moment(at: str) -> datetime:
-    return datetime.fromisoformat(at).astimezone(UTC)
 
 
 # --- what each kind of record tells: the task, if it belongs to one, and a sentence --------------

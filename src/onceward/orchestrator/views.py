@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from onceward.journal import Record
 from onceward.orchestrator.models import CommandStory, CommandView, RunSummary, RunView
+from onceward.orchestrator.progress import tests_of
 from onceward.orchestrator.replay import ABANDONED, RECEIVED, Asked, RunState
-from onceward.orchestrator.transcript import UNCHECKED, tests_of
+from onceward.orchestrator.transcript import UNCHECKED
 
 
 def summary_of(state: RunState, damaged: int = 0) -> RunSummary:

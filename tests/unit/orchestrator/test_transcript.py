@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from onceward.journal import Record
-from onceward.orchestrator.transcript import Progress, answer, between, duration, line_of, shown
+from onceward.orchestrator.progress import Progress
+from onceward.orchestrator.transcript import answer, between, duration, line_of, shown
 
 KEY = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
 
