@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,8 @@ def test_h63_captures_wait_on_disk_while_the_store_is_away(
         def fail(*_: object) -> None:
             raise error
 
+        # Imported while this is patched, it would keep what fails.
+        import_module("onceward.memory.replaying")
         patch.setattr("onceward.memory.capture.capturing.capture", fail)
         ran = run("memory", "capture", "--", "true")
         assert ran.code == 0
