@@ -86,8 +86,12 @@ def test_signals_are_as_programs_expect_them() -> None:
         (("true", "a\0b"), "null byte"),
     ],
 )
-def test_what_cannot_start_says_why(command: tuple[str, ...], says: str) -> None:
+def test_what_cannot_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], says: str
+) -> None:
     """With what to do about it."""
+    # A directory on the path that this user cannot search would be the reason.
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(ProgramRefused, match=says) as caught:
         run(*command)
     assert caught.value.fix
