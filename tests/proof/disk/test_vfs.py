@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).parents[3]
 PAGE_BYTES: Final = 4096
 #: Makes a database of one table, installs the disk, and inserts rows until one is refused.
 SCRIPT: Final = """
-import json, sqlite3, sys
+import json, os, sqlite3, sys
 from tests.proof.disk.faulty_disk import Fault, FaultyDisk
 
 path, mode, fault, rows = sys.argv[1:]
@@ -59,6 +59,8 @@ json.dump(
     },
     sys.stdout,
 )
+sys.stdout.flush()
+os._exit(0)  # Python would close connections after the disk that they call is gone.
 """
 
 

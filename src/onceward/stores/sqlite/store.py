@@ -96,7 +96,6 @@ class SqliteStore(Joining[SqliteTransaction]):
                 database = open_database(path, self._own_files, is_strict=self._is_strict)
                 database.attach()
                 self._at_collection = weakref.finalize(self, _detach_quietly, database)
-                self._at_collection.atexit = False  # Threads may still write.
                 self._opened = database
             return self._opened
 

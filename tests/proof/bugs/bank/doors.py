@@ -19,7 +19,7 @@ BUGS: Final = (
         find="uid is not None and uid == os.geteuid()",
         replace="uid is not None",
         test=f"{_PEERS}::test_h65_the_overflow_user_owns_nothing",
-        breaks="S2",
+        breaks="S1",
     ),
     Bug(
         id="owner-by-port",
@@ -29,7 +29,7 @@ BUGS: Final = (
         find="return uid if state == _ESTABLISHED else None",
         replace="return uid",
         test=f"{_PEERS}::test_h65_a_port_that_was_taken_over_names_nobody",
-        breaks="S2",
+        breaks="S1",
     ),
     Bug(
         id="owner-behind-proxy",
@@ -39,7 +39,7 @@ BUGS: Final = (
         find="return not self._is_proxied",
         replace="return True",
         test="tests/unit/gate/test_owner.py::test_h65_a_proxy_of_our_user_ends_ownership[header0]",
-        breaks="S2",
+        breaks="S1",
     ),
     Bug(
         id="fingerprint-with-time",
