@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from onceward.agents.orphans import AgentRecord, end_orphans
 from onceward.errors import Drifted, RunHeld
 from onceward.journal.held import is_held
 from onceward.orchestrator.tasks import load_task
+from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.workspace import Workspace
+from onceward.seams import SystemClock, SystemFiles
 from tests.system import orchestrator_world as world
 from tests.system.lives import Place
 from tests.system.orchestrator_matrix import LIVES_MAX, MOMENT_SECONDS_MAX, NeverEnding, Storm
@@ -34,9 +37,10 @@ SEEING = """
     def see(answer, workspace):
         paths = sorted(Path("src").iterdir())
         seen = hashlib.sha256(repr([(p.name, p.read_bytes()) for p in paths]).encode())
-        inner(answer, workspace)
+        # First: killed in between, it would answer from what it kept without another look.
         with open("state/counts/seen", "a") as file:
             file.write(seen.hexdigest() + "\\n")
+        inner(answer, workspace)
     agent.cache.put = see
     agent.run()
 """
@@ -161,15 +165,37 @@ class Hands(Storm):
     def compare(self) -> None:
         """Find all that a person wrote, nothing done twice, and nothing that no reviewer saw."""
         (ledger,) = (each for each in (self.workspace / "events").iterdir() if _lines(each))
+        records = _lines(ledger)
         self.check_hands()
-        self.check_counts(_lines(ledger))
+        self.check_counts(records)
+        late = self.written_late(records)
         verified = world.orchestrator(self.workspace).verify(ledger.stem)
-        assert verified.ok, verified
-        assert verified.is_as_approved, verified
-        paths = sorted((self.workspace / "src").iterdir())
+        assert {each.path for each in verified.findings} == late, (verified, late)
+        assert verified.is_as_approved == (not late), verified
+        found = sorted((self.workspace / "src").iterdir())
+        paths = [path for path in found if f"src/{path.name}" not in late]
         final = hashlib.sha256(repr([(p.name, p.read_bytes()) for p in paths]).encode())
         seen = (self.workspace / "state/counts/seen").read_text().splitlines()
         assert final.hexdigest() in seen, "no reviewer saw what is delivered"
+
+    def written_late(self, records: list[dict[str, Any]]) -> set[str]:
+        """Return what the person wrote after the last look at the files: it is not delivered.
+
+        That look comes after the last receipt.
+        """
+        tree = Tree(Workspace(root=self.workspace), files=SystemFiles(), clock=SystemClock())
+        delivered = tree.manifest(records[-1]["tree"]) or {}
+        late = set[str]()
+        for name in self.written.values():
+            path = self.workspace / name
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+            if digest and delivered.get(name, ("", 0))[0] != digest:
+                late.add(name)
+                received = max(each["at"] for each in records if each["kind"] == "receipt")
+                since = datetime.fromisoformat(received).timestamp()
+                # The kernel's time of a file is that of its last tick.
+                assert path.stat().st_mtime > since - 0.1, (name, received)
+        return late
 
     def check_hands(self) -> None:
         folders = [self.workspace / "src", self.workspace / "state" / "kept"]

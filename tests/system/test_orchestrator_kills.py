@@ -45,7 +45,9 @@ def test_h70_h71_h72_kills_beside_a_person_and_impatient_runs(
     tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
     """Nothing completed twice, nothing unapproved delivered, no byte written by hand lost."""
-    times = 600 if soak else 120 if prove else 4
+    if not prove:
+        pytest.skip("its moments are of chance; `make prove` runs it")
+    times = 600 if soak else 120
     module = [sys.executable, "-m", "tests.system.orchestrator_hands"]
     command = [*module, str(times), str(SEED)]
     ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
