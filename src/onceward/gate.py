@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from onceward import errors
 from onceward.access.login import LOGIN_PATH, login_page
 from onceward.access.peers import is_our_uid
+from onceward.access.requests import has_token, is_forwarded
 from onceward.errors import OncewardError
 from onceward.statuses import STATUS_OF_CODE
 
@@ -44,9 +45,6 @@ RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OUR_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.ASCII)
-#: Set by proxies. Where our own user's process sends one, it forwards requests of others.
-_PROXY_HEADERS: Final = frozenset({b"forwarded", b"x-real-ip", b"via"})
-_PROXY_PREFIX: Final = b"x-forwarded-"
 #: Where the server notes the user id of a connection's other end, in the scope's `state`.
 PEER_UID: Final = "onceward.peer_uid"
 #: Where the gate notes the token for a page that may be told it, in the scope.
@@ -163,9 +161,7 @@ class Gate:
         is_owner, is_off = self._settings.is_owner, self._settings.external or self._is_proxied
         if is_owner is None or is_off or not is_owner(scope):
             return False
-        self._is_proxied = any(
-            name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIX) for name in headers
-        )
+        self._is_proxied = is_forwarded(headers)
         if self._is_proxied:
             _log.warning(
                 "a proxy forwards requests to this server: from now on every request needs the "
@@ -177,17 +173,11 @@ class Gate:
     def _check_token(self, scope: Scope, headers: _Headers, *, is_owner: bool) -> None:
         """Refuse changes without the token, and without it everything that is not the owner's."""
         safe = scope.get("method") in _SAFE_METHODS  # a websocket has no method and is not safe
-        if self._has_token(headers) or (safe and (is_owner or self._has_cookie(scope, headers))):
+        may_read = is_owner or self._has_cookie(scope, headers)
+        if has_token(headers, self._token) or (safe and may_read):
             return
         fix = "send the token in the header X-CM-LAB-TOKEN; `onceward token show` prints it"
         raise errors.Unauthorized(fix=fix)
-
-    def _has_token(self, headers: _Headers) -> bool:
-        found = list(headers.get(b"x-cm-lab-token", ()))
-        for value in headers.get(b"authorization", ()):
-            scheme, _, credentials = value.partition(b" ")
-            found += [credentials] if scheme.lower() == b"bearer" else []
-        return any(hmac.compare_digest(value.strip(), self._token) for value in found)
 
     def _has_cookie(self, scope: Scope, headers: _Headers) -> bool:
         cookies = b";".join(headers.get(b"cookie", ())).split(b";")

@@ -1,8 +1,10 @@
-"""HTTP: serves the metrics of a worker, to this machine unless told otherwise."""
+"""HTTP: serves the metrics of a worker to the user who runs it, and to clients with the token."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import ipaddress
 import logging
 import re
 import socket
@@ -13,7 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Final
 
-from onceward.errors import InvalidArgument
+from onceward.access.peers import is_our_uid, uid_of_peer
+from onceward.access.requests import Headers, has_token, is_forwarded
+from onceward.access.token_file import read_token
+from onceward.errors import InvalidArgument, OncewardError
 
 #: A client that says nothing for so long is left alone.
 SILENT_SECONDS_MAX: Final = 5.0
@@ -21,6 +26,7 @@ SILENT_SECONDS_MAX: Final = 5.0
 CLIENTS_MAX: Final = 16
 #: What a web page could not have made a name of its own point to.
 _OUR_HOST: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+_UNAUTHORIZED: Final = b"send the token as Authorization: Bearer; `onceward token show` prints it\n"
 _log: Final = logging.getLogger("onceward.workers")
 
 
@@ -33,6 +39,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], collect: Callable[[], bytes]) -> None:
         self.collect = collect
         self._places = threading.Semaphore(CLIENTS_MAX)
+        self._is_proxied = False
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
@@ -41,6 +48,23 @@ class _Server(ThreadingHTTPServer):
         """Bind, without asking anybody for the name of this host."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # a socket's
+
+    def may_read(self, connection: socket.socket, headers: Headers) -> bool:
+        """Return whether a request is the owner's or presents the token."""
+        if self._is_owner(connection):
+            self._is_proxied = self._is_proxied or is_forwarded(headers)
+            if not self._is_proxied:
+                return True
+        token = None
+        with contextlib.suppress(OncewardError):  # One that others may know lets nobody in.
+            # Read now: a worker without a writable home has metrics, and a rotation holds at once.
+            token = read_token()
+        return token is not None and has_token(headers, token.encode())
+
+    def _is_owner(self, connection: socket.socket) -> bool:
+        """Return whether our user opened a connection; where other machines can, nobody is."""
+        is_local = ipaddress.ip_address(str(self.server_address[0])).is_loopback
+        return is_local and not self._is_proxied and is_our_uid(uid_of_peer(connection))
 
     def process_request(self, request: object, client_address: object) -> None:
         """Answer in a thread, if there is one left."""
@@ -73,12 +97,21 @@ class _Handler(BaseHTTPRequestHandler):
         if not _OUR_HOST.fullmatch(self.headers.get("Host", "")):
             # Behind another name may be a page of another site, which read it all.
             self._answer(421, b"use an address, or localhost\n")
+        elif not self.server.may_read(self.connection, self._headers()):
+            self._answer(401, _UNAUTHORIZED)
         elif self.path.partition("?")[0] != "/metrics":
             self._answer(404, b"the metrics are at /metrics\n")
         else:
             self._answer(200, self.server.collect())
 
     do_HEAD = do_GET  # noqa: N815 - its name
+
+    def _headers(self) -> Headers:
+        found: dict[bytes, list[bytes]] = {}
+        for name, value in self.headers.items():
+            # Bytes that are not ASCII are no part of any token.
+            found.setdefault(name.lower().encode(), []).append(value.encode(errors="replace"))
+        return found
 
     def _answer(self, status: int, body: bytes) -> None:
         from onceward.workers.metrics import CONTENT_TYPE  # noqa: PLC0415 - slow to import
@@ -87,6 +120,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", CONTENT_TYPE if status == 200 else "text/plain")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Content-Type-Options", "nosniff")
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         if self.command != "HEAD":
@@ -102,8 +137,8 @@ def serve_metrics(
 ) -> Iterator[str]:
     """Serve what `collect` returns at /metrics while the block runs; gives the address.
 
-    Port 0 is any free one. To other hosts than this one only when a `host` says so: there is no
-    token here.
+    Port 0 is any free one. Only the user of this process reads without the token, over loopback;
+    on any other `host` every request needs it.
     """
     try:
         server = _Server((host, port), collect)

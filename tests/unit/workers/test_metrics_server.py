@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from onceward.access.token_file import open_token, rotate_token, token_path
 from onceward.errors import InvalidArgument
 from onceward.workers import http as http_module
 from onceward.workers.http import serve_metrics
 from onceward.workers.metrics import CONTENT_TYPE
+
+#: Becomes another user, asks for a page with the headers that follow, and prints the answer.
+_AS_ANOTHER = """
+import encodings.idna, http.client, os, sys
+uid, port, *headers = sys.argv[1:]
+os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))
+connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=120)
+connection.request("GET", "/metrics", headers=dict(each.split(": ", 1) for each in headers))
+answer = connection.getresponse()
+print(answer.status, answer.read().decode())
+"""
+SECOND_UID = 54321
 
 
 @pytest.fixture
@@ -53,6 +69,64 @@ def test_there_is_nothing_else(
 ) -> None:
     """A page of another site cannot read it by a name that it made point here."""
     assert ask(method, url.removesuffix("/metrics") + path, **headers).status_code == status
+
+
+@pytest.fixture
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_HOME", str(tmp_path / "home"))
+
+
+def as_another(url: str, *headers: str) -> str:
+    """Return status and text that another user of this machine gets."""
+    port = url.split(":")[2].removesuffix("/metrics")
+    words = [sys.executable, "-c", _AS_ANOTHER, str(SECOND_UID), port, *headers]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.usefixtures("second_user", "_own_home")
+def test_h65_another_local_user_reads_no_metrics(url: str) -> None:
+    """Only with the token, in either header; a token that was replaced is none."""
+    odd = ["Authorization: Bearer ", "X-CM-LAB-TOKEN: ", "Authorization: Basic eDp5", "Via: 1.1 us"]
+    for headers in ([], *([each] for each in odd)):
+        refused = as_another(url, *headers)
+        assert refused.startswith("401 send the token")
+        assert "up 1" not in refused
+    old = open_token()
+    for header in ("Authorization: Bearer", "X-CM-LAB-TOKEN:"):
+        assert as_another(url, f"{header} {old}").startswith("200 up 1")
+    new = rotate_token()
+    assert as_another(url, f"X-CM-LAB-TOKEN: {old}").startswith("401")
+    assert as_another(url, f"X-CM-LAB-TOKEN: {new}").startswith("200")
+    assert ask("GET", url).status_code == 200  # The other user has not ended the ownership.
+
+
+@pytest.mark.usefixtures("_own_home")
+@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-real-ip", "via"])
+def test_h65_a_proxy_of_our_user_reads_no_metrics(url: str, header: str) -> None:
+    """Once one was seen, nobody reads without the token."""
+    assert ask("GET", url, **{header: "127.0.0.1"}).status_code == 401
+    refused = ask("GET", url)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert ask("GET", url, authorization=f"Bearer {open_token()}").status_code == 200
+
+
+@pytest.mark.usefixtures("_own_home")
+def test_h65_metrics_for_other_machines_need_the_token() -> None:
+    """The owner too: behind an open address a proxy cannot be told from its clients."""
+    with serve_metrics(0, lambda: b"up 1\n", host="0.0.0.0") as address:
+        url = address.replace("0.0.0.0", "127.0.0.1")
+        assert ask("GET", url).status_code == 401
+        assert ask("GET", url, **{"x-cm-lab-token": open_token()}).text == "up 1\n"
+
+
+@pytest.mark.usefixtures("_own_home")
+def test_a_token_that_others_may_know_lets_nobody_in(url: str) -> None:
+    """The owner still reads; a broken token file ends neither the server nor the check."""
+    token = open_token()
+    token_path().chmod(0o644)
+    assert ask("GET", url).status_code == 200
+    headers = {"via": "1.1 us", "x-cm-lab-token": token}
+    assert ask("GET", url, **headers).status_code == 401
 
 
 def test_it_stops_with_the_block() -> None:
