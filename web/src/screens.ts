@@ -15,8 +15,8 @@ const loads = {
   letter: () => import("./screens/letter"),
   runs: () => import("./screens/runs"),
   run: () => import("./screens/run"),
-  requests: () => import("./screens/requests"),
-  request: () => import("./screens/request"),
+  outcomes: () => import("./screens/outcomes"),
+  outcome: () => import("./screens/outcome"),
   keys: () => import("./screens/keys"),
   memory: () => import("./screens/memory"),
   experiments: () => import("./screens/experiments"),
@@ -52,7 +52,7 @@ export const rail: { title: string; items: RailItem[] }[] = [
     title: "Work",
     items: [
       { href: "/runs", title: "Runs", icon: "runs", key: "r" },
-      { href: "/requests", title: "Requests", icon: "requests", key: "q", count: { name: "ambiguous", isLoud: true, what: "requests in doubt" } },
+      { href: "/outcomes", title: "Outcomes", icon: "outcomes", key: "q", count: { name: "ambiguous", isLoud: true, what: "ambiguous outcomes" } },
       { href: "/keys", title: "Keys", icon: "keys", key: "k" },
     ],
   },
@@ -61,7 +61,7 @@ export const rail: { title: string; items: RailItem[] }[] = [
     items: [
       { href: "/memory", title: "Memory", icon: "memory", key: "m" },
       { href: "/experiments", title: "Lab", icon: "lab", key: "l" },
-      { href: "/conversations", title: "Conversations", icon: "conversations", key: "s", count: { name: "conversations_dead", isLoud: true, what: "messages that were given up" } },
+      { href: "/conversations", title: "Conversations", icon: "conversations", key: "s", count: { name: "conversations_dead", isLoud: true, what: "dead letters of conversations" } },
     ],
   },
   {
@@ -78,7 +78,7 @@ const details: Record<string, { name: ScreenName; segments: number }> = {
   cursors: { name: "cursor", segments: 2 },
   dead: { name: "letter", segments: 2 },
   runs: { name: "run", segments: 3 },
-  requests: { name: "request", segments: 2 },
+  outcomes: { name: "outcome", segments: 2 },
 };
 
 /** The screen of an address, or null when there is none. */

@@ -49,7 +49,7 @@ export class ApiError extends Error {
 export const config: Signal<Config | null> = signal(null);
 /** Grows with every action that was done here, so that what is shown is asked for again. */
 export const acted: Signal<number> = signal(0);
-/** When the server last told us something, on the page's own clock. */
+/** When the server last sent data, by the page's own clock. */
 export const heardAt: Signal<number | null> = signal(null);
 /** Set while a person is asked for the token. */
 export const tokenWanted: Signal<{ give: (token: string | null) => void } | null> = signal(null);
@@ -57,10 +57,15 @@ export const tokenWanted: Signal<{ give: (token: string | null) => void } | null
 const TIMEOUT_MS = 30_000;
 const RETRY_DELAYS_MS = [400, 1_200, 3_000];
 const TOKEN_KEY = "onceward.token";
-let typedToken: string | null = readTyped();
+let pageToken: string | null = readKept();
+/** Settled once the token of the address, if it had one, was exchanged for that of this page. */
+let entered: Promise<void> = Promise.resolve();
 let asking: Promise<string | null> | null = null;
 /** Who did not give a token is asked again when they do something, and not before. */
 let isDeclined = false;
+enterByAddress();
+// The link may be opened in a tab that shows this page already, which loads nothing.
+addEventListener("hashchange", enterByAddress);
 
 /** Read. A server that other machines can reach may want its token for that, too. */
 export async function get<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
@@ -70,7 +75,7 @@ export async function get<T>(path: string, params?: Params, signal?: AbortSignal
     return await call<T>("GET", address, { signal });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401 || isDeclined) throw error;
-    // Somebody may have given it while this was on its way.
+    // The token may have been entered while this request was in flight.
     if (token() === used) await askForToken();
     return call<T>("GET", address, { signal });
   }
@@ -120,7 +125,7 @@ export function asApiError(error: unknown): ApiError {
   return new ApiError(0, "PAGE", message, { fix: "reload the page" });
 }
 
-/** A token that was refused is asked for once more: the server may have been started anew. */
+/** A token that was refused is asked for once more: it ends when the server is restarted. */
 async function withToken<T>(send: () => Promise<T>): Promise<T> {
   if (config.value === null) await loadConfig();
   if (token() === null) await askForToken();
@@ -138,15 +143,15 @@ async function withToken<T>(send: () => Promise<T>): Promise<T> {
 }
 
 function token(): string | null {
-  return config.value?.token ?? typedToken;
+  return config.value?.token ?? pageToken;
 }
 
-/** The person wants to go on: whoever needs the token may ask for it again. */
+/** The person retries: a request that needs the token may ask for it again. */
 export function askAgain(): void {
   isDeclined = false;
 }
 
-/** Ask the person; once, whoever wants to know. */
+/** Ask the person once, however many requests wait for the answer. */
 async function askForToken(): Promise<void> {
   asking ??= new Promise<string | null>((give) => {
     tokenWanted.value = { give };
@@ -161,19 +166,32 @@ async function askForToken(): Promise<void> {
       fix: "try again, and paste the token that the server printed when it started",
     });
   }
-  typedToken = given;
-  keep(given);
-  // What the page embeds, pictures and streams, comes with the cookie of a login.
-  const headers = { authorization: `Bearer ${given}` };
-  await reach("/api/console/login", { method: "POST", headers }, "log in").catch(() => null);
+  await logIn(given);
 }
 
-function keep(token: string): void {
+/** Exchange a token that a person has for one of this page, and for the cookie with which the page reads. */
+async function logIn(given: string): Promise<void> {
+  const headers = { accept: "application/json", authorization: `Bearer ${given}` };
+  const request = "POST /api/console/login";
+  const response = await reach("/api/console/login", { method: "POST", headers }, request);
+  const answer = await read(response, request);
+  if (!response.ok) throw refusal(response.status, answer, request);
+  pageToken = (answer as { token: string }).token;
   try {
-    sessionStorage.setItem(TOKEN_KEY, token);
+    sessionStorage.setItem(TOKEN_KEY, pageToken);
   } catch {
     // Kept until the page closes.
   }
+}
+
+/** Log in with the token of the address; where the person is asked for it, that is the answer. */
+function enterByAddress(): void {
+  const linked = takeFromAddress();
+  if (linked === null) return;
+  isDeclined = false;
+  if (tokenWanted.value) tokenWanted.value.give(linked);
+  // A token that is refused changes nothing: the first change asks for another one.
+  else entered = logIn(linked).catch(() => undefined);
 }
 
 /** Take the token out of the link that logs in, so that neither the history nor a bookmark keeps it. */
@@ -184,13 +202,10 @@ function takeFromAddress(): string | null {
   parts.delete("token");
   const rest = parts.toString();
   history.replaceState(history.state, "", location.pathname + location.search + (rest && `#${rest}`));
-  keep(token.trim());
   return token.trim();
 }
 
-function readTyped(): string | null {
-  const linked = takeFromAddress();
-  if (linked !== null) return linked;
+function readKept(): string | null {
   try {
     return sessionStorage.getItem(TOKEN_KEY);
   } catch {
@@ -205,9 +220,11 @@ interface Call {
 }
 
 async function call<T>(method: string, path: string, { body, key, signal }: Call): Promise<T> {
+  await entered;
   const headers: Record<string, string> = { accept: "application/json" };
   const secret = token();
-  if (secret !== null) headers["authorization"] = `Bearer ${secret}`;
+  // Reading needs no token, and an open page goes on reading when another server has the port.
+  if (secret !== null && method !== "GET") headers["authorization"] = `Bearer ${secret}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key !== undefined) headers["idempotency-key"] = key;
   const request = `${method} ${path}`;

@@ -1,4 +1,4 @@
-// Clock: one tick per second for everything that shows an age; it rests while nobody looks. It goes by the
+// Clock: one tick per second for everything that shows an age; it stops while the page is hidden. It goes by the
 // server's time: that of the machine in front of the person may be wrong by minutes.
 
 import { signal, type ReadonlySignal } from "@preact/signals";
@@ -12,7 +12,7 @@ const ticking = signal(Date.now());
 /** The wall clock of the server, once per second. */
 export const now: ReadonlySignal<number> = ticking;
 const shown = signal(document.visibilityState === "visible");
-/** Whether anybody can see the page. */
+/** Whether the page is visible. */
 export const isShown: ReadonlySignal<boolean> = shown;
 
 let timer: number | undefined;
@@ -24,10 +24,10 @@ export function serverNow(): number {
 
 /** An answer says when it was true: between the question and now. */
 export function learnTime(asOf: string | undefined, askedAt: number): void {
-  const told = Date.parse(asOf ?? "");
+  const serverTime = Date.parse(asOf ?? "");
   const here = Date.now();
-  if (Number.isNaN(told) || here - askedAt > SKEW_MIN_MS) return;
-  const found = told - here;
+  if (Number.isNaN(serverTime) || here - askedAt > SKEW_MIN_MS) return;
+  const found = serverTime - here;
   const wanted = Math.abs(found) < SKEW_MIN_MS ? 0 : found;
   if (Math.abs(wanted - skew) >= SKEW_MIN_MS) skew = wanted;
 }

@@ -160,7 +160,7 @@ export function usePages<T extends object>(
   };
 }
 
-/** A filtered page may come back empty though there is more behind it. */
+/** A filtered page may come back empty though more rows follow. */
 async function somePage<T>(path: string, params: Params, signal?: AbortSignal): Promise<PageAnswer<T>> {
   let page = await get<PageAnswer<T>>(path, params, signal);
   for (let asked = 1; page.items.length === 0 && page.next !== null && asked < EMPTY_PAGES_MAX; asked += 1) {
@@ -181,7 +181,7 @@ function merge<T extends object>(old: Sheet<T>, page: PageAnswer<T>, keyOf: (row
   const shown = new Set(keys);
   const fresh = page.items.filter((row) => !shown.has(keyOf(row))).length;
   const isWhole = page.next === null;
-  // What lies behind the first page is not known to be gone.
+  // Rows after the first page may still exist.
   const reach = isWhole ? keys.length : keys.findLastIndex((key) => news.has(key));
   const items = old.items.flatMap((row, index) => news.get(keys[index] ?? "") ?? (index > reach ? row : []));
   const isSameOrder = page.items.every((row, index) => items[index] === row);
@@ -249,7 +249,7 @@ function useAsking(areas: Area[], ask: ((signal: AbortSignal) => Promise<void>) 
       actions = value;
     });
     const endWaiting = effect(() => {
-      // What changed while nobody looked is asked for when somebody does.
+      // Changes that arrive while the page is hidden are loaded when it is visible again.
       if (!isPaused.value && isShown.value && isDue) due();
     });
     return () => {

@@ -13,7 +13,7 @@ export interface Route {
 
 /** First segments of the pages of this application; everything else belongs to the server. */
 const PAGES = new Set(
-  ["", "cursors", "workers", "dead", "runs", "requests", "keys", "memory", "experiments", "conversations", "alerts", "audit"],
+  ["", "cursors", "workers", "dead", "runs", "outcomes", "keys", "memory", "experiments", "conversations", "alerts", "audit"],
 );
 
 const here = signal<Route>(read());

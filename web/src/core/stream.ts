@@ -19,7 +19,7 @@ interface Polled {
   events: Changed[];
   next: number;
   as_of: string;
-  /** Nobody knows what was missed. */
+  /** Which events were missed is unknown. */
   is_reset?: boolean;
 }
 
@@ -215,7 +215,7 @@ function take(change: Changed): void {
 
 function reset(number: number | undefined): void {
   last = number ?? null;
-  // Nobody knows the number: it may be another server, with another token, version and permission.
+  // The number is unknown: it may be another server, with another token, version and permission.
   void loadConfig().catch(() => undefined);
   tell("all");
 }

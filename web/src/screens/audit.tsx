@@ -58,7 +58,7 @@ export default function Screen() {
           empty={
             <Empty
               title="Nothing was done here yet"
-              text="Every pause, seek, redrive, decision and restore that somebody makes through this console is written down here, also those that were refused: who, when, what they saw and what came of it."
+              text="Every pause, seek, redrive, decision and restore made through this console is recorded here, including rejected ones: who, when, what they saw, and the result."
             />
           }
         />

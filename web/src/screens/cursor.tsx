@@ -127,7 +127,7 @@ function useNeighbours(name: string): void {
   useKeys(
     {
       "[": { text: "The cursor before", run: () => void walk(-1) },
-      "]": { text: "The cursor behind", run: () => void walk(1) },
+      "]": { text: "The next cursor", run: () => void walk(1) },
     },
     "Cursor",
   );

@@ -110,7 +110,7 @@ function Trend({ cursor }: { cursor: CursorItem }) {
 }
 
 function Holder({ cursor }: { cursor: CursorItem }) {
-  if (cursor.lease_owner === null) return <span class="hint">nobody</span>;
+  if (cursor.lease_owner === null) return <span class="hint">none</span>;
   return (
     <span title={cursor.lease_owner}>
       {shortWorker(cursor.lease_owner)}
@@ -136,7 +136,7 @@ function NoneYet() {
     <Empty
       title="No cursors yet"
       text="A cursor remembers how far a consumer has read, and is held by one worker at a time. The first one is made when a worker starts to read."
-      commands={["onceward work my_app:app", "onceward up --demo"]}
+      commands={["onceward worker my_app:app", "onceward up --demo"]}
     />
   );
 }

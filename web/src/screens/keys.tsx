@@ -102,7 +102,7 @@ function Differences({ explained, isPlain }: { explained: Explanation; isPlain: 
   );
 }
 
-/** Plain values travel as `inputs.value`; nobody pasted that. */
+/** Plain values are sent as `inputs.value`, a name that the person did not paste. */
 function withoutWrapping(explained: Explanation): Explanation {
   const differences = explained.differences.map((each) => ({
     ...each,

@@ -1,5 +1,6 @@
 // Dead letter detail: the message, every attempt at it, the error, and what to do with it.
 
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { useLive } from "../core/live";
 import { when } from "../core/format";
@@ -9,7 +10,7 @@ import { Ago, Copy, ErrorBox, Facts, Notice, Skeleton, State } from "../ui/bits"
 import { Page } from "../ui/page";
 import { Bytes } from "./dead/bytes";
 import { DropDialog } from "./dead/drop";
-import { letterLook, overReason, type LetterDetail } from "./dead/models";
+import { conversationHref, letterLook, overReason, placeOf, type LetterDetail } from "./dead/models";
 import { RedriveDialog } from "./dead/redrive";
 import { Neighbours } from "./lists/neighbours";
 
@@ -39,7 +40,7 @@ export default function Screen() {
         <>
           <Head letter={data} />
           <Failures letter={data} />
-          <Bytes letter={data} />
+          {data.source === "chat" ? <Messages letter={data} /> : <Bytes letter={data} />}
           <Trace text={data.error_trace} />
           {asked === "redrive" && <RedriveDialog what={{ ids: [data.id] }} letters={[data]} onClose={close} />}
           {asked === "drop" && <DropDialog letter={data} onClose={close} />}
@@ -60,16 +61,46 @@ function Head({ letter }: { letter: LetterDetail }) {
       </Notice>
       <Facts
         items={[
-          ["Cursor", <Link href={`/cursors/${encodeURIComponent(letter.cursor)}`}>{letter.cursor}</Link>],
-          ["Position", <span class="mono breakable">{letter.position}</span>],
-          ["Key", letter.key === null ? "none" : <span class="mono breakable">{letter.key}</span>],
+          ...placeFacts(letter),
           ["Tries", String(letter.attempts)],
           ["First failed", <Ago at={letter.first_failed_at} />],
           ["Died", <Ago at={letter.dead_at} />],
           ["Redriven", letter.redrive_count === 0 ? "never" : `${letter.redrive_count} ×`],
-          ["Bytes", letter.raw_size.toLocaleString("en")],
         ]}
       />
+    </section>
+  );
+}
+
+function placeFacts(letter: LetterDetail): [string, JSX.Element | string][] {
+  if (letter.group !== null) {
+    return [
+      ["Conversation", <Link href={conversationHref(letter.group)}>{letter.group}</Link>],
+      ["Messages", placeOf(letter)],
+    ];
+  }
+  return [
+    ["Cursor", <Link href={`/cursors/${encodeURIComponent(letter.cursor)}`}>{letter.cursor}</Link>],
+    ["Position", <span class="mono breakable">{letter.position}</span>],
+    ["Key", letter.key === null ? "none" : <span class="mono breakable">{letter.key}</span>],
+    ["Bytes", letter.raw_size.toLocaleString("en")],
+  ];
+}
+
+function Messages({ letter }: { letter: LetterDetail }) {
+  const rest = letter.messages_count - letter.messages.length;
+  return (
+    <section class="part" aria-label="The messages">
+      <h2>The messages</h2>
+      {letter.messages_count === 0 && <p class="hint">They are pending again, under other numbers.</p>}
+      <ol class="replay-first">
+        {letter.messages.map((each) => (
+          <li key={each.seq}>
+            <span class="num">{each.seq}</span> <strong>{each.sender}</strong>: <span class="breakable">{each.text}{each.is_cut && "…"}</span>
+          </li>
+        ))}
+      </ol>
+      {rest > 0 && <p class="hint">and {rest.toLocaleString("en")} more</p>}
     </section>
   );
 }
@@ -78,7 +109,7 @@ function standing(letter: LetterDetail): string {
   const why = letter.reason === "" ? "" : `: ${letter.reason}`;
   if (letter.state === "redriven") return `Put back by ${letter.changed_by}${why}`;
   if (letter.state === "dropped") return `Given up by ${letter.changed_by}${why}`;
-  return "Waits for a person: nobody tries it again by itself";
+  return "Waits for an operator: it is not retried automatically";
 }
 
 function Failures({ letter }: { letter: LetterDetail }) {

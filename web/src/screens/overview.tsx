@@ -126,7 +126,7 @@ function Health({ tiles }: { tiles: Tiles }) {
           <Also number={leases?.expired} word="expired" isBad />
           <Also number={leases?.paused} word="paused" />
         </Tile>
-        <Tile href="/requests?state=ambiguous" title="Requests in doubt">
+        <Tile href="/outcomes?state=ambiguous" title="Ambiguous outcomes">
           <Num value={outcomes.ambiguous} />
           <Also number={outcomes.running} word="running" />
         </Tile>
@@ -199,7 +199,7 @@ const BEGINNINGS = [
   { have: "A test suite", command: "onceward memory capture -- pytest -q", tutorial: "memory" },
   { have: "Two outputs to compare", command: "onceward lab compare out/a out/b", tutorial: "lab" },
   { have: "A coding agent", command: "onceward init demo --example", tutorial: "orchestrator" },
-  { have: "A table of orders, leads or webhooks", command: "onceward work my_app:app", tutorial: "workers" },
+  { have: "A table of orders, leads or webhooks", command: "onceward worker my_app:app", tutorial: "workers" },
   { have: "A minute", command: "onceward up --demo", tutorial: "first-ten-minutes" },
 ];
 
@@ -207,7 +207,7 @@ function FirstSteps() {
   return (
     <div class="empty first-steps">
       <h2>Nothing here yet</h2>
-      <p>This page shows what your workers, agents, requests, experiments and conversations do, and which of them need you. Begin with something you have:</p>
+      <p>This page shows what your workers, agents, outcomes, experiments and conversations do, and which of them need you. Begin with something you have:</p>
       <dl>
         {BEGINNINGS.map(({ have, command, tutorial }) => (
           <div key={command}>

@@ -57,6 +57,7 @@ function Head({ run }: { run: RunDetail }) {
         items={[
           ["Goal", run.goal ?? "–"],
           ["Tasks", summary.tasks.join(", ")],
+          ["Unchecked", summary.unchecked.join(", ") || "–"],
           ["Steps done", String(summary.steps)],
           ["Started", <Ago at={summary.started_at} />],
           ["Last record", <Ago at={summary.updated_at} />],

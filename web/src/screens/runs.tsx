@@ -83,7 +83,8 @@ function Nothing() {
 }
 
 function Standing({ run }: { run: RunItem }) {
-  const note = run.reason ?? (run.damaged > 0 ? "its ledger is damaged" : null);
+  const unchecked = run.unchecked.length > 0 ? `unchecked: ${run.unchecked.join(", ")}` : null;
+  const note = run.reason ?? (run.damaged > 0 ? "its ledger is damaged" : unchecked);
   return (
     <>
       <State {...runLook(run)} />

@@ -83,11 +83,11 @@ function Process({ worker }: { worker: Worker }) {
 }
 
 function Reads({ worker }: { worker: Worker }) {
-  if (worker.consumers.length === 0) return <span class="hint">not told</span>;
+  if (worker.consumers.length === 0) return <span class="hint">unknown</span>;
   return <span class="worker-reads">{worker.consumers.join(", ")}</span>;
 }
 
-/** One word for a process: expired leases first, because somebody else's work waits for them. */
+/** One word for a process: expired leases first, because other workers wait for them. */
 function Condition({ worker, elapsed }: { worker: Worker; elapsed: number }) {
   const isExpired = worker.leases.some((lease) => lease.expires_in_seconds - elapsed <= 0);
   if (isExpired) return <State kind="bad" word="expired" />;
@@ -128,7 +128,7 @@ function NoneYet() {
     <Empty
       title="No workers yet"
       text="A worker is a process that runs the consumers of an app. Each holds the cursors it works on for as long as it renews their leases; when it dies, another takes over under a higher epoch."
-      commands={["onceward work my_app:app --processes 2"]}
+      commands={["onceward worker my_app:app --processes 2"]}
     />
   );
 }

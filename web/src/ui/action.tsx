@@ -89,7 +89,7 @@ export function useAction<T>(opts: ActionOptions<T>): { run: () => Promise<void>
       setError(failed);
       if (!failed.isPassing) intent.end();
       if (failed.status === 409) acted.value += 1;
-      toast(failed.status === 409 ? changed(failed) : told(failed), { kind: "bad" });
+      toast(failed.status === 409 ? changed(failed) : errorText(failed), { kind: "bad" });
     } finally {
       isRunning.current = false;
       setBusy(false);
@@ -145,12 +145,12 @@ export function PlannedAction<T>(props: PlannedProps<T>): JSX.Element {
       const result = await act<T>(props.path, { ...body, dry_run: false }, { key: intent.keyFor(body) });
       toast(props.success(result), { undo: undoOf(props.undo, result) });
       props.onDone?.(result);
-      // Whoever closed it meanwhile may have another one open by now.
+      // The person may have closed it and opened another one by now.
       if (!isGone.current) props.onClose();
     } catch (problem) {
       const error = asApiError(problem);
       setFailed(error);
-      if (isGone.current) toast(`Not done (${props.title}): ${error.status === 409 ? changed(error) : told(error)}`, { kind: "bad" });
+      if (isGone.current) toast(`Not done (${props.title}): ${error.status === 409 ? changed(error) : errorText(error)}`, { kind: "bad" });
       if (!error.isPassing) intent.end();
       // What is shown is asked for again, and with it the version that the next attempt carries.
       if (error.status === 409) { acted.value += 1; replan(); }
@@ -195,7 +195,7 @@ function Confirm({ word, value, onInput }: { word: string; value: string; onInpu
   );
 }
 
-/** A conflict is news, not an error: somebody or something was faster. */
+/** A conflict is information, not an error: another action came first. */
 function Failed({ error, seenDiff }: { error: ApiError; seenDiff?: (error: ApiError) => ComponentChildren }): JSX.Element {
   if (error.status !== 409) return <ErrorBox error={error} />;
   const { seen, now } = error.context;
@@ -254,7 +254,7 @@ function undoOf<T>(undo: Undo<T> | undefined, result: T): (() => void) | undefin
       .then(() => (typeof body === "function" ? (body as (result: T) => object | Promise<object>)(result) : body))
       .then((sent) => act(path, sent))
       .then(() => toast(success))
-      .catch((problem: unknown) => toast(`Not undone: ${told(asApiError(problem))}`, { kind: "bad" }));
+      .catch((problem: unknown) => toast(`Not undone: ${errorText(asApiError(problem))}`, { kind: "bad" }));
   };
 }
 
@@ -262,6 +262,6 @@ function changed(error: ApiError): string {
   return `Changed since you looked: ${sentence(error.message)} Look again, then decide.`;
 }
 
-function told(error: ApiError): string {
+function errorText(error: ApiError): string {
   return sentence(error.message) + (error.fix ? ` ${sentence(error.fix)}` : "");
 }

@@ -97,7 +97,7 @@ function Loaded({ name }: { name: ScreenName }): JSX.Element {
 }
 
 function notLoaded(problem: unknown): ApiError {
-  const fix = "see whether `onceward up` still runs, then try again; after an update the page must be loaded anew";
+  const fix = "see whether `onceward up` still runs, then try again; after an update reload the page";
   return new ApiError(0, "PAGE", "this screen could not be loaded", { fix, detail: asApiError(problem).message }, route.peek().path);
 }
 

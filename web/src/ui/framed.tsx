@@ -13,7 +13,7 @@ interface Props {
   page: string;
   /** Whether a path is a page that may stand here. */
   isOurs: (path: string) => boolean;
-  /** Hears when somebody went to another page inside. */
+  /** Called when the person follows a link inside. */
   onWalk: (path: string) => void;
 }
 
@@ -68,7 +68,7 @@ function Frame({ title, page, isOurs, onWalk, isLost, onLost }: Props & { isLost
   return <iframe class="framed-page" ref={frame} src={first.current} title={title} onLoad={onLoad} hidden={isLost} />;
 }
 
-/** Where a frame is; null while it is nowhere, or where nobody may look (the browser's own page of errors). */
+/** Where a frame is; null while it is not loaded, or not readable (the browser's own error page). */
 function placeOf(frame: HTMLIFrameElement | null): string | null {
   try {
     const { pathname, search, protocol } = frame!.contentWindow!.location;

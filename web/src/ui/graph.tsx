@@ -164,7 +164,7 @@ interface Caption {
 
 function useDrawing(nodes: GraphNode[], edges: GraphEdge[], width: number) {
   const before = useRef(new Map<string, Point>());
-  // Whoever asks again gets the same graph with other objects; only another graph is placed anew.
+  // A repeated request returns an equal graph in new objects; only a different graph is laid out again.
   const shape = JSON.stringify([nodes.map(({ id, hops }) => [id, hops]), edges.map(({ from, to, label }) => [from, to, label])]);
   const placed = useMemo(() => {
     const index = new Map(nodes.map((node, at) => [node.id, at]));

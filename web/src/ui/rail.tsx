@@ -1,4 +1,4 @@
-// Rail: the way to every screen, with the counts that may need somebody. On narrow screens a bar at the
+// Rail: links to every screen, with the counts that may need attention. On narrow screens a bar at the
 // bottom, with the rest behind "More".
 
 import type { JSX } from "preact";

@@ -27,7 +27,7 @@ export function SearchBox({ label, param = "q", suggestions = [] }: SearchProps)
   const id = useId();
 
   useEffect(() => {
-    // Somebody else changed the address: "clear the filter", or the way back.
+    // The address changed elsewhere: "clear the filter", or the back button.
     if (inAddress !== sent.current) setText(inAddress);
     sent.current = inAddress;
   }, [inAddress]);

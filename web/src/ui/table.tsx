@@ -264,7 +264,7 @@ function useWideMark(box: { current: HTMLElement | null }, isFilled: boolean): v
   }, [isFilled]);
 }
 
-/** A row that moves keeps the focus; when it goes away, the one in its place gets it, and not nobody. */
+/** A row that moves keeps the focus; when it goes away, the one in its place gets it, and is not lost. */
 function useFocusKept<R>(body: { current: HTMLElement | null }, rows: R[], rowKey: (row: R) => string): void {
   const before = useRef(rows);
   // Read while drawing: the page still is as it was.

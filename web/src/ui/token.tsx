@@ -28,7 +28,7 @@ export function Token(): JSX.Element | null {
       }
     >
       <form onSubmit={(event) => { event.preventDefault(); give(); }}>
-        <Field label="Token" hint="The server printed it when it started. It is kept until this tab closes.">
+        <Field label="Token" hint="Run onceward token show as the user who runs the server, or copy it from the server's terminal. Each tab asks again after the server is restarted.">
           <input type="password" autoComplete="off" required autoFocus value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </Field>
       </form>

@@ -10,7 +10,7 @@ import { Icon, Mark, type IconName } from "./icons";
 
 const WORDS: Record<Connection, string> = { live: "Live", paused: "Paused", stale: "Stale", offline: "Offline" };
 const THEME_ICONS: Record<Theme, IconName> = { system: "system", light: "sun", dark: "moon" };
-/** Younger than this is now: a number that counts from 0 to 2 tells nobody anything. */
+/** Younger than this is now: a number that counts from 0 to 2 carries no information. */
 const AGE_SHOWN_SECONDS = 3;
 
 export function Topbar({ onPalette, onHelp }: { onPalette: () => void; onHelp: () => void }): JSX.Element {

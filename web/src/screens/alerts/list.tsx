@@ -20,7 +20,7 @@ const OPEN: Column<Alert>[] = [
   { key: "state", title: "State", render: (each) => <State {...alertLook(each.state)} /> },
   { key: "text", title: "What", render: (each) => alertText(each) },
   { key: "since", title: "Since", render: (each) => <Ago at={each.pending_at} /> },
-  { key: "told", title: "Told", hideNarrow: true, render: (each) => <Ago at={each.fired_sent_at} /> },
+  { key: "sent", title: "Notified", hideNarrow: true, render: (each) => <Ago at={each.fired_sent_at} /> },
 ];
 const OVER: Column<Alert>[] = [
   CURSOR,
@@ -66,7 +66,7 @@ function Quiet({ isFirst }: { isFirst: boolean }) {
         isFirst ? (
           <>
             When a cursor falls behind, loses its lease again and again, keeps failing or puts letters aside, it is
-            told here, in the log, and to your webhook. <Link href="/alerts?tab=rules">See the rules</Link>.
+            shown here, logged, and sent to your webhook. <Link href="/alerts?tab=rules">See the rules</Link>.
           </>
         ) : (
           "All that fired is over."

@@ -39,13 +39,13 @@ export interface Check {
 }
 
 const UNITS: Record<Exclude<AlertKind, "lag">, [one: string, many: string]> = {
-  steals: ["lease steal", "lease steals"],
+  steals: ["lease takeover", "lease takeovers"],
   errors: ["failure in a row", "failures in a row"],
   parked: ["message waiting for a retry", "messages waiting for a retry"],
   dead: ["new dead letter", "new dead letters"],
 };
 
-/** Such as `12 min behind` or `3 lease steals`. */
+/** Such as `12 min behind` or `3 lease takeovers`. */
 export function amount(kind: AlertKind, value: number): string {
   if (kind === "lag") return `${duration(value)} behind`;
   const [one, many] = UNITS[kind];

@@ -14,7 +14,7 @@ export function Rules({ rules }: { rules: Rule[] }) {
           <li key={each.name}>
             <h2>{each.name}</h2>
             <p>{ruleText(each)}</p>
-            {each.has_webhook && <p class="hint">Also told to a webhook.</p>}
+            {each.has_webhook && <p class="hint">Also sent to a webhook.</p>}
           </li>
         ))}
       </ul>

@@ -2,13 +2,12 @@
 
 import type { JSX } from "preact";
 import { useLive } from "../../core/live";
-import { go } from "../../core/router";
+import { go, Link } from "../../core/router";
 import { Ago, Empty, ErrorBox, Facts, Notice, Num, Skeleton, State, Tabs, useTab } from "../../ui/bits";
 import { Framed } from "../../ui/framed";
 import { Page } from "../../ui/page";
 import { Sheet } from "../../ui/sheet";
 import type { Column } from "../../ui/table";
-import { DecideButton, rangeOf } from "./deciding";
 import { PositionLine } from "./line";
 import {
   callOf, chatPage, type Delivery, DELIVERY_KINDS, DELIVERY_WORDS, type Group, groupHref, type Move, type Saying, SAYING_KINDS, SAYING_WORDS, standingOf,
@@ -63,16 +62,16 @@ function Troubles({ group }: { group: Group }) {
   return (
     <>
       {group.holder === null && group.is_called && (
-        <Notice kind="warn">Nobody runs the agents of this store, so messages wait. Start a server that does: <code>onceward dispatch serve</code></Notice>
+        <Notice kind="warn">No dispatcher runs the agents of this store, so messages wait. Start one: <code>onceward dispatch serve</code></Notice>
       )}
       {group.last_error && group.retry_at && <Notice kind="warn">Attempt {group.attempts} failed, and is repeated: {group.last_error}</Notice>}
-      {deadOf(group) > 0 && <Notice kind="bad">Messages were given up after too many failures. Redrive or drop them under Deliveries.</Notice>}
+      {deadOf(group) > 0 && <Notice kind="bad">Messages failed too often. Redrive or drop their <Link href={deadHref(group.name)}>dead letters</Link>.</Notice>}
     </>
   );
 }
 
 function deadOf(group: Group): number {
-  return group.deliveries.filter((each) => each.state === "dead").length;
+  return group.dead;
 }
 
 function Summary({ group }: { group: Group }) {
@@ -95,7 +94,7 @@ function Summary({ group }: { group: Group }) {
     ["Given up", <Num value={deadOf(group)} />],
     ["Agent is called by", callOf(group)],
     ["Agent", <code class="path">{group.command.join(" ")}</code>],
-    ["Run by", group.holder ? <span class="path">{group.holder}</span> : "nobody"],
+    ["Run by", group.holder ? <span class="path">{group.holder}</span> : "no dispatcher"],
   ];
   return (
     <aside class="conversation-facts" aria-label={`Where ${group.name} stands`}>
@@ -130,9 +129,17 @@ const DELIVERIES: Column<Delivery>[] = [
   {
     key: "decide",
     title: "Decide",
-    render: (each) => (each.state === "dead" ? <span class="row"><DecideButton way="redrive" delivery={each} /><DecideButton way="drop" delivery={each} /></span> : <span class="nothing">–</span>),
+    render: (each) => (each.state === "dead" ? <Link href={deadHref(each.group)}>Dead letters</Link> : <span class="nothing">–</span>),
   },
 ];
+
+function deadHref(group: string): string {
+  return `/dead?${new URLSearchParams({ group })}`;
+}
+
+function rangeOf({ first_seq: first, last_seq: last }: { first_seq: number; last_seq: number }): string {
+  return first === last ? String(first) : `${first}–${last}`;
+}
 
 function Deliveries({ group }: { group: Group }) {
   if (group.deliveries.length === 0) return <Empty title="Nothing was handed out yet" text="When a message calls the agent, everything since its last run is handed over at once; each such delivery is listed here." />;

@@ -32,7 +32,7 @@ export function Groups() {
       {error && <ErrorBox error={error} onRetry={reload} />}
       {!data.isHeld && (
         <Notice kind="warn">
-          This server does not run the agents, and messages wait until somebody does. If no other server runs them, start one: <code>onceward dispatch serve</code>
+          This server does not run the agents. If no other server runs them, messages wait; start one: <code>onceward dispatch serve</code>
         </Notice>
       )}
       <div class="filters">
@@ -49,7 +49,7 @@ export function Groups() {
           ]}
         />
       </div>
-      <p class="hint">Messages are numbered as they arrive, over all groups: {told(data)}</p>
+      <p class="hint">Messages are numbered as they arrive, over all groups: {summary(data)}</p>
       <Table
         label="Conversations"
         columns={columns(data)}
@@ -92,7 +92,7 @@ function fits(each: GroupRow, { isHeld }: Board, state: string | null): boolean 
   return each.dead > 0 || each.retryAt !== null || (each.isCalled && !isHeld);
 }
 
-function told({ arrived, read }: Board): string {
+function summary({ arrived, read }: Board): string {
   if (arrived === 0) return "nothing has arrived yet.";
   return read === arrived ? `the last is ${arrived}, and all are read.` : `the last is ${arrived}, read up to ${read}.`;
 }

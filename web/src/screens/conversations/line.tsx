@@ -19,14 +19,14 @@ interface Mark {
 export function PositionLine({ group }: { group: Group }) {
   const { processed, read, arrived, in_flight: flight } = group;
   if (arrived === 0) return <p class="hint">Nothing has arrived yet.</p>;
-  // While something is in flight, `processed` stands behind it by way of trial.
+  // While a batch is in flight, `processed` already includes it, provisionally.
   const done = flight ? flight.first_seq - 1 : processed;
   const from = Math.max(0, Math.min(done, arrived) - Math.max(LEAD_MIN, Math.ceil((arrived - done) / 2)));
   const x = (seq: number) => EDGE + ((Math.max(from, Math.min(seq, arrived)) - from) / Math.max(1, arrived - from)) * (WIDTH - 2 * EDGE);
-  const told = tell(group);
+  const summary = tell(group);
   return (
     <figure class="position">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={told}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary}>
         <line class="position-rest" x1={x(from)} y1={LINE} x2={x(arrived)} y2={LINE} />
         <line class="position-done" x1={x(from)} y1={LINE} x2={x(done)} y2={LINE} />
         {flight && <line class="position-flight" x1={x(flight.first_seq - 1)} y1={LINE} x2={x(flight.last_seq)} y2={LINE} />}
@@ -37,7 +37,7 @@ export function PositionLine({ group }: { group: Group }) {
           </g>
         ))}
       </svg>
-      <figcaption>{told}</figcaption>
+      <figcaption>{summary}</figcaption>
     </figure>
   );
 }

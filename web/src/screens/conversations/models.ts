@@ -29,6 +29,7 @@ export interface Board {
 
 export interface Delivery {
   id: number;
+  group: string;
   number: number;
   state: "running" | "done" | "kept" | "rolled back" | "dead" | "redriven" | "dropped";
   attempt: number;
@@ -38,7 +39,6 @@ export interface Delivery {
   started_at: string;
   ended_at: string | null;
   agent?: { pid?: number } | null;
-  version: string;
 }
 
 export interface Saying {
@@ -64,13 +64,15 @@ export interface Move {
 }
 
 export interface Group {
+  /** Its dead letters. */
+  dead: number;
   name: string;
   channel: string;
   trigger: "always" | "prefix" | "mention";
   word: string;
   command: string[];
   is_paused: boolean;
-  /** Who runs the agents of this store, if anybody does. */
+  /** The dispatcher that runs the agents of this store, if there is one. */
   holder: string | null;
   arrived: number;
   read: number;
@@ -105,7 +107,7 @@ export function standingOf(each: Standing): { kind: Kind; word: string; title?: 
   if (each.isPaused) return { kind: "off", word: "paused", title: "Messages come in and wait" };
   if (each.dead > 0) return { kind: "bad", word: "given up", title: "Messages failed too often; a person decides" };
   if (each.retryAt !== null) return { kind: "warn", word: "tries again", title: "The last attempt failed" };
-  if (each.isCalled && !each.isHeld) return { kind: "warn", word: "nobody runs it", title: "No dispatcher is running" };
+  if (each.isCalled && !each.isHeld) return { kind: "warn", word: "no dispatcher", title: "No dispatcher is running" };
   if (each.isCalled) return { kind: "wait", word: "about to start" };
   return each.pending > 0
     ? { kind: "off", word: "listens", title: "What was said waits as context until something calls the agent" }
@@ -132,9 +134,9 @@ export const DELIVERY_WORDS: Record<Delivery["state"], string> = {
   running: "An agent has it, or a crash left it",
   done: "The agent said so",
   kept: "It failed after something was answered, so it is not repeated",
-  "rolled back": "It failed before anybody saw an answer; its messages are handed out again",
+  "rolled back": "It failed before any output was sent; its messages are delivered again",
   dead: "It failed too often; a person decides",
-  redriven: "A person let its messages arrive anew",
+  redriven: "An operator requeued its messages",
   dropped: "A person gave it up",
 };
 
@@ -148,12 +150,12 @@ export const SAYING_KINDS: Record<Saying["state"], Kind> = {
 };
 
 export const SAYING_WORDS: Record<Saying["state"], string> = {
-  pending: "Said; nobody can have seen it yet.",
-  sending: "On its way: somebody may have seen it.",
+  pending: "Not sent yet.",
+  sending: "Being sent; it may have been shown.",
   sent: "The channel has taken it.",
   "maybe sent": "The process died while sending, and the channel cannot tell whether it arrived. It is not sent again, because twice is worse than once.",
   failed: "The channel refused it.",
-  cancelled: "Taken back before anybody saw it.",
+  cancelled: "Cancelled before it was sent.",
 };
 
 export const chatPage = (group: string): string => `/chat/${encodeURIComponent(group)}`;

@@ -44,7 +44,7 @@ function ReplayDialog({ group, onClose }: { group: Group; onClose: () => void })
           </Field>
         </>
       }
-      describe={(plan) => <Told plan={plan} />}
+      describe={(plan) => <ReplayPlan plan={plan} />}
       refuse={(plan) => (plan.messages === 0 ? "Nothing would be repeated" : reason.trim() === "" ? "Say why first" : null)}
       confirmLabel={(plan) => `Replay ${counted(plan.messages)}`}
       success={(done) => `${counted(done.messages)} of ${done.group} ${done.messages === 1 ? "is" : "are"} handed out again.`}
@@ -52,7 +52,7 @@ function ReplayDialog({ group, onClose }: { group: Group; onClose: () => void })
   );
 }
 
-function Told({ plan }: { plan: Replay }) {
+function ReplayPlan({ plan }: { plan: Replay }) {
   return (
     <>
       <p>

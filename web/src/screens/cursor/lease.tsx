@@ -24,10 +24,10 @@ export function LeasePanel({ cursor }: { cursor: CursorDetail }) {
       <Facts
         items={[
           ["State", <State kind={STATE_KINDS[cursor.state]} word={cursor.state} />],
-          ["Holder", cursor.lease_owner === null ? "nobody" : <Worker id={cursor.lease_owner} />],
+          ["Holder", cursor.lease_owner === null ? "none" : <Worker id={cursor.lease_owner} />],
           ["Epoch", <Code>{String(cursor.epoch)}</Code>],
           [left !== null && left < 0 ? "Ran out" : "Runs out", left === null ? "no lease" : inTime(left)],
-          ["Held since", grant === undefined ? "nobody holds it" : <Ago at={grant.granted_at} />],
+          ["Held since", grant === undefined ? "not held" : <Ago at={grant.granted_at} />],
           ["Taken over", cursor.steal_count === 0 ? "never" : `${cursor.steal_count} ×`],
         ]}
       />
@@ -62,7 +62,7 @@ export function Grants({ grants }: { grants: Grant[] }) {
           { key: "held", title: "For", align: "end", render: (each) => held(each) },
           { key: "ending", title: "Ended", render: (each) => <Ending grant={each} /> },
         ]}
-        empty={<p class="hint">Nobody has held it yet.</p>}
+        empty={<p class="hint">No lease has been granted yet.</p>}
       />
     </section>
   );
@@ -93,7 +93,7 @@ export function Refusals({ refusals }: { refusals: Refusal[] }) {
           { key: "what", title: "What", render: (each) => each.what },
           { key: "why", title: "Why", render: (each) => why(each) },
           { key: "worker", title: "From", render: (each) => <span title={each.worker}>{shortWorker(each.worker)}</span> },
-          { key: "holder", title: "Holder then", render: (each) => (each.current_owner === null ? "nobody" : <span title={each.current_owner}>{shortWorker(each.current_owner)}</span>) },
+          { key: "holder", title: "Holder then", render: (each) => (each.current_owner === null ? "none" : <span title={each.current_owner}>{shortWorker(each.current_owner)}</span>) },
         ]}
         empty={null}
       />

@@ -27,14 +27,14 @@ export function SeekDialog({ cursor, onClose, onDone }: Props) {
       <fieldset>
         <legend>Where to</legend>
         <label class="choice">
-          <input type="radio" name="where" checked={!isStart} onChange={() => setStart(false)} /> Behind a position
+          <input type="radio" name="where" checked={!isStart} onChange={() => setStart(false)} /> After a position
         </label>
         <label class="choice">
           <input type="radio" name="where" checked={isStart} onChange={() => setStart(true)} /> The start
         </label>
       </fieldset>
       {!isStart && (
-        <Field label="Position" hint="Work goes on with the message behind it.">
+        <Field label="Position" hint="Resume after this position (exclusive).">
           <input type="text" value={target} spellcheck={false} onInput={(event) => setTarget(event.currentTarget.value)} />
         </Field>
       )}
@@ -88,7 +88,7 @@ export function UndoDialog({ cursor, onClose, onDone }: Props) {
   );
 }
 
-/** Takes back this move, and not one that somebody has made since. */
+/** Undoes this move, not one that was made since. */
 function undoOf(name: string) {
   const body = async ({ move }: Moving): Promise<object> => {
     const now = await get<CursorDetail>("/api/cursors/show", { name });
@@ -112,12 +112,12 @@ function Plan({ plan, cursor }: { plan: Moving; cursor: CursorDetail }) {
           ["To", <Code>{position(move.to_position)}</Code>],
           ["Repeated", <Tally number={move.repeated} text="will be processed a second time" />],
           ["Skipped", <Tally number={move.skipped} text="will never be processed" isLoss />],
-          ["Forgotten", <Tally number={move.forgotten} text="parked here, and read again instead" unknown="unknown: what is parked stays" />],
+          ["Discarded", <Tally number={move.discarded} text="parked here, and read again instead" unknown="unknown: what is parked stays" />],
           ["Restored", <Tally number={move.restored} text="parked before the seek, and back" />],
-          ["Interrupts", move.interrupts === null ? "nobody" : <Code>{shortWorker(move.interrupts)}</Code>],
+          ["Interrupts", move.interrupts === null ? "no worker" : <Code>{shortWorker(move.interrupts)}</Code>],
         ]}
       />
-      {isSame && <Notice kind="info">It is there already; whoever holds it is interrupted all the same.</Notice>}
+      {isSame && <Notice kind="info">The cursor is already there. Its present holder is interrupted all the same.</Notice>}
       {!cursor.can_count && move.repeated === null && (
         <Notice kind="info">
           To have it counted, tell the console which app reads this cursor: <Code>onceward up --app module:name</Code>

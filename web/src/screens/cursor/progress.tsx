@@ -35,7 +35,7 @@ export function Progress({ cursor }: { cursor: CursorDetail }) {
   const from = points[0]?.x ?? 0;
   const marks = cursor.history
     .filter((each) => each.kind in MARK_KINDS && Date.parse(each.happened_at) >= from)
-    .map((each) => ({ x: Date.parse(each.happened_at), text: told(each), kind: MARK_KINDS[each.kind]! }));
+    .map((each) => ({ x: Date.parse(each.happened_at), text: historyText(each), kind: MARK_KINDS[each.kind]! }));
   return (
     <section class="part" aria-labelledby="progress">
       <h2 id="progress">Over time</h2>
@@ -62,7 +62,7 @@ function value(sample: Sample, view: View, isNumeric: boolean): number | null {
   return sample.position === null ? 0 : Number(sample.position);
 }
 
-function told(entry: HistoryEntry): string {
+function historyText(entry: HistoryEntry): string {
   const who = shortWorker(entry.actor);
   if (entry.kind === "steal") return `taken over by ${who}, epoch ${entry.epoch}`;
   if (entry.kind === "pause" || entry.kind === "resume") return `${entry.kind}d by ${who}`;

@@ -1,4 +1,4 @@
-// Ticking: time that goes on between two answers, and stands still while nobody knows what is true.
+// Ticking: time that goes on between two answers, and stops while the server is unavailable.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { connection } from "../../core/live";

@@ -98,7 +98,7 @@ export interface Move {
   to_position: string | null;
   repeated: number | null;
   skipped: number | null;
-  forgotten: number | null;
+  discarded: number | null;
   restored: number;
   interrupts: string | null;
   epoch: number | null;

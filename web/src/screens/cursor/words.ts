@@ -3,7 +3,7 @@
 import { count, duration, when } from "../../core/format";
 import type { CursorItem, CursorWord, Shape } from "./types";
 
-/** Whoever needs longer than a week does not drain. */
+/** A cursor that needs longer than a week counts as not draining. */
 const DRAIN_SECONDS_MAX = 7 * 86_400;
 
 type Kind = "ok" | "busy" | "wait" | "warn" | "bad" | "off";
@@ -45,11 +45,11 @@ export function plural(number: number, one: string, many = `${one}s`): string {
 
 /** Who has it, as a sentence that begins with the word for its state. */
 export function holding(cursor: CursorItem): string {
-  const owner = cursor.lease_owner === null ? "nobody" : shortWorker(cursor.lease_owner);
+  const owner = cursor.lease_owner === null ? "no worker" : shortWorker(cursor.lease_owner);
   if (cursor.state === "held") return `by ${owner} under epoch ${cursor.epoch}.`;
-  if (cursor.state === "expired") return `is the lease of ${owner}, and nobody has taken over.`;
+  if (cursor.state === "expired") return `is the lease of ${owner}, and no worker has taken over.`;
   if (cursor.state === "paused") return cursor.is_held ? `while ${owner} finishes what it has begun.` : "by hand.";
-  return "for whoever comes next.";
+  return "for the next worker.";
 }
 
 /** A moment in a server's sentence, as far away as it is. */
@@ -66,7 +66,7 @@ export function draining({ measure }: CursorItem): number | null {
 /** How far behind it is, and for how long, in one sentence. */
 export function behind(cursor: CursorItem): string {
   const measure = cursor.measure;
-  if (measure === null) return "Nobody has measured how far behind it is.";
+  if (measure === null) return "Its lag has not been measured.";
   if (measure.lag_messages === 0) return "It is up to date.";
   const many = measure.lag_messages === null ? "An unknown number of messages" : plural(measure.lag_messages, "message");
   const since = measure.lag_seconds === null ? "" : `, the oldest for ${duration(measure.lag_seconds)}`;
@@ -79,6 +79,6 @@ function pace(cursor: CursorItem): string {
   if (rate === null) return "the rate is not known yet.";
   if (rate < 0.5) return "hardly any was processed lately.";
   const seconds = draining(cursor);
-  const told = `${count(Math.round(rate))} a minute`;
-  return seconds === null ? `${told} are processed.` : `at ${told} it has caught up in ${duration(seconds)}.`;
+  const perMinute = `${count(Math.round(rate))} a minute`;
+  return seconds === null ? `${perMinute} are processed.` : `at ${perMinute} it has caught up in ${duration(seconds)}.`;
 }

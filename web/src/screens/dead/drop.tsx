@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { PlannedAction } from "../../ui/action";
 import { Field, Notice } from "../../ui/bits";
-import type { LetterDetail } from "./models";
+import { placeOf, type LetterDetail } from "./models";
 
 export function DropDialog({ letter, onClose }: { letter: LetterDetail; onClose: () => void }) {
   const [reason, setReason] = useState("");
@@ -22,8 +22,8 @@ export function DropDialog({ letter, onClose }: { letter: LetterDetail; onClose:
       body={() => ({ id: letter.id, reason: reason.trim() || "–", seen: letter.version })}
       describe={() => (
         <Notice kind="warn">
-          The message at <code>{letter.position}</code> of <code>{letter.cursor}</code> is given up for good. Nobody
-          tries it again; its bytes and errors stay to be read.
+          <code>{letter.cursor}</code>, {placeOf(letter)}: dropped and not retried. The letter stays
+          readable.
         </Notice>
       )}
       refuse={() => (reason.trim() === "" ? "say why first" : null)}

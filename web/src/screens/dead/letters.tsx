@@ -1,4 +1,4 @@
-// Letters: the dead letters of cursors, chosen by state and cursor, put back one by one or many at once.
+// Letters: dead letters of workers and conversations, filtered, and redriven one by one or many at once.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
@@ -11,7 +11,7 @@ import { Listed } from "../lists/listed";
 import { useRemembered } from "../lists/neighbours";
 import { qualifier, takeApart } from "../lists/qualifiers";
 import { Chip, Rail } from "../lists/rail";
-import { letterHref, letterLook, messages, type Letter } from "./models";
+import { letterHref, letterLook, messages, placeOf, type Letter } from "./models";
 import { RedriveDialog, type What } from "./redrive";
 
 /** What one redrive takes at the most. */
@@ -23,7 +23,7 @@ const COLUMNS: Column<Letter>[] = [
     render: (each) => (
       <>
         <span class="mono">#{each.id}</span> <span class="breakable">{each.cursor}</span>
-        <div class="cell-note">at {each.position}{each.key === null ? "" : `, key ${each.key}`}</div>
+        <div class="cell-note">{placeOf(each)}</div>
       </>
     ),
   },
@@ -36,25 +36,29 @@ const COLUMNS: Column<Letter>[] = [
     ),
   },
   { key: "attempts", title: "Tries", align: "end", render: (each) => <Num value={each.attempts} /> },
-  { key: "size", title: "Bytes", align: "end", hideNarrow: true, render: (each) => <Num value={each.raw_size} /> },
+  { key: "size", title: "Bytes", align: "end", hideNarrow: true, render: (each) => each.source === "chat" ? "–" : <Num value={each.raw_size} /> },
   { key: "died", title: "Died", render: (each) => <Ago at={each.dead_at} /> },
 ];
 
 export function Letters() {
   const query = route.value.query;
-  const asked = takeApart(query.get("q") ?? "", ["state", "cursor"]);
+  const asked = takeApart(query.get("q") ?? "", ["state", "cursor", "group", "source", "error"]);
   const state = asked.named.state ?? query.get("state") ?? "dead";
   const cursor = asked.named.cursor ?? query.get("cursor");
-  const pages = usePages<Letter>(["dead"], "/api/dead", { state, cursor, q: asked.rest || null }, { rowKey });
+  const group = asked.named.group ?? query.get("group");
+  const source = asked.named.source ?? query.get("source");
+  const error = asked.named.error ?? query.get("error");
+  const wanted = { state, cursor, group, source, error, q: asked.rest || null };
+  const pages = usePages<Letter>(["dead"], "/api/dead", wanted, { rowKey });
   const counts = useLive<Record<string, number | null>>(["dead"], "/api/console/counts").data;
   const selected = useSignal(new Set<string>());
   const [what, setWhat] = useState<What | null>(null);
   useRemembered("dead", pages.items.map(letterHref));
   useEffect(() => {
     selected.value = new Set();
-  }, [state, cursor, asked.rest]);
+  }, [state, cursor, group, source, error, asked.rest]);
   const chosen = pages.items.filter((each) => selected.value.has(String(each.id)));
-  const isAsked = state !== "dead" || cursor !== null || asked.rest !== "";
+  const isAsked = state !== "dead" || [cursor, group, source, error].some((each) => each !== null) || asked.rest !== "";
   return (
     <>
       <div class="filters">
@@ -68,10 +72,20 @@ export function Letters() {
             { value: "all", title: "all" },
           ]}
         />
+        <Rail
+          label="Source"
+          param="source"
+          choices={[
+            { value: null, title: "all" },
+            { value: "worker", title: "workers" },
+            { value: "chat", title: "conversations", count: counts?.conversations_dead },
+          ]}
+        />
         <Chip param="cursor" />
+        <Chip param="group" />
         <SearchBox label="Search dead letters" suggestions={cursorsOf(pages.items)} />
       </div>
-      <Bulk chosen={chosen} cursor={cursor} onRedrive={setWhat} onClear={() => (selected.value = new Set())} />
+      <Bulk chosen={chosen} cursor={cursor} group={group} onRedrive={setWhat} onClear={() => (selected.value = new Set())} />
       <Listed pages={pages}>
         <Table
           label="Dead letters"
@@ -82,7 +96,7 @@ export function Letters() {
           href={letterHref}
           selected={selected}
           more={pages.more}
-          empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, state: null, cursor: null })} /> : <Nothing />}
+          empty={isAsked ? <NoMatch onClear={() => setQuery({ q: null, state: null, cursor: null, group: null, source: null, error: null })} /> : <Nothing />}
         />
       </Listed>
       {what !== null && (
@@ -99,11 +113,12 @@ function rowKey(letter: Letter): string {
 interface BulkProps {
   chosen: Letter[];
   cursor: string | null;
+  group: string | null;
   onRedrive: (what: What) => void;
   onClear: () => void;
 }
 
-function Bulk({ chosen, cursor, onRedrive, onClear }: BulkProps) {
+function Bulk({ chosen, cursor, group, onRedrive, onClear }: BulkProps) {
   const alive = chosen.filter((each) => each.state === "dead");
   return (
     <div class="bulk" role="group" aria-label="What to do with dead letters">
@@ -117,6 +132,9 @@ function Bulk({ chosen, cursor, onRedrive, onClear }: BulkProps) {
       />
       {cursor !== null && (
         <ActionButton label={`Redrive all of ${cursor}…`} onClick={() => onRedrive({ cursor })} />
+      )}
+      {group !== null && cursor === null && (
+        <ActionButton label={`Redrive all of ${group}…`} onClick={() => onRedrive({ group })} />
       )}
       {chosen.length > 0 && <button type="button" class="quiet" onClick={onClear}>Clear selection</button>}
       <span class="hint bulk-keys"><kbd>x</kbd> selects, <kbd>Shift</kbd>+<kbd>x</kbd> up to here</span>
@@ -135,7 +153,7 @@ function Nothing() {
   return (
     <Empty
       title="No dead letters"
-      text="A message that fails at all its retries, or cannot be decoded, is put here with its bytes and its errors, so that its cursor can go on. Fix what was wrong, then put it back."
+      text="A message that fails at all its retries, or cannot be decoded, is put here with its errors, so that its cursor or conversation can go on. Fix the cause, then redrive it."
       commands={["onceward dead list"]}
     />
   );

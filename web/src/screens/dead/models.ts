@@ -1,4 +1,4 @@
-// Models: dead letters as the API tells them, of cursors and of conversations.
+// Models: dead letters of workers and conversations as the API returns them.
 
 import type { Look } from "../lists/look";
 
@@ -19,6 +19,11 @@ export interface Letter {
   changed_at: string;
   changed_by: string;
   reason: string;
+  source: "worker" | "chat";
+  /** Of conversations: the group, and the numbers of its messages. */
+  group: string | null;
+  first_seq: number | null;
+  last_seq: number | null;
   raw_size: number;
   version: string;
 }
@@ -30,6 +35,9 @@ export interface LetterDetail extends Letter {
   raw_is_cut: boolean;
   /** The line of its key, in which its message would stand again. */
   line: { cursor: string; key: string | null; letters: number; waiting: number } | null;
+  /** The first messages of a conversation's letter. */
+  messages: { seq: number; sender: string; text: string; is_cut: boolean }[];
+  messages_count: number;
   failures: { attempt: number; at: string; error: string }[];
   error_trace: string;
   as_of: string;
@@ -41,24 +49,10 @@ export interface Redrive {
   count: number;
   ids: number[];
   skipped: number[];
-  sample: Pick<Letter, "id" | "cursor" | "position" | "key" | "error_type" | "error_message">[];
+  sample: Pick<Letter, "id" | "cursor" | "position" | "key" | "first_seq" | "last_seq" | "error_type" | "error_message">[];
   cursors?: { cursor: string; count: number }[];
   lines?: { cursor: string; key: string | null; count: number; waiting: number }[];
   is_cut?: boolean;
-}
-
-/** A batch of messages of a conversation that its agent failed at too often. */
-export interface Undelivered {
-  id: number;
-  group: string;
-  state: string;
-  attempt: number;
-  first_seq: number;
-  last_seq: number;
-  error: string | null;
-  started_at: string | null;
-  ended_at: string | null;
-  version: string;
 }
 
 export function letterLook(state: LetterState): Look {
@@ -68,6 +62,17 @@ export function letterLook(state: LetterState): Look {
 
 export function letterHref(letter: { id: number }): string {
   return `/dead/${letter.id}`;
+}
+
+/** Where the messages of a letter are: a position of a cursor, or numbers in a conversation. */
+export function placeOf(letter: Pick<Letter, "position" | "key" | "first_seq" | "last_seq">): string {
+  if (letter.first_seq === null) return `at ${letter.position}${letter.key === null ? "" : `, key ${letter.key}`}`;
+  if (letter.first_seq === letter.last_seq) return `message ${letter.first_seq}`;
+  return `messages ${letter.first_seq} to ${letter.last_seq}`;
+}
+
+export function conversationHref(group: string): string {
+  return `/conversations?${new URLSearchParams({ group })}`;
 }
 
 export function messages(number: number): string {

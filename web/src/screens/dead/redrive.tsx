@@ -2,9 +2,9 @@
 
 import { PlannedAction } from "../../ui/action";
 import { Code, Notice } from "../../ui/bits";
-import { messages, type Letter, type Redrive } from "./models";
+import { messages, placeOf, type Letter, type Redrive } from "./models";
 
-export type What = { ids: number[] } | { cursor: string };
+export type What = { ids: number[] } | { cursor: string } | { group: string };
 
 interface RedriveProps {
   what: What;
@@ -31,7 +31,7 @@ export function RedriveDialog({ what, letters, onClose, onDone }: RedriveProps) 
 }
 
 function bodyOf(what: What, letters: RedriveProps["letters"]): object {
-  if ("cursor" in what) return { cursor: what.cursor };
+  if (!("ids" in what)) return what;
   const meant = letters.filter((each) => what.ids.includes(each.id));
   return { ids: what.ids, seen: Object.fromEntries(meant.map((each) => [String(each.id), each.version])) };
 }
@@ -77,7 +77,7 @@ function Sample({ plan }: { plan: Redrive }) {
     <ul class="plan-sample" aria-label="Some of them">
       {plan.sample.map((each) => (
         <li key={each.id}>
-          <span class="mono">#{each.id}</span> at <span class="mono breakable">{each.position}</span>
+          <span class="mono">#{each.id}</span> <span class="mono breakable">{placeOf(each)}</span>
           <div class="cell-note clip">{`${each.error_type}: ${each.error_message}`}</div>
         </li>
       ))}

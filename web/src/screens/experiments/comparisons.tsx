@@ -66,7 +66,7 @@ function NothingYet() {
   return (
     <Empty
       title="Nothing has been compared yet"
-      text="A comparison shows two or more runs side by side, without their names, until somebody has decided. Import runs and tick two of them, or ask for a judgement from a program."
+      text="A comparison shows two or more runs side by side, without their names, until a decision is made. Import runs and tick two of them, or ask for a judgement from a program."
       commands={["onceward lab compare BASELINE_DIR VARIANT_DIR"]}
       action={<Link href={withQuery({ tab: "new", page: null })}>Import runs and set a comparison up</Link>}
     />

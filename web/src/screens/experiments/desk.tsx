@@ -1,4 +1,4 @@
-// Desk: where somebody judges: a plain page of the Lab, and the way to what is to be judged before and after it.
+// Desk: a judging page of the Lab, with links to the previous and the next item of the queue.
 
 import { useEffect } from "preact/hooks";
 import { useKeys } from "../../core/keys";
@@ -22,7 +22,7 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
   const shown = tab === "new" ? (page ?? "/lab") : page;
   const first = open[0]?.page;
   useEffect(() => {
-    // Whoever comes to judge gets the next one at once.
+    // The judge gets the next item at once.
     if (tab !== "new" && page === null && first) go(hrefOf(first), { replace: true });
   }, [tab, page, first]);
   const walk = (by: number) => {
@@ -41,7 +41,7 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
       <div class="desk-bar">
         {tab !== "new" && queue !== null && (
           <>
-            <span role="status">{told(open.length, queue.length, tab)}</span>
+            <span role="status">{progressText(open.length, queue.length, tab)}</span>
             <Step label="Previous" keyName="[" isIdle={others === 0} onClick={() => walk(-1)} />
             <Step label="Next" keyName="]" isIdle={others === 0} onClick={() => walk(1)} />
           </>
@@ -79,7 +79,7 @@ function useQueue(tab: string): Item[] | null {
   return runs.isLoaded ? runs.items.map((run) => ({ page: reviewPage(run.runId), name: nameOfRun(run), isOpen: run.lastOverall === null })) : null;
 }
 
-function told(open: number, all: number, tab: string): string {
+function progressText(open: number, all: number, tab: string): string {
   const done = `${all - open} ${tab === "compare" ? "decided" : "rated"}`;
   return open === 0 ? `Nothing left to judge, ${done}` : `${open} to judge, ${done}`;
 }

@@ -32,7 +32,7 @@ export function ResultsView() {
       {names.map((name) => <Group key={name ?? ""} name={name} sides={data.standings.filter((each) => each.experiment === name)} />)}
       <p class="hint">
         The win rate counts wins and losses only. The interval (Wilson, 95 %) says where the true rate may lie; while it reaches over the middle, nothing is
-        decided. Below ten decisions nobody should speak of a winner.
+        decided. Fewer than ten decisions do not show a winner.
       </p>
     </div>
   );

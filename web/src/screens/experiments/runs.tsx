@@ -1,4 +1,4 @@
-// Runs: what was imported to be judged. Metrics stay out of the list: they would bias whoever judges.
+// Runs: what was imported to be judged. Metrics stay out of the list: they would bias the judge.
 
 import { Link, route, setQuery, withQuery } from "../../core/router";
 import { Ago, Empty, ErrorBox, Fresh, NoMatch, SearchBox, Skeleton, State } from "../../ui/bits";

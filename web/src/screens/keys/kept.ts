@@ -13,7 +13,7 @@ const REST_MS = 400;
 export const left = signal("");
 export const right = signal("");
 
-/** The part behind `#` stays in the browser: what is pasted may hold secrets, and servers log addresses. */
+/** The part after `#` stays in the browser: what is pasted may hold secrets, and servers log addresses. */
 export function useKept(): void {
   useEffect(() => {
     const named = new URLSearchParams(location.hash.slice(1));

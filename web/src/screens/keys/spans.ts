@@ -1,4 +1,4 @@
-// Spans: the members of a JSON object as they were typed, so that no number is read and written anew. Pure.
+// Spans: the members of a JSON object as they were typed, so that no number is parsed and formatted again. Pure.
 
 /** The text of each member of an object that `JSON.parse` has accepted; doubled names count once, as the last. */
 export function membersOf(text: string): Map<string, string> {
@@ -18,7 +18,7 @@ export function membersOf(text: string): Map<string, string> {
   return found;
 }
 
-/** Where the comma or brace behind a value is. */
+/** Where the comma or brace after a value is. */
 function endOfValue(text: string, begin: number): number {
   let depth = 0;
   for (let at = begin; at < text.length; at++) {

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { useKeys } from "../../core/keys";
 import { go, Link } from "../../core/router";
 
-type List = "runs" | "requests" | "dead";
+type List = "runs" | "outcomes" | "dead";
 
 const shown = new Map<List, string[]>();
 
@@ -16,24 +16,24 @@ export function useRemembered(list: List, hrefs: string[]): void {
   }, [list, order]);
 }
 
-/** Links to the row before and the row behind, with `[` and `]`; nothing when the list is not known. */
+/** Links to the previous and the next row, with `[` and `]`; nothing when the list is not known. */
 export function Neighbours({ list, here, noun }: { list: List; here: string; noun: string }) {
   const hrefs = shown.get(list) ?? [];
   const place = hrefs.indexOf(here);
   const before = place > 0 ? hrefs[place - 1] : undefined;
-  const behind = place >= 0 ? hrefs[place + 1] : undefined;
+  const after = place >= 0 ? hrefs[place + 1] : undefined;
   useKeys(
     {
       "[": { text: `previous ${noun}`, run: () => before && go(before) },
-      "]": { text: `next ${noun}`, run: () => behind && go(behind) },
+      "]": { text: `next ${noun}`, run: () => after && go(after) },
     },
     "This page",
   );
-  if (before === undefined && behind === undefined) return null;
+  if (before === undefined && after === undefined) return null;
   return (
     <nav class="neighbours" aria-label={`Other ${noun}s`}>
       {before !== undefined && <Link href={before} title="[">← previous</Link>}
-      {behind !== undefined && <Link href={behind} title="]">next →</Link>}
+      {after !== undefined && <Link href={after} title="]">next →</Link>}
     </nav>
   );
 }

@@ -7,7 +7,7 @@ export interface Choice {
   /** What stands in the address; null is the choice that needs no word there. */
   value: string | null;
   title: string;
-  /** How many there are, where somebody has counted. */
+  /** How many there are, if known. */
   count?: number | null;
   hint?: string;
 }

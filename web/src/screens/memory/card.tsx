@@ -19,12 +19,12 @@ export function Card({ name }: { name: string }) {
       </header>
       {error && (error.status === 404 ? <Unknown name={name} /> : <ErrorBox error={error} />)}
       {!data && !error && <Skeleton />}
-      {data && <Told entity={data} />}
+      {data && <EntityDetails entity={data} />}
     </section>
   );
 }
 
-function Told({ entity }: { entity: Entity }) {
+function EntityDetails({ entity }: { entity: Entity }) {
   const tab = useTab("card", "facts");
   return (
     <>

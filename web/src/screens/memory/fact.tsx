@@ -31,7 +31,7 @@ export function Fact({ fact }: { fact: Observation }) {
 export function Origin({ source, run, at, seen }: { source: string; run: string | null; at?: string; seen?: string | null }) {
   return (
     <p class="memory-origin">
-      <span>from {source || "nobody named"}</span>
+      <span>from {source || "an unnamed source"}</span>
       {run && <span>run <code>{run}</code></span>}
       {at && <span>stored <Ago at={at} /></span>}
       {seen && seen !== at && <span>seen <Ago at={seen} /></span>}

@@ -49,7 +49,7 @@ export interface Entity {
   relations: Relation[];
   history: Change[];
   is_deleted: boolean;
-  /** Whether there is more than is told. */
+  /** Whether there are more than are listed. */
   is_cut: boolean;
 }
 

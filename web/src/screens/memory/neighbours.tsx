@@ -1,5 +1,5 @@
 // Neighbours: what the selection is related to, drawn or as a list. One or two steps away, and further only
-// where somebody asks for it; never the whole graph.
+// on request; never the whole graph.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../../core/keys";
@@ -15,7 +15,7 @@ import { openEntity } from "./finder";
 import { markOf, toneOf } from "./kinds";
 import type { Neighbourhood } from "./models";
 
-/** Entities around one; more could not be told apart. */
+/** Entities around one; more could not be distinguished. */
 const LIMIT = 80;
 /** Expanded entities that an address holds. */
 const ALSO_MAX = 6;
@@ -50,13 +50,13 @@ export function Neighbours({ name }: { name: string }) {
       </header>
       {live.error && live.error.status !== 404 && <ErrorBox error={live.error} />}
       {!shown && !live.error && <Skeleton />}
-      {shown && !live.error && <Told shown={shown} isList={isList} focused={focused} setFocused={setFocused} expand={expand} also={also} />}
+      {shown && !live.error && <GraphView shown={shown} isList={isList} focused={focused} setFocused={setFocused} expand={expand} also={also} />}
       {live.error?.status === 404 && <p class="hint">There is nothing around it: it was deleted, or never was.</p>}
     </section>
   );
 }
 
-interface ToldProps {
+interface GraphViewProps {
   shown: { name: string; graph: Neighbourhood };
   isList: boolean;
   focused: string;
@@ -65,7 +65,7 @@ interface ToldProps {
   also: string[];
 }
 
-function Told({ shown: { name, graph }, isList, focused, setFocused, expand, also }: ToldProps) {
+function GraphView({ shown: { name, graph }, isList, focused, setFocused, expand, also }: GraphViewProps) {
   const nodes = middleFirst(graph.nodes, name);
   const summary = summed(graph, name);
   const active = nodes.find((node) => node.name === focused) ?? nodes[0];
@@ -175,17 +175,17 @@ function summed({ nodes, edges }: Neighbourhood, name: string): string {
 }
 
 function nameOf(node: Node, graph: Neighbourhood): string {
-  const told = relationsOf(node.name, graph);
-  const some = told.slice(0, 3).join("; ");
-  const rest = told.length > 3 ? `; and ${told.length - 3} more` : "";
+  const relations = relationsOf(node.name, graph);
+  const some = relations.slice(0, 3).join("; ");
+  const rest = relations.length > 3 ? `; and ${relations.length - 3} more` : "";
   return `${node.entity_type} ${node.name}${some && `: ${some}${rest}`}`;
 }
 
 function relationsOf(name: string, { edges }: Neighbourhood): string[] {
-  const told = edges.flatMap((edge) =>
+  const relations = edges.flatMap((edge) =>
     edge.from === name ? [`${edge.relation_type} ${edge.to}`] : edge.to === name ? [`${edge.from} ${edge.relation_type} it`] : [],
   );
-  return [...new Set(told)];
+  return [...new Set(relations)];
 }
 
 function markFor(type: string): { mark: string; tone: number } {

@@ -45,13 +45,13 @@ export function Provenance({ name, isDeleted }: { name: string; isDeleted: boole
             {data.chain.map((step) => (
               <li key={JSON.stringify([step.from, step.relation_type, step.to])}>
                 <Entity name={step.from} /> <span class="memory-kind">{step.relation_type}</span> <Entity name={step.to} />
-                <span class="memory-origin">from {step.source || "nobody named"} <Ago at={step.stored_at} /></span>
+                <span class="memory-origin">from {step.source || "an unnamed source"} <Ago at={step.stored_at} /></span>
               </li>
             ))}
           </ol>
         </>
       )}
-      {data.is_cut && <p class="hint">There is more; the nearest is told.</p>}
+      {data.is_cut && <p class="hint">There is more; the nearest is shown.</p>}
     </div>
   );
 }
@@ -62,9 +62,9 @@ function Entity({ name }: { name: string }) {
 
 /** Who says all this, each source once with how many facts. */
 function sourcesOf({ facts, source }: Explanation): string {
-  if (facts.length === 0) return `The entity was written by ${source || "nobody named"}; no fact is known about it.`;
+  if (facts.length === 0) return `The entity was written by ${source || "an unnamed source"}; no fact is known about it.`;
   const counts = new Map<string, number>();
   for (const fact of facts) counts.set(fact.source, (counts.get(fact.source) ?? 0) + 1);
-  const told = [...counts].map(([who, count]) => `${count} from ${who || "nobody named"}`);
-  return `${facts.length} ${facts.length === 1 ? "fact" : "facts"}: ${told.join(", ")}.`;
+  const bySource = [...counts].map(([who, count]) => `${count} from ${who || "an unnamed source"}`);
+  return `${facts.length} ${facts.length === 1 ? "fact" : "facts"}: ${bySource.join(", ")}.`;
 }

@@ -83,7 +83,7 @@ function Entry({ entry, isWhole }: { entry: Line; isWhole: boolean }) {
       </time>
       <strong class="journal-kind">{entry.kind}</strong>
       {entry.is_damaged ? (
-        <State kind="bad" word={entry.problem ?? "checksum does not fit"} />
+        <State kind="bad" word={entry.problem ?? "checksum does not match"} />
       ) : (
         <span class="journal-sum" title="its checksum fits">✓</span>
       )}

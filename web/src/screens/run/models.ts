@@ -10,7 +10,7 @@ export interface Workspace {
 export interface RunSummary {
   run_id: string;
   status: "running" | "crashed" | "done" | "failed" | "stopped";
-  /** Whether somebody works on it now. */
+  /** Whether an orchestrator works on it now. */
   is_held?: boolean;
   reason: string | null;
   tasks: string[];
@@ -22,6 +22,8 @@ export interface RunSummary {
   updated_at: string;
   resumed: number;
   damaged: number;
+  /** Tasks whose last build no check has passed. */
+  unchecked: string[];
 }
 
 export interface RunItem extends RunSummary {
@@ -88,7 +90,7 @@ export interface Story {
   components: Record<string, unknown>;
 }
 
-/** The ledger of a run that died says "running" until somebody resumes it. */
+/** The ledger of a run that died says "running" until it is resumed. */
 export function runLook(run: Pick<RunSummary, "status" | "is_held">): Look {
   const word = run.status === "running" && run.is_held === false ? "crashed" : run.status;
   const kinds = { running: "busy", crashed: "bad", done: "ok", failed: "bad", stopped: "wait" } as const;

@@ -49,7 +49,7 @@ export function shapeOf(run: RunDetail): Shape {
   };
 }
 
-/** Nobody worked on a step while the run was down, so its bar ends at a crash and begins anew. */
+/** No step runs while the run is down, so its bar ends at a crash and starts again after it. */
 function piecesOf(command: Command, lives: Shape["lives"], last: number): Piece[] {
   const from = Date.parse(command.asked_at);
   const isOpen = command.answered_at === null;
@@ -67,7 +67,7 @@ function piecesOf(command: Command, lives: Shape["lives"], last: number): Piece[
   }));
 }
 
-/** What a bar says to somebody who cannot see it. */
+/** The text of a bar for screen readers. */
 export function stepText(command: Command): string {
   const sent = command.sent > 1 ? `, sent ${command.sent} times` : "";
   return `step ${command.step}: ${stageText(command)} of ${command.task_id}, ${command.state}${sent}`;

@@ -14,12 +14,12 @@ export function Beat({ seconds, lease }: { seconds: number; lease: number | null
           <span style={{ width: `${Math.round(used * 100)}%` }} />
         </span>
       )}
-      <span class="beat-text">{told(seconds, kind)}</span>
+      <span class="beat-text">{beatText(seconds, kind)}</span>
     </span>
   );
 }
 
-function told(seconds: number, kind: "ok" | "warn" | "bad"): string {
-  if (kind === "bad") return `ran out ${duration(-seconds)} ago`;
+function beatText(seconds: number, kind: "ok" | "warn" | "bad"): string {
+  if (kind === "bad") return `expired ${duration(-seconds)} ago`;
   return kind === "warn" ? `not renewed, ${duration(seconds)} left` : `${duration(seconds)} left`;
 }

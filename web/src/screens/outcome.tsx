@@ -1,4 +1,4 @@
-// Request detail: everything that happened under one key, and what to do when nobody knows.
+// Outcome detail: the attempts, steps and result of one key, and how to reconcile an ambiguous one.
 
 import { useState } from "preact/hooks";
 import { useLive } from "../core/live";
@@ -7,20 +7,20 @@ import { ActionButton } from "../ui/action";
 import { Ago, Code, Copy, ErrorBox, Facts, Json, Notice, Skeleton, State } from "../ui/bits";
 import { Page } from "../ui/page";
 import { Neighbours } from "./lists/neighbours";
-import { Decide } from "./requests/decide";
-import { DecisionDialog, type Decision } from "./requests/decision";
-import { Effects } from "./requests/effects";
-import { Forget } from "./requests/forget";
-import { isOpen, MEANINGS, openEffects, outcomeLook, requestHref, type OutcomeDetail } from "./requests/models";
-import { Sequence } from "./requests/sequence";
+import { Decide } from "./outcomes/decide";
+import { DecisionDialog, type Decision } from "./outcomes/decision";
+import { Effects } from "./outcomes/effects";
+import { Forget } from "./outcomes/forget";
+import { isOpen, MEANINGS, openEffects, outcomeLook, outcomeHref, type OutcomeDetail } from "./outcomes/models";
+import { Sequence } from "./outcomes/sequence";
 
 const QUESTION = "What happened under this key, and what does the next caller get?";
 
 export default function Screen() {
   const query = route.value.query;
   const place = { scope: query.get("scope") ?? "", key: query.get("key") ?? "" };
-  // What is half decided about one request must not be sent about the next.
-  return <Request key={requestHref(place)} scope={place.scope} name={place.key} />;
+  // A decision begun for one outcome must not be sent for the next.
+  return <Request key={outcomeHref(place)} scope={place.scope} name={place.key} />;
 }
 
 function Request({ scope, name }: { scope: string; name: string }) {
@@ -36,8 +36,8 @@ function Request({ scope, name }: { scope: string; name: string }) {
     />
   );
   return (
-    <Page title={name} question={QUESTION} back={{ href: "/requests", label: "Requests" }} actions={actions}>
-      <Neighbours list="requests" here={requestHref({ scope, key: name })} noun="request" />
+    <Page title={name} question={QUESTION} back={{ href: "/outcomes", label: "Outcomes" }} actions={actions}>
+      <Neighbours list="outcomes" here={outcomeHref({ scope, key: name })} noun="outcome" />
       {error !== undefined && <ErrorBox error={error} onRetry={reload} />}
       {error === undefined && data === undefined && <Skeleton />}
       {data !== undefined && (
@@ -62,7 +62,7 @@ function Request({ scope, name }: { scope: string; name: string }) {
 
 function Head({ found }: { found: OutcomeDetail }) {
   return (
-    <section class="part" aria-label="The request in short">
+    <section class="part" aria-label="Summary">
       <p class="run-headline">
         <State {...outcomeLook(found.state)} /> <span>{MEANINGS[found.state]}</span>
       </p>
@@ -73,8 +73,8 @@ function Head({ found }: { found: OutcomeDetail }) {
           ["Changed", <Ago at={found.updated_at} />],
           [found.state === "running" ? "Claim ends" : "Kept until", found.until === null ? "for ever" : <Ago at={found.until} />],
           ["Run by", <span class="mono breakable">{found.owner}</span>],
-          ["Granted", found.fence === 1 ? "once" : `${found.fence} times`],
-          ["After a crash", found.on_crash === "rerun" ? "the next caller runs it" : "somebody decides"],
+          ["Claimed", found.fence === 1 ? "once" : `${found.fence} times`],
+          ["After a crash", found.on_crash === "rerun" ? "the next caller runs it" : "an operator reconciles it"],
           ["Body digest", found.fingerprint === null ? "–" : <Digest text={found.fingerprint} />],
         ]}
       />
@@ -116,6 +116,6 @@ function Digest({ text }: { text: string }) {
 
 function forgetReason(found: OutcomeDetail | undefined): string | null {
   if (found === undefined) return "it is not loaded yet";
-  if (found.state === "running") return "somebody is at it; wait until they are done";
+  if (found.state === "running") return "it is running; wait until it ends";
   return null;
 }

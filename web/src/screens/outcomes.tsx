@@ -1,4 +1,4 @@
-// Requests: every key that work was claimed under, and whether that work was done once.
+// Outcomes: every key that work was claimed under, and the state of its outcome.
 
 import { useLive, usePages } from "../core/live";
 import { route, setQuery } from "../core/router";
@@ -9,7 +9,7 @@ import { Listed } from "./lists/listed";
 import { useRemembered } from "./lists/neighbours";
 import { takeApart } from "./lists/qualifiers";
 import { Chip, Rail } from "./lists/rail";
-import { MEANINGS, outcomeLook, requestHref, STATES, type Outcome } from "./requests/models";
+import { MEANINGS, outcomeLook, outcomeHref, STATES, type Outcome } from "./outcomes/models";
 
 const EXAMPLE = '@ow.once(key=lambda order: f"charge#{order}")';
 const COLUMNS: Column<Outcome>[] = [
@@ -24,7 +24,7 @@ const COLUMNS: Column<Outcome>[] = [
     ),
   },
   { key: "state", title: "Outcome", render: (each) => <State {...outcomeLook(each.state)} /> },
-  { key: "what", title: "What came of it", hideNarrow: true, render: (each) => <Came outcome={each} /> },
+  { key: "what", title: "Result", hideNarrow: true, render: (each) => <Came outcome={each} /> },
   { key: "claimed", title: "First seen", hideNarrow: true, render: (each) => <Ago at={each.claimed_at} /> },
   { key: "updated", title: "Changed", render: (each) => <Ago at={each.updated_at} /> },
 ];
@@ -36,7 +36,7 @@ export default function Screen() {
   const scope = asked.named.scope ?? query.get("scope");
   const pages = usePages<Outcome>(["outcomes"], "/api/outcomes", { state, scope, q: asked.rest || null }, { rowKey });
   const counts = useLive<Record<string, number | null>>(["outcomes"], "/api/console/counts").data;
-  useRemembered("requests", pages.items.map(requestHref));
+  useRemembered("outcomes", pages.items.map(outcomeHref));
   const choices = [
     { value: null, title: "all" },
     ...STATES.map((each) => ({ value: each, title: each, count: counts?.[each], hint: MEANINGS[each] })),
@@ -44,7 +44,7 @@ export default function Screen() {
   const isAsked = state !== null || scope !== null || asked.rest !== "";
   const clear = () => setQuery({ q: null, state: null, scope: null });
   return (
-    <Page title="Requests" question="Was it done once?">
+    <Page title="Outcomes" question="Was it done once?">
       <div class="filters">
         <Rail label="Outcome" param="state" choices={choices} />
         <Chip param="scope" />
@@ -55,11 +55,11 @@ export default function Screen() {
       </div>
       <Listed pages={pages}>
         <Table
-          label="Requests"
+          label="Outcomes"
           columns={COLUMNS}
           rows={pages.items}
           rowKey={rowKey}
-          href={requestHref}
+          href={outcomeHref}
           more={pages.more}
           empty={isAsked ? <None more={pages.more} onClear={clear} /> : <Nothing />}
         />
@@ -87,8 +87,8 @@ function None({ more, onClear }: { more: (() => void) | null; onClear: () => voi
 function Nothing() {
   return (
     <Empty
-      title="No requests yet"
-      text="Work that runs under a key has one outcome, whoever asks and however often. Put a function under a key and call it; a second call gets the first result, and both are one row here:"
+      title="No outcomes yet"
+      text="Work under a key has one outcome for all callers and retries. Give a function a key and call it twice: the second call gets the first result, and both are one row here:"
       action={
         <span class="key-text">
           <Code>{EXAMPLE}</Code>
@@ -104,7 +104,7 @@ function Came({ outcome }: { outcome: Outcome }) {
     return <span class="clip" title={outcome.failure.message}>{`${outcome.failure.type}: ${outcome.failure.message}`}</span>;
   }
   if (outcome.state === "running") return <>by <span class="mono">{outcome.owner}</span></>;
-  if (outcome.state === "ambiguous") return <>wants a decision</>;
+  if (outcome.state === "ambiguous") return <>needs a decision</>;
   return <>{outcome.has_result ? "a result" : "–"}</>;
 }
 

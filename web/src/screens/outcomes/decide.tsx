@@ -1,4 +1,4 @@
-// Decide: a person says whether work that fell silent was done, after reading what each answer means.
+// Decide: an operator reconciles an ambiguous outcome, after reading what each verdict means.
 
 import { useState } from "preact/hooks";
 import { ActionButton } from "../../ui/action";
@@ -22,7 +22,7 @@ export function Decide({ found, onReview }: DecideProps) {
   const problems = {
     verdict: verdict === null ? "choose one of the two" : null,
     result: verdict === "done" && parsed.problem !== null ? parsed.problem : null,
-    reason: reason.trim() === "" ? "say how you know; it is kept with the request" : null,
+    reason: reason.trim() === "" ? "say how you know; it is kept with the outcome" : null,
   };
   const isReady = Object.values(problems).every((each) => each === null);
   const review = () => {
@@ -81,16 +81,16 @@ function Target({ found, effect, onChange }: TargetProps) {
   const open = openEffects(found);
   if (open.length === 0) return null;
   return (
-    <Field label="About" hint="If the work is to run again, decide about the step first: a rerun repeats no step that is done, and stops at one in doubt">
+    <Field label="About" hint="If the work is to run again, decide about the step first: a rerun repeats no step that is done, and stops at an ambiguous one">
       <select value={effect ?? ""} onChange={(event) => onChange(event.currentTarget.value || null)}>
-        {isOpen(found) && <option value="">the whole request</option>}
+        {isOpen(found) && <option value="">the whole call</option>}
         {open.map((each) => <option key={each.name} value={each.name}>{`the step ${each.name}`}</option>)}
       </select>
     </Field>
   );
 }
 
-/** What can still be decided about: what was chosen, else the whole, else the first step in doubt. */
+/** What can still be decided about: what was chosen, else the whole call, else the first ambiguous step. */
 function targetOf(found: OutcomeDetail, wanted: string | null): string | null {
   const names = openEffects(found).map((each) => each.name);
   if (wanted !== null && names.includes(wanted)) return wanted;
@@ -98,9 +98,9 @@ function targetOf(found: OutcomeDetail, wanted: string | null): string | null {
 }
 
 function whoFell(found: OutcomeDetail): string {
-  if (found.state === "abandoned") return "It was begun and nobody heard of it since; the next caller would run it again.";
-  if (found.state === "ambiguous") return "It was begun, and nobody heard of it since.";
-  return "A step inside it was begun, and nobody heard of it since.";
+  if (found.state === "abandoned") return "It started but never reported a result; the next caller would run it again.";
+  if (found.state === "ambiguous") return "It started but never reported a result.";
+  return "A step of it started but never reported a result.";
 }
 
 function parse(text: string): { value: unknown; problem: string | null } {

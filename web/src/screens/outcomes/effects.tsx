@@ -7,7 +7,7 @@ import { effectLook, type Effect, type OutcomeDetail } from "./models";
 const COLUMNS: Column<Effect>[] = [
   { key: "name", title: "Step", render: (each) => <span class="mono breakable">{each.name}</span> },
   { key: "state", title: "State", render: (each) => <State {...effectLook(each.state)} /> },
-  { key: "came", title: "What came of it", render: (each) => <Came effect={each} /> },
+  { key: "came", title: "Result", render: (each) => <Came effect={each} /> },
   { key: "updated", title: "Changed", render: (each) => <Ago at={each.updated_at} /> },
 ];
 
@@ -30,7 +30,7 @@ export function Effects({ found }: { found: OutcomeDetail }) {
 function Came({ effect }: { effect: Effect }) {
   if (effect.failure !== null) return <>{`${effect.failure.type}: ${effect.failure.message}`}</>;
   if (effect.state === "done") return <Code>{cut(JSON.stringify(effect.result))}</Code>;
-  if (effect.state === "intended") return <>it was about to happen, then silence</>;
+  if (effect.state === "intended") return <>started but never reported a result</>;
   return <>–</>;
 }
 

@@ -1,4 +1,4 @@
-// Decision: what somebody found out about work that fell silent, shown once more before it is recorded.
+// Decision: an operator's verdict on an ambiguous outcome, shown for confirmation before it is recorded.
 
 import { PlannedAction } from "../../ui/action";
 import { Json, Notice } from "../../ui/bits";
@@ -18,7 +18,7 @@ export interface Decision {
 export const MEANS: Record<Verdict, { title: string; text: string; word: string }> = {
   done: {
     title: "It was done",
-    text: "Nothing runs. Every caller with this key, from now on, gets the result that you give here. If it was not done after all, nobody will ever do it.",
+    text: "Nothing runs. Every caller with this key, from now on, gets the result that you give here. If it was not done after all, it never will be.",
     word: "done",
   },
   not_done: {
@@ -30,7 +30,7 @@ export const MEANS: Record<Verdict, { title: string; text: string; word: string 
 
 /** A step is part of a whole that may run again. */
 const STEP_MEANS: Record<Verdict, string> = {
-  done: "When the work is run again, this step is not: it gets the result that you give here. If it was not done after all, nobody will ever do it.",
+  done: "When the work is run again, this step is not: it gets the result that you give here. If it was not done after all, it never will be.",
   not_done: "When the work is run again, this step is, too. If it was done after all, it happens twice.",
 };
 

@@ -51,13 +51,13 @@ export const STATES: OutcomeState[] = ["ambiguous", "running", "failed", "done",
 
 /** What each state means, in one sentence. */
 export const MEANINGS: Record<OutcomeState, string> = {
-  running: "Somebody is at it now. Whoever else comes with this key waits or is told so.",
+  running: "A caller is running it. Other callers with this key wait or get IN_FLIGHT.",
   done: "It was done. Every later caller with this key gets the recorded result, byte for byte.",
   failed: "It failed for good. Every later caller with this key gets the same failure.",
-  ambiguous: "It was begun, then there was silence. It may have happened, so it is not run again until somebody who knows decides.",
-  abandoned: "It was begun, then there was silence, and it is declared safe to repeat: the next caller runs it.",
+  ambiguous: "It started but never reported a result. It may have completed, so it is not run again until an operator or the reconcile hook decides.",
+  abandoned: "It started but never reported a result, and it is declared safe to rerun: the next caller runs it.",
   free: "The next caller with this key runs it.",
-  expired: "Its result has run out. The key is refused until its tombstone goes, 30 days later.",
+  expired: "Its result has expired. The key is rejected until its tombstone is pruned, 30 days later.",
 };
 
 const KINDS: Record<OutcomeState, Look["kind"]> = {
@@ -79,8 +79,8 @@ export function effectLook(state: Effect["state"]): Look {
   return { kind: kinds[state], word: state };
 }
 
-export function requestHref(outcome: { scope: string; key: string }): string {
-  return `/requests/detail?${new URLSearchParams({ scope: outcome.scope, key: outcome.key })}`;
+export function outcomeHref(outcome: { scope: string; key: string }): string {
+  return `/outcomes/detail?${new URLSearchParams({ scope: outcome.scope, key: outcome.key })}`;
 }
 
 /** Whether a person may decide about the work as a whole. */
@@ -88,7 +88,7 @@ export function isOpen(found: OutcomeDetail): boolean {
   return found.state === "ambiguous" || found.state === "abandoned";
 }
 
-/** Steps inside the work that fell silent; when the work as a whole is settled, they stop nobody. */
+/** Steps that never reported a result. Once the outcome is settled they block no caller. */
 export function openEffects(found: OutcomeDetail): Effect[] {
   if (found.state === "done" || found.state === "failed" || found.state === "expired") return [];
   return found.effects.filter((each) => {
