@@ -38,6 +38,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m docs.make.wording
 	@$(WITH_NODE); if command -v npm > /dev/null; then $(MAKE) --no-print-directory lint-web; \
 	  else echo 'warning: no npm, so the pages are not checked; fix: install Node.js' >&2; fi
 
