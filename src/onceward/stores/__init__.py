@@ -1,17 +1,17 @@
-"""Where state lives: SQLite and PostgreSQL behind one interface, one .sql file per query."""
+"""Stores: transactional state in SQLite or PostgreSQL, with one interface; SQL in named blocks."""
 
 from onceward.stores.base import Params as Params
 from onceward.stores.base import Row as Row
 from onceward.stores.base import Rows as Rows
 from onceward.stores.base import Store as Store
 from onceward.stores.base import Transaction as Transaction
-from onceward.stores.joined import Provider as Provider
-from onceward.stores.joined import provided as provided
+from onceward.stores.framework_transaction import Provider as Provider
+from onceward.stores.framework_transaction import provided as provided
 from onceward.stores.migrations import SchemaStatus as SchemaStatus
 from onceward.stores.migrations import migrate as migrate
 from onceward.stores.migrations import status as status
-from onceward.stores.opening import open_store as open_store
 from onceward.stores.savepoints import Savepoint as Savepoint
+from onceward.stores.store_urls import open_store as open_store
 
 __all__ = [
     "Params",

@@ -1,7 +1,7 @@
-"""Base: what a store offers, whatever engine is below it.
+"""Base: the interface of a store and of its transactions, the same on SQLite and PostgreSQL.
 
-A store keeps state in one database. Everything above it speaks to these protocols; the engines
-differ in how, never in what.
+A store keeps state in one database. All other packages use these protocols; the engines implement
+the same guarantees in different ways.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ T = TypeVar("T")
 #: Values that both engines store: None, bool, int, float, str, bytes.
 Params = Sequence[Any] | Mapping[str, Any]
 Row = tuple[Any, ...]
-#: Looks at the rows of a last statement and raises when they must not be committed; returns what is
-#: to be done once they are.
-Check = Callable[[list[Row]], Callable[[], None] | None]
+#: Validates the rows of a statement that runs with the commit. Raises to abort, or returns a
+#: callback to run after the commit.
+RowCheck = Callable[[list[Row]], Callable[[], None] | None]
 
 
 class Rows(list[Row]):
-    """The rows a statement returned, and how many it touched."""
+    """The rows that a statement returned, and how many it affected."""
 
     def __init__(self, rows: Iterable[Row], rowcount: int) -> None:
-        """Keep both."""
+        """Set the rows and the count."""
         super().__init__(rows)
         #: Rows returned, or else inserted, updated or deleted.
         self.rowcount = rowcount
 
 
 class Transaction(Protocol):
-    """Statements that happen together or not at all."""
+    """Statements that are committed together or not at all."""
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
-        """Run one statement; `?` and `:name` stand for parameters on every engine."""
+        """Run one statement; `?` and `:name` are parameters on every engine."""
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         """Run one statement for each row of parameters, in as few round trips as the engine can."""
@@ -48,147 +48,146 @@ class Transaction(Protocol):
         """Lend the driver's connection to the user's database layer, until the transaction ends.
 
         A `sqlite3.Connection` or a `psycopg.Connection`. Begins the transaction; on SQLite it takes
-        the write lock. `commit` keeps what was written as part of this transaction, `rollback`
-        undoes what was written since, `close` does nothing.
+        the write lock. `commit` keeps the writes as part of this transaction, `rollback` undoes the
+        writes since the last `commit`, `close` does nothing.
         """
 
     @property
     def is_writing(self) -> bool:
-        """Say whether the database holds locks for it."""
+        """Return whether the transaction has begun in the database and may hold locks."""
 
     def query(self, name: str, /, **params: object) -> list[Row]:
-        """Run one of our own statements by its name."""
+        """Run one of our own statements by name and return its rows."""
 
-    def query_first(self, name: str, /, **params: object) -> None:
-        """Run one of our own statements when the transaction begins, together with its first one.
+    def run_with_begin(self, name: str, /, **params: object) -> None:
+        """Run one of our own statements when the transaction begins, before its first statement.
 
-        Nobody sees its rows. When it raises, the first one is not run.
+        Its rows are discarded. When it raises, the first statement is not run.
         """
 
-    def query_last(self, name: str, check: Check, /, **params: object) -> None:
-        """Run one of our own statements as the very last one, together with the commit.
+    def run_with_commit(self, name: str, check: RowCheck, /, **params: object) -> None:
+        """Run one of our own statements last, together with the commit.
 
-        `check` sees its rows, and may raise: then nothing of the transaction stays.
+        `check` gets its rows. When it raises, nothing of the transaction is committed.
         """
 
     def savepoint(self) -> Savepoint:
-        """Return what undoes everything from here on, and nothing before.
+        """Set a savepoint. Each call of it undoes everything after it, and nothing before.
 
-        Called again, it undoes what was written since. Where nothing was written before it, it
-        takes no lock, and undoing rolls back.
+        Where nothing was written before it, it takes no lock, and undoing is a rollback.
         """
 
     def nested(self) -> AbstractContextManager[None]:
-        """Undo what the block did when an error leaves it, whatever becomes of the error.
+        """Undo the block's writes when an error leaves it, also if a caller catches that error.
 
         Blocks nest: JoinedConcurrently while one is open that does not surround this one.
         """
 
-    def doom(self) -> None:
-        """Let nothing of it be committed, whoever swallows the error that said so."""
+    def mark_rollback_only(self) -> None:
+        """Forbid the commit, also if a handler swallows the error that caused it."""
 
     def on_first_write(self, call: Callable[[], None]) -> None:
-        """Call this when the transaction holds its lock, before its first write."""
+        """Register a callback that runs once the lock is held, before the first write."""
 
     def before_every_write(self, call: Callable[[], None]) -> None:
-        """Call this before each write of the user's; what it raises stops the write."""
+        """Register a callback that runs before each user write; it may raise to stop it."""
 
-    def on_unknown(self, call: Callable[[], None]) -> None:
-        """Call this when the commit got no answer, so that nobody knows whether it happened."""
+    def on_commit_unknown(self, call: Callable[[], None]) -> None:
+        """Register a callback for a commit that got no answer: it may or may not be durable."""
 
-    def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
-        """Call this when the database itself refuses a part of it, because a lease is lost.
+    def on_lease_lost(self, call: Callable[[LeaseLost], None]) -> None:
+        """Register a callback for a statement that the database rejects because a lease is lost.
 
-        On SQLite it never does: whoever asks sees the rows first.
+        SQLite never calls it: there the caller sees the rows before the commit.
         """
 
 
 class Store(Protocol):
     """One database."""
 
-    #: Which family of queries it runs.
+    #: Selects the SQL variant of our queries.
     engine: Engine
-    #: Where it is, without secrets.
+    #: Location, without secrets.
     url: str
-    #: The same in full, for machines: two stores never have one address.
+    #: Unique location: two different stores never have the same address.
     address: str
-    #: Places for users' transactions, where their number is limited.
-    places: FairSemaphore | None
+    #: Slots for users' transactions; None where their number is not limited.
+    transaction_slots: FairSemaphore | None
 
     @property
-    def shared_writer(self) -> object:
-        """Return what all handles share whose transactions write one after the other."""
+    def writer_identity(self) -> object:
+        """Return an object shared by all handles whose writing transactions are serialised."""
 
     def transaction(self, *, immediate: bool = False) -> AbstractContextManager[Transaction]:
         """Open a transaction for the user; commits at the end, rolls back on any exception.
 
-        Inside one already open in this context it joins that one. On SQLite it takes the write lock
-        at the first write, so slow work before that blocks nobody; `immediate` takes it at once. On
-        PostgreSQL `immediate` makes it SERIALIZABLE.
+        Inside one that is open in this context it joins that one. On SQLite it takes the write lock
+        at the first write, so slow work before that blocks no writer; `immediate` takes it at once.
+        On PostgreSQL `immediate` makes it SERIALIZABLE.
         """
 
     def join(self, connection: object) -> AbstractContextManager[Transaction]:
         """Run inside a transaction that a framework has begun on this connection of its driver.
 
-        What was kept for the end runs at the block's end. The framework commits.
+        Commit-time statements run at the end of the block. The framework commits.
         """
 
     def detached(
-        self, is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
+        self, is_inside: Callable[[], bool] | None = None, /, *, has_slot: bool = False
     ) -> AbstractContextManager[Transaction]:
-        """Open a transaction that no context is part of; it may be ended in any thread.
+        """Open a transaction outside of any context; it may be ended in any thread.
 
-        Where there is one writer, `is_inside` says of whoever wants to write meanwhile, in their
-        thread and context, whether this transaction waits for them; without it, those in the thread
-        that opened it are inside. A caller that already has one of the `places` passes `has_place`,
-        and releases the place itself.
+        Where there is one writer, other writers call `is_inside` in their own thread and context.
+        It returns whether this transaction waits for them, which would be a deadlock; by default,
+        in the thread that opened it. A caller that holds one of the `transaction_slots` passes
+        `has_slot`, and releases it itself.
         """
 
     def joined(self, transaction: Transaction) -> AbstractContextManager[None]:
-        """Let what this context does be part of a transaction that was opened elsewhere."""
+        """Run the calls of this context inside a transaction that was opened elsewhere."""
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation of ours in a commit, perhaps together with those of others.
+        """Run a short operation of ours and commit it, possibly grouped with other callers' ones.
 
         Durable when it returns. `operation` may be run again after a retryable error, so it must
-        not touch anything but the transaction. Inside an open user transaction it is part of it.
+        use nothing but the transaction. Inside an open user transaction it becomes part of that.
         """
 
     def read(self, name: str, /, **params: object) -> list[Row]:
         """Run one of our own queries that writes nothing; sees the open transaction, if any."""
 
     def find(self, name: str, /, **params: object) -> list[Row]:
-        """Run a query like `read` that takes no time: it finds a row by its key."""
+        """Run a query like `read` that is a fast lookup of a row by its key."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Let the reads of this block see one moment, whatever others commit meanwhile.
+        """Run the reads of this block on one snapshot of the database.
 
-        Inside an open transaction of the user's they see what that sees.
+        Inside an open transaction of the user's they see what that transaction sees.
         """
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run a statement that writes nothing, outside any transaction: sees what is committed."""
+        """Run a read-only statement outside any transaction; it sees committed data only."""
 
-    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit of its own, even inside the user's transaction.
+    def run_in_own_transaction(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in its own transaction, even inside the user's transaction.
 
-        On SQLite there is one writer: WriterHeld when that one waits for us.
+        SQLite has one writer: WriterHeld when the current writer waits for this call.
         """
 
     def write_query(self, name: str, /, **params: object) -> list[Row]:
-        """Run one of our own statements like `write_apart`; the engine knows that it is all."""
+        """Run one of our statements by name in its own transaction, with few round trips."""
 
     def current(self) -> Transaction | None:
         """Return the user's transaction that is open in this context."""
 
-    def applied(self) -> list[int]:
-        """Return the numbers of the migrations that this database has seen."""
+    def applied(self) -> dict[int, str]:
+        """Return the migrations applied to this database: their names by number, in order."""
 
     def apply(self, number: int, name: str, sql: str) -> bool:
-        """Run a migration and note it, in one transaction, one at a time; False if it was there."""
+        """Apply and record a migration in one transaction; False if it was applied already."""
 
     def problems(self) -> list[str]:
-        """Return what the engine itself finds wrong with the database."""
+        """Return the problems that the engine's own integrity check finds."""
 
     def close(self) -> None:
-        """Give connections back; nothing may be used afterwards."""
+        """Close all connections. The store cannot be used afterwards."""

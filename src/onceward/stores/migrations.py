@@ -1,41 +1,59 @@
-"""Migrations: numbered changes that bring a database to the schema this version knows."""
+"""Migrations: apply numbered schema changes until a database has this version's schema."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from onceward.crash import crash_point
 from onceward.errors import SchemaMismatch
 from onceward.stores.base import Store
-from onceward.stores.queries import migrations
+from onceward.stores.queries import INITIAL, migrations
+from onceward.system.crash_points import crash_point
+
+#: How to handle a store of an earlier development version.
+EARLIER_FIX: Final = "create a new store, or use the version of Onceward that made it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaStatus:
-    """How far a database has come."""
+    """Which migrations a database has, and which it lacks."""
 
-    #: Numbers of the migrations it has seen.
+    #: Numbers of the applied migrations.
     applied: tuple[int, ...]
-    #: Number and name of those it has not.
+    #: Number and name of the missing ones.
     pending: tuple[tuple[int, str], ...]
-    #: Numbers that this version does not know: a newer one was here.
+    #: Applied numbers that this version does not know: a newer version has migrated it.
     unknown: tuple[int, ...]
+    #: Whether a development version before the initial schema created it.
+    is_earlier: bool = False
 
 
 def status(store: Store) -> SchemaStatus:
     """Compare a database with the migrations of this version."""
-    applied = store.applied()
-    known = migrations(store.engine)
+    return compare(
+        store.applied(), [(number, name) for number, name, _ in migrations(store.engine)]
+    )
+
+
+def compare(applied: dict[int, str], known: list[tuple[int, str]]) -> SchemaStatus:
+    """Compare applied migrations with known ones."""
+    if applied.get(1, INITIAL) != INITIAL:
+        return SchemaStatus(
+            applied=tuple(applied), pending=(), unknown=tuple(applied), is_earlier=True
+        )
     return SchemaStatus(
         applied=tuple(applied),
-        pending=tuple((number, name) for number, name, _ in known if number not in applied),
+        pending=tuple((number, name) for number, name in known if number not in applied),
         unknown=tuple(number for number in applied if number > len(known)),
     )
 
 
 def migrate(store: Store) -> list[int]:
-    """Apply what is missing, in order, and return the numbers; many may run it at once."""
+    """Apply missing migrations in order and return their numbers; idempotent, also concurrently."""
     found = status(store)
+    if found.is_earlier:
+        message = f"{store.url} was made by an earlier development version; nothing was changed"
+        raise SchemaMismatch(message, fix=EARLIER_FIX)
     if found.unknown:
         message = f"{store.url} has migration {found.unknown[-1]}, which this version does not know"
         raise SchemaMismatch(message, fix="install the version of Onceward that made it, or newer")

@@ -1,8 +1,8 @@
-"""Pages: a long list, a part at a time, by the number of the last one seen.
+"""Paging: read long lists page by page with keyset pagination.
 
-A query for a page looks at so many rows and no more. Its rows begin with a number, whether the row
-is wanted, and how many were looked at; the last one looked at comes in any case, so that whoever
-found little knows where to go on.
+A page query scans a limited number of rows. Each row it returns begins with its number, whether it
+matches, and how many rows were scanned. The last scanned row is always returned, so that a page
+with few matches has a continuation.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any, Final, Generic, TypeVar
 from onceward.stores.base import Row, Store
 
 T = TypeVar("T")
-#: Before this number is everything: the first page.
+#: Start of the first page: every number is below it.
 NEWEST: Final = 2**63 - 1
-#: Rows that one page looks at, however few of them are wanted.
+#: Rows that one page scans, however few of them match.
 SCAN_ROWS_MAX: Final = 5_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page(Generic[T]):
-    """One part of a list."""
+class QueryPage(Generic[T]):
+    """One page of a list."""
 
     items: tuple[T, ...]
-    #: Ask for what is before this; None at the end. There may be more where nothing was found.
+    #: Pass as `before` to get the next page; None at the end. A page may be empty before the end.
     next: int | None
 
 
-def read_page(  # noqa: PLR0913 - what a page is, all of it named
+def read_page(  # noqa: PLR0913 - all of them named
     store: Store,
     name: str,
     make: Callable[[Row], T],
@@ -38,8 +38,8 @@ def read_page(  # noqa: PLR0913 - what a page is, all of it named
     limit: int,
     is_filtered: bool,
     params: dict[str, Any],
-) -> Page[T]:
-    """Read the page before a number; what is not filtered is looked at only as far as it goes."""
+) -> QueryPage[T]:
+    """Read the page before a number; a list without a filter scans only one page of rows."""
     asked = limit + 1
     scan = max(asked, SCAN_ROWS_MAX) if is_filtered else asked
     rows = store.read(name, **params, before=before, scan=scan, limit=asked)
@@ -48,4 +48,4 @@ def read_page(  # noqa: PLR0913 - what a page is, all of it named
         following = wanted[limit - 1][0]
     else:
         following = rows[-1][0] if rows and rows[0][2] >= scan else None
-    return Page(items=tuple(make(row) for row in wanted[:limit]), next=following)
+    return QueryPage(items=tuple(make(row) for row in wanted[:limit]), next=following)

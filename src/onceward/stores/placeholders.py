@@ -1,7 +1,7 @@
-"""Placeholders: SQL written once, with `?` or `:name`, for drivers that want something else.
+"""Placeholders: translate `?` and `:name` to the placeholders of each driver.
 
-Reads SQL as tokens, so that question marks, colons and percent signs inside strings, comments,
-casts and operators stay what they are. `??` is a literal `?`.
+Tokenizes SQL, so that question marks, colons and percent signs inside strings, comments, casts and
+operators are left alone. `??` is a literal `?`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
 
 def tokens(sql: str, engine: Engine) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a text with their kinds, which are the groups above; "" is any other."""
+    """Yield (kind, text) for each token; kinds are the groups above, "" is any other text."""
     place = 0
     while (found := _TOKENS[engine].search(sql, place)) is not None:
         if found.start() > place:
@@ -86,9 +86,9 @@ def _psycopg_token(kind: str, text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def for_sqlite(sql: str) -> str:
-    """Return the statement for SQLite, which knows both forms; only `??` changes.
+    """Return the statement for SQLite, which has both placeholders; only `??` changes.
 
-    Comments and semicolons around it are left out: not every driver takes them for nothing.
+    Leading and trailing comments and semicolons are removed: not every driver ignores them.
     """
     found = list(tokens(sql, "sqlite"))
     while found and _is_empty(*found[-1]):

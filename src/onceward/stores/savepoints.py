@@ -1,7 +1,7 @@
-"""Savepoints: places in a transaction to go back to, and calls that are undone when they fail.
+"""Savepoints: undo part of a transaction, and nested blocks that are undone when they fail.
 
-The same on both engines, which only run the statements. Where nothing was written yet there is no
-savepoint in the database and no write lock: going back is a rollback, and the transaction begins
+The same on both engines, which only run the statements. Before the first write there is no
+savepoint in the database and no write lock: undoing is a rollback, and the transaction begins
 again, first-write hooks included, at its next write.
 """
 
@@ -15,30 +15,30 @@ from typing import Any, Final, Literal
 
 from onceward.errors import FenceLost, JoinedConcurrently, LeaseLost, OncewardError, SqlFailed
 
-#: Errors after which nothing of a transaction may be committed, not even what came before a call.
+#: Errors after which nothing of a transaction may be committed, not even writes before the call.
 _FATAL: Final = (LeaseLost, FenceLost)
 
 
 class Savepoint:
-    """A place in a transaction. Calling it undoes everything since, as often as it is called."""
+    """A savepoint of a transaction. Each call undoes everything after it."""
 
     def __init__(self, transaction: Nestable, name: str | None) -> None:
-        """Stand for this place; `name` is None where nothing was written before it."""
+        """Mark the current position; `name` is None where nothing was written before it."""
         self._transaction = transaction
         self._name = name
         self._hooks = [len(each) for each in transaction.hooks()]
-        #: How it came to an end, if it did.
+        #: How it ended; None while it is open.
         self.end: Literal["undone", "released"] | None = None
-        #: The block that surrounds it in its context, if it is a block; of any transaction.
+        #: The surrounding `nested` block of its context, of any transaction; None if there is none.
         self.outer: Savepoint | None = None
 
     def __call__(self) -> None:
-        """Undo everything since this place, and drop the hooks that were registered since."""
+        """Undo everything after this savepoint, and drop the hooks registered after it."""
         transaction = self._transaction
         if self.end == "undone":
             return
         if self.end == "released":
-            message = "this savepoint was released: what followed it is part of what surrounds it"
+            message = "this savepoint was released and cannot be undone by itself"
             raise SqlFailed(message, fix="undo the surrounding savepoint, or raise to roll back")
         if self._name is not None:
             transaction.run_savepoint(f"rollback to {self._name}")
@@ -46,15 +46,15 @@ class Savepoint:
             transaction.roll_back()
         else:
             message = "this transaction has ended"
-            raise SqlFailed(message, fix="open one of your own")
+            raise SqlFailed(message, fix="open a new transaction")
         for hooks, kept in zip(transaction.hooks(), self._hooks, strict=True):
             del hooks[kept:]
         self._end_later_ones("undone")
 
     def release(self) -> None:
-        """Keep what followed, as part of what surrounds it. It cannot be undone alone any more."""
+        """Merge its writes into the surrounding savepoint; it cannot be undone any more."""
         if self.end == "undone":
-            message = "a surrounding savepoint was undone, and with it everything since this one"
+            message = "a surrounding savepoint was undone, and this one with it"
             raise SqlFailed(message, fix="undo savepoints in the reverse order of their creation")
         if self.end == "released":
             return
@@ -72,50 +72,50 @@ class Savepoint:
         del savepoints[later:]
 
 
-#: The innermost block of this context, of whatever transaction.
+#: The innermost `nested` block of this context, of any transaction.
 _INNERMOST: Final[ContextVar[Savepoint | None]] = ContextVar("innermost", default=None)
 
 
 class Nestable(ABC):
-    """A transaction with savepoints and blocks that nest."""
+    """A transaction with savepoints and nested blocks."""
 
     def __init__(self) -> None:
-        """Begin without any."""
-        #: Those that are open, the latest last.
+        """Start without savepoints."""
+        #: Open savepoints, the latest last.
         self.savepoints: list[Savepoint] = []
-        #: The innermost block that is open, in whatever context.
+        #: The innermost open block, in any context.
         self.innermost: Savepoint | None = None
-        self._is_doomed = False
+        self._is_rollback_only = False
         self._savepoint_count = 0
 
     @property
     @abstractmethod
     def is_joinable(self) -> bool:
-        """Say whether it is still open, in the process that opened it."""
+        """Return whether it is open, in the process that opened it."""
 
     @property
     @abstractmethod
     def is_writing(self) -> bool:
-        """Say whether it has begun in the database."""
+        """Return whether it has begun in the database."""
 
     @abstractmethod
     def run_savepoint(self, sql: str) -> None:
-        """Run a statement about a savepoint."""
+        """Run a SAVEPOINT, RELEASE or ROLLBACK TO statement."""
 
     @abstractmethod
     def roll_back(self) -> None:
-        """Undo everything."""
+        """Roll back the transaction."""
 
     @abstractmethod
     def hooks(self) -> tuple[list[Any], ...]:
-        """Return all that others asked of the transaction, the latest last."""
+        """Return the lists of registered callbacks, the latest last in each."""
 
-    def doom(self) -> None:
-        """Let nothing of it be committed, whoever swallows the error that said so."""
-        self._is_doomed = True
+    def mark_rollback_only(self) -> None:
+        """Forbid the commit, also if a handler swallows the error that caused it."""
+        self._is_rollback_only = True
 
     def savepoint(self) -> Savepoint:
-        """Return what undoes everything from here on, and nothing before."""
+        """Set a savepoint; call it to undo everything after it, and nothing before."""
         name = None
         if self.is_writing:
             self._savepoint_count += 1
@@ -127,10 +127,10 @@ class Nestable(ABC):
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Undo what the block did when an error leaves it, whatever becomes of the error.
+        """Undo the block's writes when an error leaves it, also if a caller catches that error.
 
         Blocks of one transaction nest: JoinedConcurrently while one is open that does not surround
-        this one. A lost lease, fence or connection ends the whole transaction.
+        this one. A lost lease, fence or connection ends the transaction.
         """
         outer, surrounding = _INNERMOST.get(), self.innermost
         if not _is_inside(outer, surrounding):
@@ -143,7 +143,7 @@ class Nestable(ABC):
         try:
             yield
             if self.innermost is not savepoint:
-                message = "a call that was started inside this one still runs; both are undone"
+                message = "a call started inside this one is still running; both are undone"
                 raise JoinedConcurrently(message)  # noqa: TRY301 - undone like any other error
             savepoint.release()
         except BaseException as exc:
@@ -158,20 +158,20 @@ class Nestable(ABC):
                 self.innermost = surrounding
 
     def _undo(self, savepoint: Savepoint, error: BaseException) -> None:
-        if _is_fatal(error) or _is_fatal(error.__cause__) or self._is_doomed:
-            self.doom()
+        if _is_fatal(error) or _is_fatal(error.__cause__) or self._is_rollback_only:
+            self.mark_rollback_only()
             return
         try:
             savepoint()
             if savepoint.end is None:
                 savepoint.release()
         except BaseException as problem:
-            self.doom()  # What cannot be undone in part is undone as a whole.
+            self.mark_rollback_only()  # If a part cannot be undone, the transaction is rolled back.
             if not isinstance(problem, OncewardError):
                 raise
 
     def check_nested(self) -> None:
-        """Refuse to commit while a call is running in it: half of that call would stay."""
+        """Raise while a nested call is running: a commit would keep half of it."""
         if self.innermost is not None:
             message = "commit: a call is still running in this transaction; nothing was committed"
             raise JoinedConcurrently(message, fix="await every call before the block ends")

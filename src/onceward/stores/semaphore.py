@@ -1,6 +1,6 @@
-"""Semaphore: a limited number of places, for which threads and asyncio tasks wait in one queue.
+"""Semaphore: a limited number of slots that threads and asyncio tasks wait for in one FIFO queue.
 
-asyncio's own semaphore serves one event loop, threading's would block it.
+asyncio's semaphore serves one event loop; threading's would block it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock
 
-from onceward.stores import forks
+from onceward.stores import fork_safety
 
 
 class FairSemaphore:
-    """Places that are granted in the order in which they were requested."""
+    """Slots, granted in the order of the requests."""
 
-    def __init__(self, places: int) -> None:
-        """Begin with this many free places."""
+    def __init__(self, slots: int) -> None:
+        """Start with this many free slots."""
         self._mutex = Lock()
-        self._free = places
+        self._free = slots
         self._requests: deque[Future[None]] = deque()
-        #: How often a place was given back.
+        #: How often a slot was released.
         self._releases = 0
-        self._born = forks.number
+        self._fork_number = fork_safety.number
 
     @property
     def is_of_the_parent(self) -> bool:
-        """Return whether this is a forked child, which needs a semaphore of its own."""
-        return self._born != forks.number
+        """Return whether this is a forked child, which must create a new semaphore."""
+        return self._fork_number != fork_safety.number
 
     def acquire(self, seconds: float) -> bool:
-        """Take a place, blocking this thread at most this long; return whether there was one."""
+        """Take a slot, blocking this thread at most this long; return whether there was one."""
         if self._is_taken():
             return True
         request = self._request()
@@ -47,9 +47,9 @@ class FairSemaphore:
         return True
 
     async def acquire_async(self, stalled_seconds: float | None = None) -> bool:
-        """Take a place without blocking the event loop; a cancelled task leaves the queue.
+        """Take a slot without blocking the event loop; a cancelled task leaves the queue.
 
-        Return False when no place at all was released for `stalled_seconds`: the tasks that hold
+        Return False if no slot was released for `stalled_seconds`: the tasks that hold
         them may be waiting for this one.
         """
         if self._is_taken():
@@ -69,7 +69,7 @@ class FairSemaphore:
         return granted.done()
 
     def release(self) -> None:
-        """Give a place back, from any thread; the oldest request gets it."""
+        """Release a slot, from any thread; the oldest request gets it."""
         if self.is_of_the_parent:
             return  # The parent process took it, and its mutex may be locked for ever here.
         with self._mutex:
@@ -84,7 +84,7 @@ class FairSemaphore:
         request.set_result(None)
 
     def _is_taken(self) -> bool:
-        """Take a free place, if there is one: then there are no requests."""
+        """Take a free slot if there is one; then no requests are queued."""
         with self._mutex:
             if self._free:
                 self._free -= 1
@@ -92,7 +92,7 @@ class FairSemaphore:
         return False
 
     def _request(self) -> Future[None]:
-        """Return a future that is done once a place is granted to it."""
+        """Return a future that is done once a slot is granted to it."""
         request: Future[None] = Future()
         with self._mutex:
             if not self._free:
@@ -104,7 +104,7 @@ class FairSemaphore:
         return request
 
     def _withdraw(self, request: Future[None]) -> None:
-        """Leave the queue, or give back a place that was granted at the same moment."""
+        """Leave the queue, or release a slot that was granted at the same moment."""
         if not request.cancel():
             self.release()
             return

@@ -1,1 +1,1 @@
-"""PostgreSQL: the engine for many machines."""
+"""PostgreSQL: the store engine for processes of many machines."""

@@ -1,9 +1,8 @@
-"""Poolers: connections whose server session other clients may use, too, as behind PgBouncer.
+"""Pooler: detect connection poolers such as PgBouncer, and stay correct behind them.
 
-A pooler in transaction mode lends a server session to one client after the other. A statement that
-one client prepared there can be run by another client under the same name, and LISTEN is lost. So
-every new connection is checked, statement names are random, and nothing is prepared behind a
-pooler.
+A pooler in transaction mode gives a server session to one client after another. A statement that
+one client prepared can be run by another client under the same name, and LISTEN is lost. So every
+new connection is checked, statement names are random, and nothing is prepared behind a pooler.
 """
 
 from __future__ import annotations
@@ -17,41 +16,41 @@ from psycopg._preparing import Prepare, PrepareManager
 from psycopg.conninfo import conninfo_to_dict
 
 from onceward.errors import InvalidArgument, StoreUnavailable
-from onceward.seams import Randomness, SystemRandomness
-from onceward.secrets import Redactor
 from onceward.stores.base import Row
+from onceward.system import Randomness, SystemRandomness
+from onceward.system.redaction import Redactor
 
 T = TypeVar("T")
 P = ParamSpec("P")
-#: What `?pooler=` in the URL of a store may say; without it every new connection is checked.
+#: Values of `?pooler=` in the URL of a store; without it every new connection is checked.
 SETTINGS: Final = ("none", "prepared", "transaction")
-#: A statement is prepared when it has been run so often on one connection.
+#: A statement is prepared after this many runs on one connection.
 PREPARE_THRESHOLD: Final = 2
-#: PostgreSQL's code for a prepared statement that this server session does not have.
+#: SQLSTATE for a prepared statement that this server session does not have.
 STATEMENT_MISSING: Final = "26000"
-#: Begins the name of each statement that we prepare; random digits follow.
+#: Prefix of the names of our prepared statements; random digits follow.
 NAME_PREFIX: Final = "onceward_"
 _NAME_DIGITS: Final = 16
 _REASON_CHARACTERS_MAX: Final = 500
 
 
 class ConnectionState:
-    """What one store knows about its connections; they all share it."""
+    """Pooling state and the latest connection error of one store, shared by its connections."""
 
     def __init__(self, setting: str | None = None, randomness: Randomness | None = None) -> None:
-        """Begin with what the URL says."""
-        #: What the URL says about a pooler, if anything.
+        """Start with the setting of the URL."""
+        #: The `pooler` setting of the URL, or None.
         self.setting = setting
-        #: Whether other clients may use our server sessions: then nothing may be kept in one.
+        #: Whether other clients may use our server sessions; then we keep no session state.
         self.is_pooled = setting in ("prepared", "transaction")
         #: Whether statements may be prepared.
         self.may_prepare = setting != "transaction"
-        #: Why the latest attempt to connect failed, unless it succeeded.
+        #: Error of the latest attempt to connect; None if it succeeded.
         self.last_error: psycopg.Error | None = None
         self.randomness = randomness or SystemRandomness()
 
-    def turn_pooled(self) -> None:
-        """Keep nothing in a server session from now on, on all connections of the store."""
+    def mark_pooled(self) -> None:
+        """Stop keeping session state and prepared statements, on all connections of the store."""
         self.is_pooled, self.may_prepare = True, False
 
     def reason(self, url: str) -> str:
@@ -67,12 +66,12 @@ class ConnectionState:
 class StatementNames(PrepareManager):
     """Gives prepared statements names that no other connection uses.
 
-    Behind a pooler that was not detected the server then refuses, and never runs a statement that
-    another client prepared under the same name.
+    Behind an undetected pooler the server then raises an error instead of running another client's
+    statement of the same name.
     """
 
     def __init__(self, state: ConnectionState) -> None:
-        """Draw a prefix for one connection."""
+        """Draw a random prefix for one connection."""
         super().__init__()
         self.state = state
         self._prefix = f"{NAME_PREFIX}{state.randomness.hex(_NAME_DIGITS)}".encode()
@@ -85,14 +84,14 @@ class StatementNames(PrepareManager):
         return found, self._prefix + name if found is Prepare.SHOULD else name
 
 
-class Session(psycopg.Connection[Row]):
-    """A connection in autocommit that notices a pooler between it and the server."""
+class PoolerAwareConnection(psycopg.Connection[Row]):
+    """A connection in autocommit that detects a pooler between it and the server."""
 
     _state: ConnectionState
 
     @classmethod
     def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:  # noqa: ANN401 - as psycopg has them
-        """Connect, and check whether a pooler is in between; `state` is the store's."""
+        """Connect, and check for a pooler; `state` is the store's."""
         state: ConnectionState = kwargs.pop("state")
         try:
             session = super().connect(conninfo, autocommit=True, **kwargs)
@@ -104,25 +103,25 @@ class Session(psycopg.Connection[Row]):
         return session
 
     def use(self, state: ConnectionState) -> None:
-        """Share what the store knows, and check for a pooler unless the URL tells about it."""
+        """Share the store's state, and check for a pooler unless the URL sets `pooler`."""
         self._state = state
         self._prepared = StatementNames(state)
         self.prepare_threshold = PREPARE_THRESHOLD
         if state.setting is None and not state.is_pooled and is_pooled(self):
-            state.turn_pooled()
+            state.mark_pooled()
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as psycopg has them
-        """Run one step of a conversation with the server; every refusal comes from here."""
+        """Run one protocol exchange with the server; every server error is raised here."""
         try:
             return super().wait(gen, *args, **kwargs)
         except psycopg.errors.InvalidSqlStatementName as exc:
             if is_statement_missing(exc):
-                self._state.turn_pooled()
+                self._state.mark_pooled()
             raise
 
 
 def is_pooled(connection: psycopg.Connection[Row]) -> bool:
-    """Say whether the session that answers is another one than the server said at the start."""
+    """Return whether another server session answers than the one that was announced."""
     try:
         row = connection.execute("select pg_backend_pid()", prepare=False).fetchone()
     except psycopg.Error:
@@ -133,20 +132,20 @@ def is_pooled(connection: psycopg.Connection[Row]) -> bool:
 
 
 def is_statement_missing(exc: psycopg.Error) -> bool:
-    """Say whether a statement that we have prepared is not in the session that answers."""
+    """Return whether one of our prepared statements is missing in the answering session."""
     return exc.sqlstate == STATEMENT_MISSING and NAME_PREFIX in str(exc)
 
 
-def note_missing(prepared: PrepareManager, exc: psycopg.Error) -> None:
-    """Keep nothing in a session from now on, if a statement of these is missing in it."""
+def record_missing_statement(prepared: PrepareManager, exc: psycopg.Error) -> None:
+    """Mark the store as pooled if one of these prepared statements is missing."""
     if isinstance(prepared, StatementNames) and is_statement_missing(exc):
-        prepared.state.turn_pooled()
+        prepared.state.mark_pooled()
 
 
-def repeated(call: Callable[P, T]) -> Callable[P, T]:
-    """Repeat a call once when a prepared statement was missing: nothing of it was committed.
+def retry_missing_statement(call: Callable[P, T]) -> Callable[P, T]:
+    """Retry a call once after a missing prepared statement: nothing of it was committed.
 
-    From then on nothing is prepared, so that it cannot happen again.
+    From then on nothing is prepared, so it cannot happen again.
     """
 
     @functools.wraps(call)
@@ -162,8 +161,8 @@ def repeated(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def split_url(url: str) -> tuple[str, str | None]:
-    """Return the URL as libpq understands it, and what it said about a pooler."""
-    # As libpq reads it: options begin at the first question mark behind user and password.
+    """Return the URL for libpq, without `pooler`, and the value of `pooler`."""
+    # As in libpq: options begin at the first question mark after user and password.
     start = url.find("://") + 3
     slash = url.find("/", start)
     at = url.find("@", start, slash if slash >= 0 else len(url))
@@ -176,7 +175,7 @@ def split_url(url: str) -> tuple[str, str | None]:
         return url, None
     if said[-1] not in SETTINGS:
         message = f"pooler: one of {', '.join(SETTINGS)} in the URL of the store, not {said[-1]!r}"
-        fix = "leave it out, and a pooler is detected"
+        fix = "remove it to detect a pooler automatically"
         raise InvalidArgument(message, fix=fix, field="pooler")
     rest = "&".join("".join(each) for each in options if each[0] != "pooler")
     return url[:mark] + (f"?{rest}" if rest else ""), said[-1]

@@ -1,4 +1,4 @@
-"""Store: one PostgreSQL database, shared by any number of machines."""
+"""Store: the PostgreSQL store, one database shared by any number of machines."""
 
 from __future__ import annotations
 
@@ -17,59 +17,74 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onceward.errors import InvalidArgument, SqlFailed, StoreBusy, StoreUnavailable
-from onceward.seams import Clock, SystemClock
-from onceward.stores import forks
+from onceward.stores import fork_safety
 from onceward.stores.base import Params, Row, Transaction
-from onceward.stores.commit import commit, commit_telling
-from onceward.stores.forks import reset_after_fork
-from onceward.stores.joined import JoinedTransaction, join
-from onceward.stores.joining import Joining
-from onceward.stores.postgres.joined import IDENTITY, JoinedPostgresTransaction
-from onceward.stores.postgres.migrating import IN_PIECES, LOCK_BRIEFLY, patiently
-from onceward.stores.postgres.pooler import ConnectionState, Session, repeated, split_url
-from onceward.stores.postgres.refusals import translated
-from onceward.stores.postgres.transaction import PATIENT, SHORT, PostgresTransaction, run
+from onceward.stores.commit import commit, commit_reporting_unknown
+from onceward.stores.fork_safety import reset_after_fork
+from onceward.stores.framework_transaction import JoinedTransaction, join
+from onceward.stores.postgres.error_mapping import mapped_errors
+from onceward.stores.postgres.framework_connection import IDENTITY, JoinedPostgresTransaction
+from onceward.stores.postgres.migrating import (
+    LOCK_BRIEFLY,
+    NON_TRANSACTIONAL,
+    retry_while_busy,
+    run_non_transactional,
+)
+from onceward.stores.postgres.pooler import (
+    ConnectionState,
+    PoolerAwareConnection,
+    retry_missing_statement,
+    split_url,
+)
+from onceward.stores.postgres.transaction import (
+    BEGIN_DEFAULT,
+    BEGIN_SHORT,
+    PostgresTransaction,
+    run,
+)
 from onceward.stores.queries import Engine
 from onceward.stores.semaphore import FairSemaphore
+from onceward.stores.transaction_context import TransactionContext
+from onceward.system import Clock, SystemClock
 
 T = TypeVar("T")
-_Pool = ConnectionPool[Session]
-#: How many transactions of users one process has open at a time.
+_Pool = ConnectionPool[PoolerAwareConnection]
+#: Limit of concurrent user transactions in one process.
 TRANSACTIONS_MAX: Final = 32
-#: Connections that are left to reads and to our short transactions when all of those are open: a
-#: heartbeat does not wait for handlers.
+#: Additional connections for reads and our short transactions: a heartbeat must not wait for
+#: handlers.
 CONNECTIONS_SPARE: Final = 4
-#: Connections of a second pool, for short transactions of tasks that are inside a transaction: a
-#: task that holds a connection must not wait for the pool in which that connection is missing.
+#: Connections of a second pool, for short transactions inside a user transaction: a task that holds
+#: a connection of one pool must not wait for another of the same pool.
 CONNECTIONS_NESTED: Final = 4
-#: Begins a transaction that finds rows by indexes and in their order.
-BY_INDEX: Final = (
+#: Begins a transaction that reads rows through indexes, in index order.
+BEGIN_BY_INDEX: Final = (
     "begin; set local enable_seqscan = off; set local enable_bitmapscan = off; "
     "set local enable_sort = off; set local enable_incremental_sort = off"
 )
-#: Begins a transaction whose reads all see one moment.
-SNAPSHOT: Final = "begin isolation level repeatable read, read only"
-#: A server that is gone without a word is noticed within a minute, also in the middle of a
-#: statement; the system's own limits are two hours and a quarter of one.
-NOTICING: Final = {
+#: Begins a transaction whose reads see one snapshot.
+BEGIN_SNAPSHOT: Final = "begin isolation level repeatable read, read only"
+#: Detects a silently lost server within a minute, also during a statement; the system's defaults
+#: are two hours and 15 minutes.
+KEEPALIVE_OPTIONS: Final = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-#: How long a call waits for a connection before it says that the database cannot be reached.
+#: How long a call waits for a connection before it raises StoreUnavailable.
 CONNECT_SECONDS_MAX: Final = 5.0
 
-# What goes wrong is raised; a terminal need not be told each attempt before that.
+# Errors are raised; each failed attempt need not be logged as well.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-#: What libpq reads from the environment to find a database.
+#: Environment variables from which libpq takes the address of a database.
 _ADDRESS_VARIABLES: Final = (
     *("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE", "PGOPTIONS"),
 )
 
 
-class PostgresStore(Joining[PostgresTransaction]):
-    """A database, and the pool of this process's connections to it."""
+class PostgresStore(TransactionContext[PostgresTransaction]):
+    """A handle on a database, with this process's connection pools."""
 
     engine: Engine = "postgres"
 
@@ -80,49 +95,46 @@ class PostgresStore(Joining[PostgresTransaction]):
         connect_seconds: float = CONNECT_SECONDS_MAX,
         clock: Clock | None = None,
     ) -> None:
-        """Name the database; the URL goes to libpq without `pooler=`.
-
-        The clock is for pauses alone.
-        """
+        """Set the URL, which goes to libpq without `pooler=`. The clock is only for pauses."""
         super().__init__(PostgresTransaction)
         url, pooler = split_url(url)
         self._url = url
-        #: What is known about the connections: whether a pooler shares their sessions.
+        #: Whether a pooler shares the sessions of our connections.
         self.connections = ConnectionState(pooler)
         self._clock = clock or SystemClock()
         self._connect_seconds = connect_seconds
         parts = _parts(url)
-        place = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+        location = f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         #: Without user and password.
-        self.url = f"postgresql://{place}"
-        #: Tells stores apart whose `url` is the same: user, service and search path count, too.
+        self.url = f"postgresql://{location}"
+        #: Distinguishes stores with the same `url`: also has user, service and search path.
         self.address = _address(parts)
         self._pool: _Pool | None = None
         self._nested_pool: _Pool | None = None
         self._opening = threading.Lock()
-        self.places: FairSemaphore | None = FairSemaphore(TRANSACTIONS_MAX)
+        self.transaction_slots: FairSemaphore | None = FairSemaphore(TRANSACTIONS_MAX)
         self._abandoned: list[object] = []
         self._known_identity: Row = ()
         reset_after_fork(self)
 
     @property
-    def shared_writer(self) -> object:
-        """Return this store: other handles write beside it."""
+    def writer_identity(self) -> object:
+        """Return this store: its writes do not wait for those of other handles."""
         return self
 
     def after_fork(self) -> None:
-        """Leave the parent's pool alone: its threads are not here, its sockets are shared."""
+        """Abandon the parent's pools: their threads do not exist here, their sockets are shared."""
         self._abandoned += [self._pool, self._nested_pool]
         self._pool, self._nested_pool, self._opening = None, None, threading.Lock()
-        self.places = FairSemaphore(TRANSACTIONS_MAX)
+        self.transaction_slots = FairSemaphore(TRANSACTIONS_MAX)
 
     def connection(self) -> AbstractContextManager[psycopg.Connection[Row]]:
-        """Lend a connection in autocommit, from the second pool inside a transaction."""
+        """Check out a connection in autocommit; inside a transaction, from the second pool."""
         return self._lent(self._opened() if self.current() is None else self._opened_nested())
 
     @contextmanager
     def _lent(self, pool: _Pool) -> Iterator[psycopg.Connection[Row]]:
-        born = forks.number
+        born = fork_safety.number
         try:
             connection = pool.getconn(self._connect_seconds)
         except PoolTimeout as exc:
@@ -132,9 +144,9 @@ class PostgresStore(Joining[PostgresTransaction]):
         try:
             yield connection
         finally:
-            if born == forks.number:
+            if born == fork_safety.number:
                 pool.putconn(connection)
-            else:  # The parent's, which a forked child must neither use nor end.
+            else:  # The parent's: a forked child must neither use nor close it.
                 self._abandoned.append(connection)
 
     @contextmanager
@@ -158,19 +170,19 @@ class PostgresStore(Joining[PostgresTransaction]):
         )
 
     def _identity(self, wanted: Row) -> Row:
-        """Return which database this is; asks it again when that is not the wanted one."""
+        """Return the identity of this database; refreshed if it differs from `wanted`."""
         if self._known_identity != wanted:
-            with self.connection() as connection, translated("join"):
+            with self.connection() as connection, mapped_errors("join"):
                 (self._known_identity,) = connection.execute(IDENTITY, prepare=False).fetchall()
         return self._known_identity
 
     @contextmanager
     def detached(
-        self, _is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
+        self, _is_inside: Callable[[], bool] | None = None, /, *, has_slot: bool = False
     ) -> Iterator[PostgresTransaction]:
-        """Open a transaction that no context is part of; it may be ended in any thread."""
-        place = nullcontext() if has_place else self._place()
-        with place, self._lent(self._opened()) as connection:
+        """Open a transaction outside of any context; it may be ended in any thread."""
+        slot = nullcontext() if has_slot else self._transaction_slot()
+        with slot, self._lent(self._opened()) as connection:
             transaction = PostgresTransaction(connection)
             try:
                 yield transaction
@@ -178,27 +190,27 @@ class PostgresStore(Joining[PostgresTransaction]):
             finally:
                 transaction.end()
 
-    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit that is not the user's, who may have one open."""
-        return self._commit(SHORT, operation)
+    def run_in_own_transaction(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in its own transaction, even inside the user's transaction."""
+        return self._commit(BEGIN_SHORT, operation)
 
-    @repeated
+    @retry_missing_statement
     def write_query(self, name: str, /, **params: object) -> list[Row]:
-        """Run one statement in a commit of its own, in one round trip."""
+        """Run one of our statements in its own transaction, in one round trip."""
         with self.connection() as connection:
-            transaction = PostgresTransaction(connection, SHORT)
+            transaction = PostgresTransaction(connection, BEGIN_SHORT)
             try:
                 return transaction.query_only(name, **params)
             finally:
                 transaction.roll_back()
 
-    @repeated
+    @retry_missing_statement
     def _commit(self, beginning: str, operation: Callable[[PostgresTransaction], T]) -> T:
         with self.connection() as connection:
             transaction = PostgresTransaction(connection, beginning)
             try:
                 result = operation(transaction)
-                commit_telling(transaction)
+                commit_reporting_unknown(transaction)
             finally:
                 transaction.roll_back()
             return result
@@ -210,19 +222,19 @@ class PostgresStore(Joining[PostgresTransaction]):
             return joined.query(name, **params)
         return self._read(name, params)
 
-    @repeated
+    @retry_missing_statement
     def _read(self, name: str, params: dict[str, object]) -> list[Row]:
         with self.connection() as connection:
             return run(connection, name, params)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let the reads of this block see one moment."""
+        """Run the reads of this block on one snapshot of the database."""
         if self.current() is not None:
             yield
             return
         with self.connection() as connection:
-            transaction = PostgresTransaction(connection, SNAPSHOT)
+            transaction = PostgresTransaction(connection, BEGIN_SNAPSHOT)
             try:
                 with self.joined(transaction):
                     yield
@@ -230,45 +242,47 @@ class PostgresStore(Joining[PostgresTransaction]):
                 transaction.end()
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run a statement that writes nothing, in a transaction of its own, by indexes alone.
+        """Run a read-only statement in a separate transaction, with index scans only.
 
-        Where the planner knows little of a table it may rather read and sort all of it.
+        With few statistics the planner might read and sort the entire table instead.
         """
-        return self._commit(BY_INDEX, lambda transaction: transaction.execute(sql, params))
+        return self._commit(BEGIN_BY_INDEX, lambda transaction: transaction.execute(sql, params))
 
     def connector(self) -> Callable[[], psycopg.Connection[Row]]:
-        """Return what opens a connection beside the pool, for somebody who keeps it for long.
+        """Return a callable that opens a long-lived connection outside the pool, in autocommit.
 
-        It is in autocommit, and does not keep this store.
+        It does not keep a reference to this store.
         """
         return partial(_connect, self._url, self._connect_seconds, self.connections)
 
-    def applied(self) -> list[int]:
-        """Return the numbers of the migrations that this database has seen."""
-        # Whoever only looks needs no right to create a table, and waits for nobody who migrates.
+    def applied(self) -> dict[int, str]:
+        """Return the migrations applied to this database: their names by number."""
+        # A read needs no CREATE privilege and does not wait for a running migration.
         with suppress(SqlFailed):
-            return [row[0] for row in self.read("list_migrations")]
-        return self._commit(PATIENT, _applied)
+            return dict(self.read("list_migrations"))
+        return self._commit(BEGIN_DEFAULT, _applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
-        """Run a migration and note it, in one transaction, or in pieces and note it after them."""
-        what, is_in_pieces = f"migration {number}", sql.startswith(IN_PIECES)
+        """Apply and record a migration in one transaction; some statements cannot run inside it."""
+        what = f"migration {number}"
 
         def operation(transaction: PostgresTransaction) -> bool:
+            transaction.control(what, LOCK_BRIEFLY)
             if number in _applied(transaction):
                 return False
-            if not is_in_pieces:
-                transaction.control(what, f"{LOCK_BRIEFLY}; {sql}")
+            if sql.startswith(NON_TRANSACTIONAL):
+                # This transaction keeps the lock of migrations. It must hold no snapshot: building
+                # an index concurrently would wait for it. The snapshot of its last query ends with
+                # the next statement of the simple protocol.
+                transaction.control(what, LOCK_BRIEFLY)
+                with self.connection() as connection, mapped_errors(what):
+                    run_non_transactional(connection, sql)
+            else:
+                transaction.control(what, sql)
             transaction.query("note_migration", number=number, name=name)
             return True
 
-        def attempt() -> bool:
-            if is_in_pieces and number not in self.applied():
-                with self.connection() as connection, translated(what):
-                    connection.execute(sql.encode(), prepare=False)
-            return self._commit(PATIENT, operation)
-
-        return patiently(what, attempt, self._clock)
+        return retry_while_busy(what, lambda: self._commit(BEGIN_DEFAULT, operation), self._clock)
 
     def problems(self) -> list[str]:
         """Return nothing: PostgreSQL checks its pages when it reads them."""
@@ -282,19 +296,21 @@ class PostgresStore(Joining[PostgresTransaction]):
                 pool.close()
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Take one of the places for users' transactions."""
-        places = self.places
-        assert places is not None
-        if not places.acquire(self._connect_seconds):
+    def _transaction_slot(self) -> Iterator[None]:
+        """Hold one of the slots for user transactions."""
+        slots = self.transaction_slots
+        assert slots is not None
+        if not slots.acquire(self._connect_seconds):
             seconds = f"{self._connect_seconds:g} s"
-            message = f"{TRANSACTIONS_MAX} transactions are open here, and none ended in {seconds}"
-            fix = "keep them short, or run fewer threads in one process"
+            message = (
+                f"{TRANSACTIONS_MAX} transactions are open in this process, none ended in {seconds}"
+            )
+            fix = "keep transactions short, or run fewer threads in one process"
             raise StoreBusy(message, fix=fix)
         try:
             yield
         finally:
-            places.release()
+            slots.release()
 
     def _opened(self) -> _Pool:
         with self._opening:
@@ -311,21 +327,21 @@ class PostgresStore(Joining[PostgresTransaction]):
     def _new_pool(self, size: int) -> _Pool:
         return ConnectionPool(
             self._url,
-            connection_class=Session,
+            connection_class=PoolerAwareConnection,
             min_size=0,
             max_size=size,
             open=True,
-            check=_check_silent,
-            # Behind each failure the pool waits twice as long. Whoever asks after it gave
-            # up makes it begin anew, so that a long outage is over when it is over.
+            check=_check_open,
+            # The pool's backoff doubles after each failure. A request after it has given up
+            # restarts it, so that calls succeed soon after a long outage ends.
             reconnect_timeout=self._connect_seconds,
-            kwargs={"state": self.connections, **_noticing(self._url)},
+            kwargs={"state": self.connections, **_keepalive_options(self._url)},
             name="onceward",
         )
 
 
 def _address(parts: Mapping[str, Any]) -> str:
-    """Return everything that decides where a connection leads, without secrets."""
+    """Return all settings that determine the target of a connection, without secrets."""
     named = {
         "database" if name == "dbname" else name: str(value)
         for name, value in parts.items()
@@ -343,30 +359,30 @@ def _parts(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url)
     except psycopg.ProgrammingError as exc:
-        message = f"the URL of the store is not one for PostgreSQL: {str(exc).strip()}"
-        fix = "write postgresql://user@host:5432/name?option=…, with options that libpq knows"
+        message = f"url: not a valid PostgreSQL URL: {str(exc).strip()}"
+        fix = "pass postgresql://user@host:5432/name?option=…, with options of libpq"
         raise InvalidArgument(message, fix=fix, field="url") from exc
 
 
 def _connect(url: str, seconds: float, state: ConnectionState) -> psycopg.Connection[Row]:
-    with translated("connect"):
-        return Session.connect(
+    with mapped_errors("connect"):
+        return PoolerAwareConnection.connect(
             url,
             state=state,
             connect_timeout=math.ceil(seconds),
-            **_noticing(url),
+            **_keepalive_options(url),
         )
 
 
-def _noticing(url: str) -> dict[str, Any]:
-    """Return what the URL does not say itself."""
+def _keepalive_options(url: str) -> dict[str, Any]:
+    """Return the keepalive options that the URL does not set."""
     said = conninfo_to_dict(url)
-    return {name: value for name, value in NOTICING.items() if name not in said}
+    return {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in said}
 
 
-def _check_silent(connection: psycopg.Connection[Row]) -> None:
-    """Refuse a connection that the server has closed: an idle one has nothing to say."""
-    with translated("connect"):
+def _check_open(connection: psycopg.Connection[Row]) -> None:
+    """Raise if the server has closed a connection: an idle one has no input to read."""
+    with mapped_errors("connect"):
         # Not `select`: a descriptor may be above 1,023.
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
@@ -374,8 +390,8 @@ def _check_silent(connection: psycopg.Connection[Row]) -> None:
             connection.execute("")
 
 
-def _applied(transaction: Transaction) -> list[int]:
-    """Return what was applied, and let nobody else migrate before this transaction ends."""
+def _applied(transaction: Transaction) -> dict[int, str]:
+    """Lock migrations until this transaction ends, and return the applied ones."""
     transaction.query("lock_migrations")
     transaction.query("create_migrations")
-    return [row[0] for row in transaction.query("list_migrations")]
+    return dict(transaction.query("list_migrations"))

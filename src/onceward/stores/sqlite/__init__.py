@@ -1,1 +1,1 @@
-"""SQLite: the engine for one machine."""
+"""SQLite: the store engine for processes of one machine."""

@@ -1,8 +1,8 @@
-"""Connection: one connection of the standard library's `sqlite3`, set up for durable commits.
+"""Connection: a `sqlite3` connection that is set up for durable commits, and its error mapping.
 
 Every user of a database file in one process must share one SQLite library: POSIX locks belong to
 the process, and a second library that closes its descriptor drops the locks of the first. The
-standard library's SQLite is the one that ORMs use, too.
+standard library's SQLite is the one that ORMs use.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from onceward.errors import (
     ForkedInTransaction,
     NotWritable,
     OncewardError,
-    SchemaMismatch,
     SqlFailed,
     StorageError,
     StoreBusy,
     StoreError,
     UndecodableText,
 )
-from onceward.stores import forks
+from onceward.stores import fork_safety
 from onceward.stores.base import Params, Row, Rows
-from onceward.stores.sqlite.lent import LendableConnection, OwnStatements
-from onceward.stores.statements import several_statements
+from onceward.stores.sqlite.shared_connection import LendableConnection, OwnStatements
+from onceward.stores.user_statements import several_statements
 
 #: The oldest SQLite whose SQL we use (strict tables, RETURNING, `->>`, one-row upserts).
 SQLITE_VERSION_MIN: Final = (3, 40, 0)
-#: How long SQLite waits for writers that do not queue with us: other programs on the same file.
+#: How long SQLite waits for writers that do not use our write lock: other programs on the file.
 BUSY_SECONDS: Final = 10.0
-#: Prepared statements that one connection keeps.
+#: Prepared statements cached by one connection.
 STATEMENTS_MAX: Final = 256
-#: What the driver raises. A second statement in one call is a `Warning` before Python 3.12; text
-#: that is not Unicode and integers beyond 64 bits are errors of Python's own.
+#: Exceptions of the driver. A second statement in one call is a `Warning` before Python 3.12; text
+#: that is not Unicode and integers beyond 64 bits raise Python's built-in errors.
 DRIVER_ERRORS: Final = (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError, OverflowError)
 DriverError = sqlite3.Error | sqlite3.Warning | UnicodeEncodeError | OverflowError
 
 _FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*(\w*)", re.DOTALL)
-#: Statements that may only read. Any other one is a write, also where it finds nothing to do, as
-#: `create table if not exists` may.
+#: Statements that may be read-only. Any other statement counts as a write, also if it changes
+#: nothing, as `create table if not exists` may.
 _READERS: Final = ("select", "values", "with", "pragma")
 #: Virtual machine instructions of statements that write without opening a write transaction.
 _WRITING_OPCODES: Final = ("Vacuum", "JournalMode", "Checkpoint", "AutoCommit", "Savepoint")
@@ -61,20 +60,18 @@ _ERRORS: Final[dict[int, type[OncewardError]]] = {
     sqlite3.SQLITE_CORRUPT: StoreError,
     sqlite3.SQLITE_NOTADB: StoreError,
 }
-#: Stores of before migration 18 have an index that older libraries cannot even drop.
-_NEWER_ONCE: Final = "run `onceward db migrate` once with a Python whose SQLite is 3.43 or newer"
 _OF_PARENT: Final = "this connection belongs to the parent of this forked process"
 Kind = Literal["read", "write"]
 
 
-#: Held by a thread that forks, which meanwhile uses every connection: no statement may run.
-FORKING: Final = threading.Lock()
+#: Held by a thread that forks: it closes every connection, so no statement may run.
+FORK_LOCK: Final = threading.Lock()
 
 
 def wait_for_fork() -> None:
-    """Begin no transaction while a thread forks: it waits for those that are open."""
-    if FORKING.locked():
-        with FORKING:
+    """Block while another thread forks: a fork waits for open transactions."""
+    if FORK_LOCK.locked():
+        with FORK_LOCK:
             pass
 
 
@@ -83,40 +80,40 @@ class ConnectionInUse(sqlite3.ProgrammingError):
 
 
 class ConnectionOfParent(sqlite3.ProgrammingError):
-    """A forked child would write with locks that only its parent has. Nothing was run."""
+    """The connection belongs to the parent of this forked process. Nothing was run."""
 
 
-class Connection:
-    """One connection, which runs one statement at a time and returns all of its rows.
+class SqliteConnection:
+    """One connection; it runs one statement at a time and fetches all of its rows.
 
     A cursor that is not exhausted keeps its snapshot, blocks checkpoints and makes COMMIT fail, so
-    no cursor leaves this class.
+    this class returns no cursors.
     """
 
     def __init__(self, path: Path) -> None:
         """Open the file in WAL mode, every commit synced."""
         self._path = path
-        #: Held while a statement runs. `sqlite3` itself would let a second thread wait.
+        #: Held while a statement runs. `sqlite3` would let a second thread block instead.
         self.busy = threading.Lock()
         self.raw: LendableConnection | OwnStatements = _opened(path)
-        self._born = forks.number
+        self._fork_number = fork_safety.number
 
     @classmethod
     def of(cls, raw: sqlite3.Connection) -> Self:
-        """Return one that runs our statements on a connection of the user's."""
+        """Wrap the user's connection to run our statements on it."""
         connection = cls.__new__(cls)
         connection.busy = threading.Lock()
         connection.raw = OwnStatements(raw)
-        connection._born = forks.number  # noqa: SLF001 - our own
+        connection._fork_number = fork_safety.number  # noqa: SLF001 - our own
         return connection
 
     @property
     def is_of_this_process(self) -> bool:
-        """Return whether it was opened here, and not by the parent of a forked child."""
-        return self._born == forks.number
+        """Return whether this process opened it, and not the parent of a forked child."""
+        return self._fork_number == fork_safety.number
 
     def own_statements(self) -> OwnStatements:
-        """Tell our statements from those of the user from now on, who may get the connection."""
+        """Separate our statements from the user's, so that the connection can be lent."""
         if isinstance(self.raw, LendableConnection):
             self.raw = OwnStatements(self.raw)
         return self.raw
@@ -124,10 +121,10 @@ class Connection:
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run one statement and return its rows.
 
-        A write without RETURNING, which costs a third of a statement's time, returns an empty row
-        for each row that it changed.
+        A write without RETURNING returns an empty row for each changed row; RETURNING would cost a
+        third of a statement's time.
         """
-        if self._born != forks.number:
+        if self._fork_number != fork_safety.number:
             raise ConnectionOfParent(_OF_PARENT)
         if not self.busy.acquire(blocking=False):
             self._wait_for_fork()
@@ -139,15 +136,15 @@ class Connection:
             self.busy.release()
 
     def run(self, sql: str, params: Params = ()) -> Rows:
-        """Run one statement; return its rows, and how many it returned or else changed itself."""
-        if self._born != forks.number:
+        """Run one statement; return its rows, and how many it returned or else changed."""
+        if self._fork_number != fork_safety.number:
             raise ConnectionOfParent(_OF_PARENT)
         if not self.busy.acquire(blocking=False):
             self._wait_for_fork()
         try:
             cursor = self.raw.execute(sql, params)
             rows = cursor.fetchall()
-            # Counts no rows that triggers changed. Unknown (-1) where a WITH clause comes first.
+            # Excludes rows that triggers changed. Unknown (-1) where a WITH clause comes first.
             touched = cursor.rowcount
             if touched < 0 and not rows and first_word(sql) == "with":
                 ((touched,),) = self.raw.execute("select changes()").fetchall()
@@ -161,8 +158,8 @@ class Connection:
             self.execute(statement)
 
     def _wait_for_fork(self) -> None:
-        """Wait if this thread met a fork; any other use by two threads at once is a mistake."""
-        with FORKING:
+        """Wait for a fork to end; raise ConnectionInUse for any other concurrent use."""
+        with FORK_LOCK:
             is_free = self.busy.acquire(blocking=False)
         if not is_free:
             message = "another thread is running a statement in this transaction"
@@ -173,34 +170,34 @@ class Connection:
         """Return whether SQLite has a transaction open; safe to ask from any thread."""
         try:
             return self.raw.in_transaction
-        except sqlite3.ProgrammingError:  # It is closed, as when a fork could not open it again.
+        except sqlite3.ProgrammingError:  # It is closed: it could not be reopened after a fork.
             return False
 
     def interrupt(self) -> None:
-        """End the statement that another thread runs on this connection."""
+        """Interrupt the statement that another thread runs on this connection."""
         self.raw.interrupt()
 
     def close(self) -> None:
-        """Close it; what was not committed is rolled back."""
+        """Close it; uncommitted changes are rolled back."""
         self.raw.close()
 
     def reopen(self) -> None:
         """Open it again after it was closed."""
         self.raw = _opened(self._path)
-        self._born = forks.number
+        self._fork_number = fork_safety.number
 
 
-def connect(path: Path) -> Connection:
-    """Open a database file; SQLite's errors come out as ours."""
-    with translated(str(path)):
-        return Connection(path)
+def connect(path: Path) -> SqliteConnection:
+    """Open a database file; SQLite's errors are mapped to ours."""
+    with mapped_errors(str(path)):
+        return SqliteConnection(path)
 
 
 def _opened(path: Path) -> LendableConnection:
     raw = sqlite3.connect(
         path,
         timeout=BUSY_SECONDS,
-        isolation_level=None,  # BEGIN is sent by us.
+        isolation_level=None,  # We send BEGIN ourselves.
         check_same_thread=False,  # A transaction may be ended in another thread than it began in.
         cached_statements=STATEMENTS_MAX,
         factory=LendableConnection,
@@ -209,7 +206,7 @@ def _opened(path: Path) -> LendableConnection:
         raw.execute("pragma journal_mode = wal").fetchall()
         raw.execute("pragma synchronous = full").fetchall()
         raw.execute("pragma foreign_keys = on").fetchall()
-        raw.execute("pragma wal_autocheckpoint = 0").fetchall()  # See `checkpoints`.
+        raw.execute("pragma wal_autocheckpoint = 0").fetchall()  # See `wal_checkpoints`.
     except BaseException:
         raw.close()
         raise
@@ -219,7 +216,7 @@ def _opened(path: Path) -> LendableConnection:
 # --- kinds of statements --------------------------------------------------------------------------
 
 
-def kind_of(connection: Connection, sql: str, params: Params = ()) -> Kind:
+def kind_of(connection: SqliteConnection, sql: str, params: Params = ()) -> Kind:
     """Return whether a statement reads or writes."""
     kind = _known.get(sql)
     if kind is None:
@@ -235,7 +232,7 @@ def kind_of(connection: Connection, sql: str, params: Params = ()) -> Kind:
 
 
 def _unbound(params: Params) -> Params:
-    """Return as many parameters, without their values: no value changes what is compiled."""
+    """Return as many NULL parameters: values do not affect the compiled statement."""
     return dict.fromkeys(params) if isinstance(params, Mapping) else [None] * len(params)
 
 
@@ -251,13 +248,13 @@ def first_word(sql: str) -> str:
 
 
 def _writes(instruction: Row) -> bool:
-    """Return whether an instruction of a compiled statement writes: Transaction with P2 set."""
+    """Return whether an instruction of a compiled statement writes (Transaction with P2 set)."""
     _, opcode, _, p2, *_ = instruction
     return opcode in _WRITING_OPCODES or (opcode == "Transaction" and p2 != 0)
 
 
 def statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script, triggers whole."""
+    """Yield the statements of a script; a trigger is one statement."""
     part = ""
     for line in script.splitlines(keepends=True):
         part += line
@@ -272,22 +269,20 @@ def statements(script: str) -> Iterator[str]:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Turn the driver's errors into ours."""
+def mapped_errors(what: str) -> Iterator[None]:
+    """Raise our errors in place of the driver's."""
     try:
         yield
     except DRIVER_ERRORS as exc:
-        raise refusal(exc, what) from exc
+        raise mapped_error(exc, what) from exc
 
 
-def refusal(exc: DriverError, what: str) -> OncewardError:
-    """Return our error for one of the driver's."""
+def mapped_error(exc: DriverError, what: str) -> OncewardError:
+    """Return our error for an error of the driver."""
     if isinstance(exc, ConnectionOfParent):
         return ForkedInTransaction(f"{what}: {exc}")
     if "one statement at a time" in str(exc):
         return several_statements()
-    if "contentless_delete" in str(exc) or "no such fts5 table" in str(exc):
-        return SchemaMismatch(f"{what}: {exc}", fix=_NEWER_ONCE)
     if "Could not decode to UTF-8" in str(exc):
         return UndecodableText(f"{what}: {exc}")
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF

@@ -1,8 +1,7 @@
-"""Database: one SQLite file as this process uses it: its write lock, connections and checkpoints.
+"""Database: per-process state of one SQLite file: its write lock, connections and checkpoints.
 
-All handles of a process on one file share it, known by device and inode: a second write lock in the
-same thread would wait for itself, and after a fork the child must know whether SQLite's memory of
-the file is clean.
+All handles of a process on one file (by device and inode) share it. A second write lock in the same
+thread would deadlock, and a forked child must know whether SQLite's memory of the file is clean.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from onceward.errors import (
     OncewardError,
     StoreError,
 )
-from onceward.seams import Files, SystemFiles
 from onceward.stores.sqlite import second_library
-from onceward.stores.sqlite.checkpoints import Checkpoints
 from onceward.stores.sqlite.connection import (
     DRIVER_ERRORS,
-    FORKING,
+    FORK_LOCK,
     SQLITE_VERSION_MIN,
-    Connection,
+    SqliteConnection,
     connect,
 )
-from onceward.stores.sqlite.lent import LendableConnection
-from onceward.stores.sqlite.turns import Turns
+from onceward.stores.sqlite.shared_connection import LendableConnection
+from onceward.stores.sqlite.wal_checkpoints import WalCheckpoints
+from onceward.stores.sqlite.write_lock import WriteLock
+from onceward.system import Files, SystemFiles
 
 #: How long a fork waits for other threads to end their statements and transactions.
 FORK_SECONDS_MAX: Final = 1.0
@@ -43,39 +42,39 @@ FORK_WAITS_MAX: Final = int(FORK_SECONDS_MAX / FORK_WAIT_SECONDS)
 
 
 class Database:
-    """One database file."""
+    """One database file, shared by all handles of this process."""
 
     def __init__(self, path: Path, files: Files) -> None:
-        """Use this file, which exists."""
+        """Use this existing file."""
         self.path = path
-        self.turns = Turns(path, files)
+        self.write_lock = WriteLock(path, files)
         log = files.stat(path.with_name(f"{path.name}-wal"))
-        self._checkpoints = Checkpoints(0 if log is None else log.size)
-        #: Held while a connection is opened or closed. The garbage collector may close a forgotten
-        #: handle in the very thread that holds it.
+        self._checkpoints = WalCheckpoints(0 if log is None else log.size)
+        #: Held while a connection is opened or closed. Reentrant: the garbage collector may close a
+        #: leaked handle in the thread that holds it.
         self._mutex = threading.RLock()
-        #: Held while a row is found by its key, by one thread at a time: `sqlite3` drops the GIL
-        #: three times in a statement, and many threads at once would only hand it to and fro. A
-        #: finalizer that runs in this thread meanwhile may find one, too.
-        self.finding = threading.RLock()
-        self._connections: set[Connection] = set()
-        self._idle: list[Connection] = []
+        #: Held while a row is looked up by its key. `sqlite3` drops the GIL three times in a
+        #: statement, so concurrent lookups would only cause GIL contention. Reentrant: a finalizer
+        #: that runs in the same thread may look up a row, too.
+        self.lookup_lock = threading.RLock()
+        self._connections: set[SqliteConnection] = set()
+        self._idle: list[SqliteConnection] = []
         self._handles = 0
         #: Set in a child that was forked while a transaction was open.
         self._is_refused = False
         self._abandoned: list[object] = []
-        # During a fork: the connections kept from other threads, and whether those are all.
-        self._held: list[Connection] = []
+        # During a fork: connections locked against other threads, and whether all of them are.
+        self._held: list[SqliteConnection] = []
         self._is_clean = self._has_mutex = True
         _all.add(self)
 
     def attach(self) -> None:
-        """Count a handle that uses the file."""
+        """Register a handle."""
         with self._mutex:
             self._handles += 1
 
     def detach(self) -> None:
-        """Count a handle less; the last one closes the connections."""
+        """Unregister a handle; the last one closes the connections."""
         with self._mutex:
             self._handles -= 1
         if self._handles == 0:
@@ -83,14 +82,14 @@ class Database:
 
     # --- connections ------------------------------------------------------------------------------
 
-    def lend(self) -> Connection:
-        """Return a connection that no other thread uses."""
+    def acquire_connection(self) -> SqliteConnection:
+        """Check out an idle connection, or open a new one."""
         try:
             return self._idle.pop()
         except IndexError:
             return self._opened()
 
-    def _opened(self) -> Connection:
+    def _opened(self) -> SqliteConnection:
         if self._is_refused:
             message = (
                 f"{self.path}: this process was forked while its parent had a transaction open"
@@ -101,13 +100,13 @@ class Database:
             self._connections.add(connection)
         return connection
 
-    def give_back(self, connection: Connection) -> None:
-        """Take a connection back; close one that the next user must not get.
+    def release_connection(self, connection: SqliteConnection) -> None:
+        """Return a connection to the idle ones, or close it if it is not reusable.
 
         It may be in a transaction, or was lent to the user, or an interrupt left it in use.
         """
         if not connection.is_of_this_process:
-            return  # The parent's: closing it here could drop locks or delete the log.
+            return  # The parent's: closing it here could drop locks or delete the WAL.
         raw = connection.raw
         try:
             is_reusable = isinstance(raw, LendableConnection) and not raw.in_transaction
@@ -118,25 +117,25 @@ class Database:
         else:
             self.discard(connection)
 
-    def committed(self, connection: Connection, rows: int) -> None:
-        """Note a commit that changed so many rows; checkpoint if it is time. Needs the turn."""
+    def committed(self, connection: SqliteConnection, rows: int) -> None:
+        """Record a commit of `rows` changed rows; checkpoint if due. Requires the write lock."""
         if self._checkpoints.is_due(rows):
-            # The commit stands, also where no second connection can be opened.
+            # The commit is valid even if no second connection can be opened.
             with suppress(OncewardError):
-                other = self.lend()
+                other = self.acquire_connection()
                 try:
                     self._checkpoints.run(connection, other)
                 finally:
-                    self.give_back(other)
+                    self.release_connection(other)
 
     def close(self) -> None:
-        """Close the connections that are not in use; the others are closed when they come back."""
+        """Close idle connections; the others are closed when they are released."""
         while self._idle:
             self.discard(self._idle.pop())
-        self.turns.close()
+        self.write_lock.close()
 
-    def discard(self, connection: Connection) -> None:
-        """Close a connection, which nobody uses any more."""
+    def discard(self, connection: SqliteConnection) -> None:
+        """Close a connection that is not in use any more."""
         with self._mutex:
             connection.close()
             self._connections.discard(connection)
@@ -144,10 +143,10 @@ class Database:
     # --- forks ------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Close every connection, so that a child inherits nothing of SQLite's memory of the file.
+        """Close every connection, so that a child inherits no lock state of SQLite.
 
-        SQLite counts the locks of a process in its memory. A child that inherits the count takes
-        its parent's locks for its own. If a transaction stays open, the child refuses the file.
+        SQLite counts the locks of a process in memory. A child that inherits the count would assume
+        that it holds its parent's locks. If a transaction stays open, the child rejects the file.
         """
         self._held = []
         self._is_clean = self._has_mutex = self._mutex.acquire(timeout=FORK_SECONDS_MAX)
@@ -158,24 +157,24 @@ class Database:
             for connection in list(self._connections):
                 connection.close()
 
-    def _is_quiet(self, connection: Connection, waits: Iterator[int]) -> bool:
-        """Keep a connection from other threads; False if its transaction does not end in time."""
+    def _is_quiet(self, connection: SqliteConnection, waits: Iterator[int]) -> bool:
+        """Lock a connection against other threads; False if it stays in use for too long."""
         while True:
             if connection.busy.acquire(blocking=False):
                 if not connection.in_transaction:
                     self._held.append(connection)
                     return True
                 connection.busy.release()
-            # The thread that forks would wait for itself.
-            if self.turns.is_mine or next(waits, None) is None:
+            # The forking thread would wait for itself.
+            if self.write_lock.is_held_by_caller or next(waits, None) is None:
                 return False
             threading.Event().wait(FORK_WAIT_SECONDS)
 
     def after_fork_in_parent(self) -> None:
-        """Open the connections again: other threads may be about to use any of them."""
+        """Reopen the connections: other threads may be about to use any of them."""
         if self._is_clean:
             for connection in list(self._connections):
-                with suppress(*DRIVER_ERRORS):  # Its user is told that it is closed.
+                with suppress(*DRIVER_ERRORS):  # Its user gets an error that it is closed.
                     connection.reopen()
         for connection in self._held:
             connection.busy.release()
@@ -184,26 +183,26 @@ class Database:
             self._mutex.release()
 
     def after_fork_in_child(self) -> None:
-        """Forget what is the parent's; closing it here could drop locks or delete the log."""
+        """Drop the parent's connections; closing them here could drop locks or delete the WAL."""
         self._is_refused = self._is_refused or not self._is_clean
         self._abandoned.append((self._idle, self._connections))
         self._idle, self._connections, self._held = [], set(), []
-        # Other threads of the parent may hold the old ones.
-        self._mutex, self.finding = threading.RLock(), threading.RLock()
-        self.turns.after_fork()
+        # Other threads of the parent may hold the old locks.
+        self._mutex, self.lookup_lock = threading.RLock(), threading.RLock()
+        self.write_lock.after_fork()
 
 
 _all: WeakSet[Database] = WeakSet()
 _shared: WeakValueDictionary[tuple[int, int], Database] = WeakValueDictionary()
 _mutex: Final = threading.Lock()
-#: The databases of a fork that is under way.
+#: The databases that the current fork has prepared.
 _forking: Final[list[Database]] = []
 
 
 def open_database(path: Path, files: Files | None, *, is_strict: bool = False) -> Database:
-    """Return what this process knows of a file; creates one that only its owner can read.
+    """Return this process's state of a file; create the file, readable by its owner only.
 
-    With `files` of its own, as in a simulation of several processes, nothing is shared.
+    With `files` passed, as in a simulation of several processes, nothing is shared.
     """
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         oldest = ".".join(map(str, SQLITE_VERSION_MIN))
@@ -222,7 +221,7 @@ def open_database(path: Path, files: Files | None, *, is_strict: bool = False) -
     with _mutex:
         database = _shared.get(found.identity)
         if database is None or _identity(database.path) != found.identity:
-            # A file of before may be gone, and its inode given to another one.
+            # An earlier file may be gone, and its inode reused.
             second_library.check(path, found.identity, is_strict=is_strict)
             database = _shared[found.identity] = Database(path, files)
         return database
@@ -234,13 +233,13 @@ def is_open_here(path: Path) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of what a path leads to now."""
+    """Return device and inode of the file that a path leads to now."""
     found = SystemFiles().stat(path)
     return None if found is None else found.identity
 
 
 def _before_fork() -> None:
-    FORKING.acquire()
+    FORK_LOCK.acquire()
     _mutex.acquire()
     _forking.extend(_all)
     for database in _forking:
@@ -262,7 +261,7 @@ def _after_fork_in_child() -> None:
 def _end_fork() -> None:
     _forking.clear()
     _mutex.release()
-    FORKING.release()
+    FORK_LOCK.release()
 
 
 os.register_at_fork(

@@ -1,7 +1,7 @@
-"""Second library: notice another SQLite in this process that has a store's file open.
+"""Second library: detect another SQLite library in this process that has the store's file open.
 
 POSIX locks belong to the process. When one SQLite library closes a descriptor of a file, the locks
-that another one holds on it are gone, and a third program may write between two of its pages.
+of the other library on it are dropped, and another process may write in the middle of a commit.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final
 
 from onceward.errors import SecondSqlite
 
-#: Python packages that carry a SQLite of their own.
+#: Python packages that bundle an SQLite library.
 _CARRIERS: Final = re.compile(r"/(apsw|pysqlite3|sqlcipher3|sqlean)/")
 _log: Final = logging.getLogger("onceward.stores")
 
 
 def other_libraries(process: int | str = "self") -> list[str]:
-    """Return the names of the SQLite libraries that a process has loaded beside Python's own."""
+    """Return the SQLite libraries that a process has loaded in addition to Python's."""
     found = set()
-    with suppress(OSError):  # Not Linux, or not ours to look at.
+    with suppress(OSError):  # Not Linux, or no permission.
         for line in Path(f"/proc/{process}/maps").read_text(errors="replace").splitlines():
             carrier = _CARRIERS.search(line)
             if carrier is not None:
@@ -37,14 +37,14 @@ def has_open(identity: tuple[int, int], process: int | str = "self") -> bool:
     with suppress(OSError):
         for name in os.listdir(directory):  # noqa: PTH208 - names are what is wanted
             with suppress(OSError):
-                found = os.stat(directory / name)  # noqa: PTH116 - of what the link leads to
+                found = os.stat(directory / name)  # noqa: PTH116 - follows the link
                 if (found.st_dev, found.st_ino) == identity:
                     return True
     return False
 
 
 def check(path: Path, identity: tuple[int, int], *, is_strict: bool) -> None:
-    """Warn of another library that may have this file open before us, or refuse under `strict`."""
+    """Warn, or raise under `strict`, if another library may have this file open already."""
     others = other_libraries()
     if not others or not has_open(identity):
         return
@@ -55,9 +55,9 @@ def check(path: Path, identity: tuple[int, int], *, is_strict: bool) -> None:
 
 
 def processes_with_two(path: Path) -> dict[int, list[str]]:
-    """Return the processes that have this file open and another SQLite loaded, as far as we see."""
-    place = path.stat()
-    identity = (place.st_dev, place.st_ino)
+    """Return processes that have this file open and a second SQLite loaded, if visible to us."""
+    found_stat = path.stat()
+    identity = (found_stat.st_dev, found_stat.st_ino)
     found = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are what is wanted
         if name.isdecimal() and has_open(identity, name) and (others := other_libraries(name)):

@@ -1,4 +1,4 @@
-"""Store: one SQLite file, shared by any number of processes on one machine."""
+"""Store: the SQLite store, one file shared by any number of processes on one machine."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from pathlib import Path
 from typing import TypeVar
 
 from onceward.errors import SqlFailed
-from onceward.seams import Clock, Files, SystemClock, SystemFiles
 from onceward.stores.base import Params, Row, Transaction
 from onceward.stores.commit import commit
-from onceward.stores.forks import reset_after_fork
-from onceward.stores.joined import JoinedTransaction, join
-from onceward.stores.joining import Joining
+from onceward.stores.fork_safety import reset_after_fork
+from onceward.stores.framework_transaction import JoinedTransaction, join
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import Engine
 from onceward.stores.semaphore import FairSemaphore
 from onceward.stores.sqlite.connection import (
     DRIVER_ERRORS,
-    Connection,
-    refusal,
-    translated,
+    SqliteConnection,
+    mapped_error,
+    mapped_errors,
     wait_for_fork,
 )
 from onceward.stores.sqlite.database import Database, open_database
-from onceward.stores.sqlite.joined import JoinedSqliteTransaction
+from onceward.stores.sqlite.framework_connection import JoinedSqliteTransaction
+from onceward.stores.sqlite.group_commit import GroupCommitWriter
 from onceward.stores.sqlite.transaction import SqliteTransaction, statement
-from onceward.stores.sqlite.turns import in_this_thread
-from onceward.stores.sqlite.writer import Writer
+from onceward.stores.sqlite.write_lock import same_thread_check
+from onceward.stores.transaction_context import TransactionContext
+from onceward.system import Clock, Files, SystemClock, SystemFiles
 
 T = TypeVar("T")
 
 
-class SqliteStore(Joining[SqliteTransaction]):
-    """A database file, as one handle uses it."""
+class SqliteStore(TransactionContext[SqliteTransaction]):
+    """A handle on a database file."""
 
     engine: Engine = "sqlite"
-    #: Any number of transactions may be open; one of them writes.
-    places: FairSemaphore | None = None
+    #: Unlimited: any number of transactions may be open, one of them writes.
+    transaction_slots: FairSemaphore | None = None
 
     def __init__(
         self,
@@ -51,9 +51,10 @@ class SqliteStore(Joining[SqliteTransaction]):
         files: Files | None = None,
         strict: bool = False,
     ) -> None:
-        """Name the file; it is opened when it is used, in every process anew.
+        """Set the path; the file is opened on first use, separately in every process.
 
-        With `strict`, a file that another SQLite library of this process has open is refused.
+        With `strict`, a file that another SQLite library of this process has open raises
+        SecondSqlite.
         """
         super().__init__(SqliteTransaction)
         self.path = path.absolute()
@@ -64,38 +65,38 @@ class SqliteStore(Joining[SqliteTransaction]):
         self._is_strict = strict
         self._opening = threading.Lock()
         self._opened: Database | None = None
-        #: Detaches a handle that was never closed. The registry keeps the connections alive until
-        #: then: in a cycle of garbage their own finalizers, which warn, could come first.
-        self._at_collection: weakref.finalize[..., SqliteStore] | None = None
-        self._begin_anew()
+        #: Detaches a handle that was never closed. Until then the registry keeps its connections
+        #: alive: in a garbage cycle their own finalizers, which warn, could run first.
+        self._finalizer: weakref.finalize[..., SqliteStore] | None = None
+        self._reset_writer()
         reset_after_fork(self)
 
-    def _begin_anew(self) -> None:
+    def _reset_writer(self) -> None:
         self._local = threading.local()
-        self._writer = Writer(self)
+        self._writer = GroupCommitWriter(self)
 
     def after_fork(self) -> None:
-        """Forget, in a child, the threads and the writer of the parent."""
+        """Reset, in a forked child, the parent's thread state and write queue."""
         self._opening = threading.Lock()
-        self._begin_anew()
+        self._reset_writer()
 
     @property
     def database(self) -> Database:
-        """Return the file as this process uses it, shared with other handles on it."""
+        """Return this process's state of the file, shared by all handles on it."""
         return self._opened or self._open()
 
     @property
-    def shared_writer(self) -> object:
-        """Return the file: its handles have one writer."""
+    def writer_identity(self) -> object:
+        """Return the file's state: all handles on it share one writer."""
         return self.database
 
     def _open(self) -> Database:
         with self._opening:
             if self._opened is None:
-                path = self.path.resolve()  # SQLite's log lies beside what a link leads to.
+                path = self.path.resolve()  # SQLite's WAL is beside the target of a link.
                 database = open_database(path, self._own_files, is_strict=self._is_strict)
                 database.attach()
-                self._at_collection = weakref.finalize(self, _detach_quietly, database)
+                self._finalizer = weakref.finalize(self, _detach_quietly, database)
                 self._opened = database
             return self._opened
 
@@ -108,10 +109,10 @@ class SqliteStore(Joining[SqliteTransaction]):
                 joined.begin()
             yield joined
             return
-        # As `detached` and `joined` do, but in one piece: this is the way most writes take.
+        # Like `detached` and `joined`, but inlined: this is the hot path of writes.
         database = self.database
-        connection = database.lend()
-        transaction = SqliteTransaction(connection, self.clock, database, in_this_thread())
+        connection = database.acquire_connection()
+        transaction = SqliteTransaction(connection, self.clock, database, same_thread_check())
         outer = self._current.get()
         self._current.set(transaction)
         try:
@@ -120,7 +121,7 @@ class SqliteStore(Joining[SqliteTransaction]):
             yield transaction
             commit(transaction)
         finally:
-            # As `joined` does.
+            # See `joined`.
             if self._current.get() is transaction:
                 self._current.set(outer)
             _end(transaction, database, connection)
@@ -132,13 +133,13 @@ class SqliteStore(Joining[SqliteTransaction]):
 
     @contextmanager
     def detached(
-        self, is_inside: Callable[[], bool] | None = None, /, *, has_place: bool = False
+        self, is_inside: Callable[[], bool] | None = None, /, *, has_slot: bool = False
     ) -> Iterator[SqliteTransaction]:
-        """Open a transaction that no context is part of; it may be ended in any thread."""
-        del has_place  # There are no places here.
+        """Open a transaction outside of any context; it may be ended in any thread."""
+        del has_slot  # SQLite limits no transactions.
         database = self.database
-        connection = database.lend()
-        is_inside = is_inside or in_this_thread()
+        connection = database.acquire_connection()
+        is_inside = is_inside or same_thread_check()
         transaction = SqliteTransaction(connection, self.clock, database, is_inside)
         try:
             yield transaction
@@ -146,19 +147,21 @@ class SqliteStore(Joining[SqliteTransaction]):
         finally:
             _end(transaction, database, connection)
 
-    def write_apart(self, operation: Callable[[Transaction], T]) -> T:
-        """Run a short operation in a commit, together with those of other threads."""
-        joined, turns = self.current(), self.database.turns
-        # By thread, or by context: the block may be open in one thread and this run in another.
-        if turns.is_mine or (joined is not None and joined.is_writing):
-            raise turns.held()
+    def run_in_own_transaction(self, operation: Callable[[Transaction], T]) -> T:
+        """Run a short operation in its own transaction, group-committed with other threads."""
+        joined, write_lock = self.current(), self.database.write_lock
+        # By thread, or by context: the block may be open in another thread.
+        if write_lock.is_held_by_caller or (joined is not None and joined.is_writing):
+            raise write_lock.held_error()
         return self._writer.run(operation)
 
     def write_query(self, name: str, /, **params: object) -> list[Row]:
-        """Run one statement in a commit that is not the user's."""
-        joined, turns = self._current.get(), (self._opened or self._open()).turns
-        if turns.is_mine or (joined is not None and joined.is_joinable and joined.is_writing):
-            raise turns.held()
+        """Run one of our statements in its own transaction."""
+        joined, write_lock = self._current.get(), (self._opened or self._open()).write_lock
+        if write_lock.is_held_by_caller or (
+            joined is not None and joined.is_joinable and joined.is_writing
+        ):
+            raise write_lock.held_error()
         return self._writer.run_query(name, params)
 
     def read(self, name: str, /, **params: object) -> list[Row]:
@@ -172,35 +175,35 @@ class SqliteStore(Joining[SqliteTransaction]):
         if joined is not None and joined.is_joinable:
             return joined.query(name, **params)
         sql, bound = statement(self.clock, name, params)
-        snapshot: Connection | None = getattr(self._local, "snapshot", None)
-        # As `_reader` does, but in one piece: this is the way every replay takes.
+        snapshot: SqliteConnection | None = getattr(self._local, "snapshot", None)
+        # Like `_reader`, but inlined: this is the hot path of replays.
         database = self._opened or self._open()
-        connection = snapshot or database.lend()
+        connection = snapshot or database.acquire_connection()
         try:
             if lock is None:
                 return connection.execute(sql, bound)
-            # Nothing else happens under the lock: whoever waits for it may hold others.
+            # Only the query runs under the lock: its waiters may hold other locks.
             with lock:
                 return connection.execute(sql, bound)
         except DRIVER_ERRORS as exc:
-            raise refusal(exc, name) from exc
+            raise mapped_error(exc, name) from exc
         finally:
             if snapshot is None:
-                database.give_back(connection)
+                database.release_connection(connection)
 
     def find(self, name: str, /, **params: object) -> list[Row]:
-        """Run a query like `read` that takes no time: it finds a row by its key."""
-        return self._read(name, params, (self._opened or self._open()).finding)
+        """Run a query like `read` that is a fast lookup of a row by its key."""
+        return self._read(name, params, (self._opened or self._open()).lookup_lock)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let the reads of this block see one moment."""
+        """Run the reads of this block on one snapshot of the database."""
         if self.current() is not None or getattr(self._local, "snapshot", None) is not None:
             yield
             return
         wait_for_fork()
         with self._reader() as connection:
-            with translated("begin"):
+            with mapped_errors("begin"):
                 connection.execute("begin")
             self._local.snapshot = connection
             try:
@@ -210,34 +213,34 @@ class SqliteStore(Joining[SqliteTransaction]):
                 connection.execute("rollback")
 
     def select(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run a statement that writes nothing, on a connection without a transaction."""
-        with self._reader() as connection, translated("select"):
+        """Run a read-only statement on a connection without a transaction."""
+        with self._reader() as connection, mapped_errors("select"):
             return connection.execute(for_sqlite(sql), params)
 
     @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """Lend a connection for a read: that of the snapshot, if this thread is inside one."""
-        connection: Connection | None = getattr(self._local, "snapshot", None)
+    def _reader(self) -> Iterator[SqliteConnection]:
+        """Yield a connection for a read: the snapshot's, if this thread is inside one."""
+        connection: SqliteConnection | None = getattr(self._local, "snapshot", None)
         if connection is not None:
             yield connection
             return
         database = self.database
-        connection = database.lend()
+        connection = database.acquire_connection()
         try:
             yield connection
         finally:
-            database.give_back(connection)
+            database.release_connection(connection)
 
-    def applied(self) -> list[int]:
-        """Return the numbers of the migrations that this file has seen."""
+    def applied(self) -> dict[int, str]:
+        """Return the migrations applied to this file: their names by number."""
         self.files.make_directories(self.path.parent)
-        # Whoever only looks waits for nobody who writes: that one may be frozen.
+        # A read does not wait for a writer, which may be frozen.
         with suppress(SqlFailed):
-            return [row[0] for row in self.read("list_migrations")]
-        return self.write_apart(_applied)
+            return dict(self.read("list_migrations"))
+        return self.run_in_own_transaction(_applied)
 
     def apply(self, number: int, name: str, sql: str) -> bool:
-        """Run a migration and note it, in one transaction."""
+        """Apply and record a migration in one transaction."""
 
         def operation(transaction: Transaction) -> bool:
             if number in _applied(transaction):
@@ -247,40 +250,44 @@ class SqliteStore(Joining[SqliteTransaction]):
             transaction.query("note_migration", number=number, name=name)
             return True
 
-        return self.write_apart(operation)
+        return self.run_in_own_transaction(operation)
 
     def problems(self) -> list[str]:
-        """Return what SQLite's own check finds."""
-        with self._reader() as connection, translated("quick_check"):
+        """Return the problems that SQLite's `quick_check` finds."""
+        with self._reader() as connection, mapped_errors("quick_check"):
             found = [str(row[0]) for row in connection.execute("pragma quick_check")]
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Close what this handle opened and no thread uses."""
+        """Close this handle and the connections that no thread uses."""
         with self._opening:
             database, self._opened = self._opened, None
-            at_collection, self._at_collection = self._at_collection, None
-        if database is None or at_collection is None or at_collection.detach() is None:
+            finalizer, self._finalizer = self._finalizer, None
+        if database is None or finalizer is None or finalizer.detach() is None:
             return
-        # A thread of ours that writes now, such as a heartbeat, ends first.
-        with nullcontext() if database.turns.is_mine else database.turns.kept_from_us():
-            self._begin_anew()
+        # Wait for our own threads that are writing, such as a heartbeat.
+        with (
+            nullcontext()
+            if database.write_lock.is_held_by_caller
+            else database.write_lock.block_this_process()
+        ):
+            self._reset_writer()
             database.detach()
 
 
 def _detach_quietly(database: Database) -> None:
-    """Detach a forgotten handle without waiting: nothing writes with it any more."""
+    """Detach a leaked handle without waiting: no thread writes with it any more."""
     with suppress(Exception):
         database.detach()
 
 
-def _end(transaction: SqliteTransaction, database: Database, connection: Connection) -> None:
-    """End a transaction; its connection is free then, unless this is a forked child."""
+def _end(transaction: SqliteTransaction, database: Database, connection: SqliteConnection) -> None:
+    """End a transaction and release its connection, unless this is a forked child."""
     if transaction.is_of_this_process:
         transaction.end()
-        database.give_back(connection)
+        database.release_connection(connection)
 
 
-def _applied(transaction: Transaction) -> list[int]:
+def _applied(transaction: Transaction) -> dict[int, str]:
     transaction.query("create_migrations")
-    return [row[0] for row in transaction.query("list_migrations")]
+    return dict(transaction.query("list_migrations"))

@@ -1,4 +1,4 @@
-"""Transaction: statements on one connection that happen together or not at all."""
+"""Transaction: an atomic transaction on one SQLite connection."""
 
 from __future__ import annotations
 
@@ -10,65 +10,66 @@ from functools import cache
 from typing import Any, Final
 
 from onceward.errors import LeaseLost, OncewardError, OutcomeUnknown, SqlFailed
-from onceward.seams import Clock, timestamp
-from onceward.stores import forks
+from onceward.stores import fork_safety
 from onceward.stores.base import Params, Row, Rows
-from onceward.stores.hooks import Hooks
-from onceward.stores.lending import Lending
 from onceward.stores.placeholders import for_sqlite
 from onceward.stores.queries import query
+from onceward.stores.shared_savepoints import LentSavepoints
 from onceward.stores.sqlite.connection import (
     DRIVER_ERRORS,
-    Connection,
     ConnectionInUse,
     ConnectionOfParent,
     DriverError,
+    SqliteConnection,
     kind_of,
-    refusal,
-    translated,
+    mapped_error,
+    mapped_errors,
 )
 from onceward.stores.sqlite.database import Database
-from onceward.stores.sqlite.turns import in_this_thread
-from onceward.stores.statements import bound, check_statement
+from onceward.stores.sqlite.write_lock import same_thread_check
+from onceward.stores.transaction_hooks import TransactionHooks
+from onceward.stores.user_statements import bound, check_statement
+from onceward.system import Clock, timestamp
 
-#: What can be bound; the driver would also store dates, as text of its own choice.
+#: Types that can be bound; the driver would also store dates, as text in its own format.
 _PLAIN: Final = frozenset({int, str, bytes})
 _BINDABLE: Final = (int, str, float, bytes, bytearray, memoryview)
 
 
-class SqliteTransaction(Hooks):
-    """A connection with a transaction that begins at its first write."""
+class SqliteTransaction(TransactionHooks):
+    """A transaction that takes the write lock at its first write."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SqliteConnection,
         clock: Clock,
         database: Database,
         is_inside: Callable[[], bool] | None = None,
     ) -> None:
-        """Use `connection`, and write when it is our turn at the database.
+        """Use `connection`; writes wait for the database's write lock.
 
-        `is_inside` says who must not wait for its end; else it is the thread that begins to write.
+        `is_inside` returns whether its caller must not wait for this transaction's end. Default:
+        the thread that begins to write.
         """
         super().__init__()
         self._connection = connection
         self._clock = clock
         self._database = database
-        self._turns = database.turns
+        self._write_lock = database.write_lock
         self._changes = 0
         self._is_inside = is_inside
         self._writing = False
-        self._born = forks.number
-        self._life: int | None = self._born
-        self._done: list[Callable[[], None]] = []
-        self._lending: Lending | None = None
+        self._fork_number = fork_safety.number
+        self._open_in: int | None = self._fork_number
+        self._after_commit: list[Callable[[], None]] = []
+        self._lending: LentSavepoints | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
         """Lend the driver's connection to the user's database layer, until the transaction ends.
 
-        Takes the write lock. Its `commit` keeps what was written as part of this transaction, its
-        `rollback` undoes what was written since.
+        Takes the write lock. Its `commit` keeps the writes as part of this transaction, its
+        `rollback` undoes the writes since then.
         """
         self.begin()
         self._check_alive()
@@ -76,43 +77,43 @@ class SqliteTransaction(Hooks):
             call()
         own = self._connection.own_statements()
         if self._lending is None:
-            with translated("savepoint"):
-                self._lending = Lending(self._connection.execute, own.writes)
+            with mapped_errors("savepoint"):
+                self._lending = LentSavepoints(self._connection.execute, own.writes)
         return own.lend(self._lending)
 
     @property
     def is_joinable(self) -> bool:
-        """Say whether it is still open, in the process that opened it."""
-        return self._life == forks.number
+        """Return whether it is open, in the process that opened it."""
+        return self._open_in == fork_safety.number
 
     @property
     def is_of_this_process(self) -> bool:
-        """Say whether it was begun here, and not by the parent of a forked child."""
-        return self._born == forks.number
+        """Return whether this process opened it, and not the parent of a forked child."""
+        return self._fork_number == fork_safety.number
 
     def end(self) -> None:
-        """Undo what was not committed, and be of no use from now on.
+        """Roll back what was not committed; the transaction cannot be used afterwards.
 
-        A task or a thread that was started inside the block still knows of it.
+        Tasks and threads started inside the block may still have a reference to it.
         """
-        self._life = None
+        self._open_in = None
         self.roll_back()
 
     @property
     def is_writing(self) -> bool:
-        """Say whether the write lock is held."""
+        """Return whether the write lock is held."""
         return self._writing
 
     @property
     def is_open(self) -> bool:
-        """Say whether SQLite has the transaction open: some errors undo all of it."""
+        """Return whether SQLite has the transaction open: some errors roll it back."""
         return self._connection.in_transaction
 
-    def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
-        """Call nobody: here it is seen in the rows of a statement that a lease is lost."""
+    def on_lease_lost(self, call: Callable[[LeaseLost], None]) -> None:
+        """Do nothing: on SQLite the rows of a statement show that a lease is lost."""
 
     def execute(self, sql: str, params: Params = ()) -> Rows:
-        """Run one statement of the user's."""
+        """Run one user statement."""
         check_statement(sql, "sqlite")
         values = _storable(params)
         translated_sql = for_sqlite(sql)
@@ -127,16 +128,16 @@ class SqliteTransaction(Hooks):
             if kind == "write" and self._lending is not None:
                 self._lending.wrote()
         except DRIVER_ERRORS as exc:
-            raise refusal(exc, "sql") from exc
+            raise mapped_error(exc, "sql") from exc
         return rows
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
-        """Run one statement of the user's for each row."""
+        """Run one user statement for each row."""
         for row in rows:
             self.execute(sql, row)
 
     def query(self, name: str, /, **params: object) -> list[Row]:
-        """Run one of our own statements; the time of now is among its parameters."""
+        """Run one of our own statements; the current time is added to its parameters."""
         sql, values = statement(self._clock, name, params)
         if not self._writing and kind_of(self._connection, sql, values) == "write":
             self.begin()
@@ -147,11 +148,11 @@ class SqliteTransaction(Hooks):
             if self._lending is not None and kind_of(self._connection, sql, values) == "write":
                 self._lending.wrote()
         except DRIVER_ERRORS as exc:
-            raise refusal(exc, name) from exc
+            raise mapped_error(exc, name) from exc
         return rows
 
-    def query_first(self, name: str, /, **params: object) -> None:
-        """Run one of our own statements when the write lock is held."""
+    def run_with_begin(self, name: str, /, **params: object) -> None:
+        """Run one of our own statements once the write lock is held."""
 
         def run() -> None:
             self.query(name, **params)
@@ -159,8 +160,8 @@ class SqliteTransaction(Hooks):
         self.on_first_write(run)
 
     def control(self, sql: str) -> None:
-        """Run a statement that belongs to the transaction itself, such as a savepoint."""
-        with translated(sql):
+        """Run a transaction control statement, such as SAVEPOINT."""
+        with mapped_errors(sql):
             self._connection.execute(sql)
             if self._lending is not None:
                 self._lending.follow(sql)
@@ -168,7 +169,7 @@ class SqliteTransaction(Hooks):
     def script(self, sql: str) -> None:
         """Run several statements of ours, such as a migration."""
         self.begin()
-        with translated("script"):
+        with mapped_errors("script"):
             self._connection.script(sql)
 
     def begin(self) -> None:
@@ -176,106 +177,107 @@ class SqliteTransaction(Hooks):
         if self._writing:
             return
         self._check_alive()
-        turn = self._is_inside or in_this_thread()
+        is_inside = self._is_inside or same_thread_check()
         try:
-            self._turns.take(turn)
+            self._write_lock.acquire(is_inside)
             self._connection.execute("begin immediate")
             self._changes = self._connection.raw.total_changes
             self._writing = True
         except BaseException as exc:
-            # An interrupt may come at any line.
+            # An interrupt may come on any line.
             self._writing = False
-            if self._turns.is_of(turn):
+            if self._write_lock.was_acquired_with(is_inside):
                 self._is_undone()
-                self._turns.give()
+                self._write_lock.release()
             if isinstance(exc, DRIVER_ERRORS):
-                # As on PostgreSQL. A worker can tell by it that the trouble is our own.
-                self._is_doomed = True
-                raise refusal(exc, "begin") from exc
+                # As on PostgreSQL. A worker recognises by it that the store failed, not the
+                # handler.
+                self._is_rollback_only = True
+                raise mapped_error(exc, "begin") from exc
             raise
         try:
             for call in self._first_write:
                 call()
         except BaseException as exc:
-            # Nothing was written: the hooks are called again before the next attempt.
+            # Nothing was written: the hooks run again before the next attempt.
             self.roll_back()
-            self._is_doomed |= isinstance(exc, Exception)
+            self._is_rollback_only |= isinstance(exc, Exception)
             raise
 
     def run_savepoint(self, sql: str) -> None:
-        """Run a statement about a savepoint."""
+        """Run a SAVEPOINT, RELEASE or ROLLBACK TO statement."""
         self._check_alive()
         self.control(sql)
 
-    def finish(self) -> None:
-        """Run what was kept for the end; raises if nothing of it may stay."""
+    def run_commit_queries(self) -> None:
+        """Run the commit-time statements; their checks raise to abort the commit."""
         self._check_alive()
-        if not self._last:
+        if not self._commit_queries:
             return
-        last, self._last = self._last, []
+        last, self._commit_queries = self._commit_queries, []
         for name, check, params in last:
             done = check(self.query(name, **params))
             if done is not None:
-                self._done.append(done)
+                self._after_commit.append(done)
 
-    def place(self) -> tuple[int, int]:
-        """Return how many want to be told so far, for `forget`."""
-        return len(self._done), len(self.unknown)
+    def callback_counts(self) -> tuple[int, int]:
+        """Return the current numbers of callbacks, for `drop_callbacks`."""
+        return len(self._after_commit), len(self.unknown_callbacks)
 
-    def forget(self, place: tuple[int, int] = (0, 0)) -> None:
-        """Drop what an operation kept for the end, and whom it wanted to be told since `place`."""
-        del self._done[place[0] :]
-        del self.unknown[place[1] :]
-        self.settle()
+    def drop_callbacks(self, counts: tuple[int, int] = (0, 0)) -> None:
+        """Drop the callbacks that an operation registered after `counts` were taken."""
+        del self._after_commit[counts[0] :]
+        del self.unknown_callbacks[counts[1] :]
+        self.reset_for_next_operation()
 
-    def settle(self) -> None:
-        """Begin anew for the next operation; whoever is to be told of this one still is."""
-        self._is_doomed = False
-        self._last.clear()
+    def reset_for_next_operation(self) -> None:
+        """Reset the state for the next operation; after-commit callbacks stay registered."""
+        self._is_rollback_only = False
+        self._commit_queries.clear()
         self._first_write.clear()
         self._every_write.clear()
 
     def commit(self) -> None:
-        """Make it durable; an error here means that nobody knows whether it is."""
+        """Commit; an error of COMMIT itself is OutcomeUnknown, since it may be durable."""
         self._check_alive()
         if self._lending is not None:
             self._take_back(self._lending)
-            self._lending = None  # What is kept for the end is no part of it any more.
-        if self._last:
-            self.finish()
+            self._lending = None  # Commit-time statements run outside of it.
+        if self._commit_queries:
+            self.run_commit_queries()
             self._check_alive()
         if not self._writing:
             return
         try:
             self._connection.execute("commit")
         except DRIVER_ERRORS as exc:
-            raise commit_refusal(exc) from exc
+            raise commit_error(exc) from exc
         rows = self._connection.raw.total_changes - self._changes
         self._database.committed(self._connection, rows)
         self._end()
-        done, self._done = self._done, []
+        done, self._after_commit = self._after_commit, []
         for call in done:
             call()
 
-    def _take_back(self, lending: Lending) -> None:
-        """Release the savepoints of the lent connection; nothing is committed if one is gone."""
+    def _take_back(self, lending: LentSavepoints) -> None:
+        """Release the savepoints of the lent connection; abort the commit if one is missing."""
         try:
             lending.end()
         except DRIVER_ERRORS as exc:
-            self._is_doomed = True
+            self._is_rollback_only = True
             message = f"commit: the lent connection cannot be taken back: {exc}"
             fix = "close its cursors, and release no savepoint of Onceward's; nothing was committed"
             raise SqlFailed(message, fix=fix) from exc
 
     def roll_back(self) -> None:
-        """Undo everything, unless it is the parent's: a child has its memory, not its locks."""
-        self._done.clear()
+        """Roll back, unless it is the parent's: a forked child does not hold its locks."""
+        self._after_commit.clear()
         self._lending = None
         if not self._writing or not self.is_of_this_process:
             return
         try:
             while not self._is_undone():
-                # A thread that was left behind is inside a statement: that ends now.
+                # An abandoned thread is still running a statement: interrupt it.
                 self._connection.interrupt()
         finally:
             self._end()
@@ -289,34 +291,35 @@ class SqliteTransaction(Hooks):
         return True
 
     def _check_alive(self) -> None:
-        """Refuse to go on in a transaction that is over: each statement would commit by itself."""
-        if self._life != forks.number:
+        """Raise if the transaction has ended: each further statement would autocommit."""
+        if self._open_in != fork_safety.number:
             message = "this transaction has ended"
-            raise SqlFailed(message, fix="open one of your own")
+            raise SqlFailed(message, fix="open a new transaction")
         try:
             is_undone = self._writing and not self._connection.raw.in_transaction
         except sqlite3.ProgrammingError:  # The connection is closed.
             is_undone = True
-        if self._is_doomed or is_undone:
-            message = "an earlier error has undone this transaction"
+        if self._is_rollback_only or is_undone:
+            message = "an earlier error has rolled back this transaction"
             raise SqlFailed(message, fix="let the error leave the `with` block")
 
     def _end(self) -> None:
         self._writing = False
-        self._turns.give()
+        self._write_lock.release()
 
 
-def commit_refusal(exc: DriverError) -> OncewardError:
-    """Return our error for one of the driver's in a commit, which may have happened."""
+def commit_error(exc: DriverError) -> OncewardError:
+    """Return our error for a driver's error in COMMIT, which may have happened."""
     if isinstance(exc, ConnectionOfParent):
-        return refusal(exc, "commit")
-    return OutcomeUnknown(f"commit: {exc}", fix="read before repeating it")
+        return mapped_error(exc, "commit")
+    return OutcomeUnknown(f"commit: {exc}", fix="check the data before repeating it")
 
 
 def statement(clock: Clock, name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return one of our own statements, and its parameters with the times that it asks for.
+    """Return one of our own statements, and its parameters with the times that it uses.
 
-    Those are the time by which leases are decided, its boot, and the time for people.
+    `:now` is monotonic time since boot, which decides about leases. `:boot` is the id of that boot,
+    `:wall` the wall-clock time for display.
     """
     sql = query("sqlite", name)
     now, boot, wall = _times_in(sql)
@@ -335,7 +338,7 @@ def _times_in(sql: str) -> tuple[bool, ...]:
 
 
 def _storable(params: Params) -> dict[str, Any] | tuple[Any, ...]:
-    """Return the parameters for the driver; what it would store as something else is refused."""
+    """Return the parameters for the driver; raise for values it would store as something else."""
     values = bound(params)
     for value in values.values() if isinstance(values, dict) else values:
         if value is None or type(value) in _PLAIN:

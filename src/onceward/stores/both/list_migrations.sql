@@ -1,2 +1,0 @@
--- List the applied migrations, oldest first.
-select number from onceward_migrations order by number

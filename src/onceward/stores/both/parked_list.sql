@@ -1,2 +1,0 @@
--- List what is parked for a cursor, in the order of parking.
-select position, sequence, key, alone from onceward_parked where cursor_name = :cursor order by sequence

@@ -1,2 +1,0 @@
--- Return what is another when somebody acted in the console.
-select max(id) from onceward_audit

@@ -1,2 +1,0 @@
--- Return how many deliveries to agents were given up and wait for a person.
-select cast(coalesce(sum(number), 0) as bigint) from onceward_counts where kind = 'delivery'

@@ -1,5 +1,0 @@
--- List what was done to a cursor, newest first.
-select id, cursor_name, kind, onceward_time_text(happened_at), actor, reason, from_position,
-  to_position, epoch, undoes
-from cursor_history where cursor_name = :name
-order by id desc limit :limit

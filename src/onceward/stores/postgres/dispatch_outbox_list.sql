@@ -1,4 +1,0 @@
--- List what an agent said in a group, the newest first; long texts are cut, by bytes.
-select id, key, batch_number, position, substr(body, 1, :shown), length(body), state, attempt_count, seq, error,
-  onceward_time_text(created_at), onceward_time_text(sent_at), onceward_time_text(retry_at)
-from dispatch_outbox where group_name = :group order by batch_number desc, id desc limit :limit

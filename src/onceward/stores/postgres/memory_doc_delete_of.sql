@@ -1,2 +1,0 @@
--- Take the words of entities and all of their observations out of the index.
-delete from memory_docs where entity_id in (select json_array_elements_text(:ids::json)::bigint limit :count)

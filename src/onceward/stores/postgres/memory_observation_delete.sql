@@ -1,5 +1,0 @@
--- Delete observations. Rows are the id of an observation and the change that deletes it.
-update memory_observations as o
-set deleted_by = r.change
-from (select * from json_to_recordset(:rows::json) as t (id bigint, change bigint) limit :count) as r
-where o.id = r.id

@@ -1,4 +1,0 @@
--- Say which of these keys have a message parked, so that later ones must line up behind it.
-select distinct key from onceward_parked
-where cursor_name = :cursor and not alone and is_head
-  and key in (select jsonb_array_elements_text(:keys::jsonb))

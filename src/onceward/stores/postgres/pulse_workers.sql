@@ -1,6 +1,0 @@
--- Return what is another when a worker came, went or fell silent, or a lease was granted, ended, ran out or refused.
-select (select count(*) from onceward_workers), (select count(*) from onceward_workers where stopped_at is null),
-  (select count(*) from onceward_workers where stopped_at is null and seen_at < onceward_now() - interval '15 seconds'),
-  (select max(id) from onceward_grants), (select max(id) from onceward_refusals),
-  (select count(*) from cursor_positions where lease_owner is not null),
-  (select count(*) from cursor_positions where lease_expires_at >= onceward_now())

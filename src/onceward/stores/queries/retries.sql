@@ -1,0 +1,564 @@
+-- Retries: attempts by position, parked messages, dead letters, and what a seek discarded.
+
+-- name: attempt_delete
+-- Remove the attempts of several positions.
+delete from onceward_attempts where cursor_name = :cursor
+  and position {{ in_texts(:positions) }}
+
+-- name: attempt_forget
+-- Delete the attempts of a position that succeeded or became a dead letter.
+delete from onceward_attempts where cursor_name = :cursor and position = :position
+
+-- name: attempt_list
+-- List the failing positions of a cursor, in the order in which they failed first.
+select position, sequence from onceward_attempts where cursor_name = :cursor order by sequence
+
+-- name: attempt_open
+-- Return the failed messages that hold their cursors, and the last error of each.
+select attempts.cursor_name, attempts.position, attempts.attempt, {{ text(attempts.first_failed_at) }},
+  {{ last_of(attempts.failures) }} ->> 'error'
+from onceward_attempts as attempts
+join cursor_positions as cursor on cursor.cursor_name = attempts.cursor_name
+where cursor.last_position is distinct from attempts.position
+order by attempts.first_failed_at, attempts.cursor_name limit :limit
+
+-- name: attempt_read
+-- Read what is known about a failing position; waits until wait_seconds is below zero.
+select sequence, attempt,
+  {{ remaining(due) }} as wait_seconds,
+  due_at, {{ json_text(failures) }}, first_failed_at
+from onceward_attempts
+where cursor_name = :cursor and position = :position
+
+-- name: attempt_write
+-- Note one more failed attempt of a position, and when the next one is due.
+-- sqlite:
+insert into onceward_attempts (cursor_name, position, sequence, attempt,
+  {{ due }}, failures, first_failed_at)
+values (:cursor, :position, :sequence, :attempt,
+  :now + :delay, :boot, {{ after(:delay) }},
+  json_array(json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error)), {{ now }})
+on conflict (cursor_name, position) do update set
+  attempt = excluded.attempt,
+  due_seconds = excluded.due_seconds, due_boot = excluded.due_boot, due_at = excluded.due_at,
+  failures = json_insert(
+    case when json_array_length(failures) >= :kept then json_remove(failures, '$[0]') else failures end,
+    '$[#]', json_extract(excluded.failures, '$[0]'))
+-- postgres:
+insert into onceward_attempts as a (cursor_name, position, sequence, attempt,
+  due_at, failures, first_failed_at)
+select :cursor, :position, :sequence, :attempt,
+  t.moment + :delay * interval '1 second',
+  jsonb_build_array(jsonb_build_object(
+    'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)), t.moment
+from (select onceward_now() as moment) as t
+on conflict (cursor_name, position) do update set
+  attempt = excluded.attempt,
+  due_at = excluded.due_at,
+  failures = (case when jsonb_array_length(a.failures) >= :kept then a.failures - 0 else a.failures end)
+    || excluded.failures
+
+-- name: dead_change
+-- Take a letter that is dead out of that state, once; no row when it is not dead.
+update onceward_dead set state = :state, changed_at = {{ now }}, changed_by = :actor, reason = :reason,
+  redrive_count = redrive_count + case when cast(:state as text) = 'redriven' then 1 else 0 end
+where id = :id and state = 'dead'
+returning cursor_name, position, sequence, key, alone, raw, group_name, first_seq, last_seq
+
+-- name: dead_count
+-- Count dead letters by cursor.
+select name, number from onceward_counts where kind = 'dead' order by name
+
+-- name: dead_cursor
+-- Return the cursor of a dead letter.
+select cursor_name from onceward_dead where id = :id
+
+-- name: dead_expire
+-- Drop letters that have been dead for long and that no operator has decided about, a few at a time.
+update onceward_dead set state = 'dropped', changed_at = {{ now }}, changed_by = :actor, reason = :reason
+where id in (
+  select id from onceward_dead {{ indexed_by(onceward_dead_lately) }}
+  where state = 'dead' and dead_at < {{ ago(:seconds) }}
+  order by dead_at limit :limit {{ lock(update skip locked) }}
+)
+returning 1
+
+-- name: dead_hold
+-- Lock these letters until the transaction ends, and return them.
+-- sqlite:
+-- In any order.
+update onceward_dead set state = state
+where id {{ in_ids(:ids) }}
+returning {{ letter_columns }}, length(raw), alone
+-- postgres:
+-- In the order of cursors, which is the order of all locks on letters.
+select {{ letter_columns }}, length(raw), alone
+from onceward_dead
+where id {{ in_ids(:ids) }}
+order by cursor_name, id
+for update
+
+-- name: dead_hold_at
+-- Lock the letters of these positions before the first of them is written again.
+select id from onceward_dead
+where cursor_name = :cursor and position {{ in_texts(:positions) }}
+order by cursor_name, id
+{{ lock(update) }}
+
+-- name: dead_matching
+-- List matching dead letters, oldest first.
+select id from onceward_dead
+where state = 'dead' and (cast(:cursor as text) is null or cursor_name = :cursor)
+  and (cast(:key as text) is null or key = :key)
+  and ({{ time(:since) }} is null or dead_at >= {{ time(:since) }})
+  and (cast(:source as text) is null or source = :source)
+  and (cast(:error as text) is null or {{ error_contains(:error) }})
+order by id limit :limit
+
+-- name: dead_oldest
+-- Count dead letters by cursor, and return the time of the oldest.
+select cursor_name, count(*), {{ text(min(dead_at)) }}
+from onceward_dead where state = 'dead'
+group by cursor_name order by cursor_name
+
+-- name: dead_page
+-- Examine :scan letters before an id, newest first. Return those that match and the last one examined.
+-- sqlite:
+with chosen as (
+  select id from (
+    select id from onceward_dead where :state is null and id < :before order by id desc limit :scan
+  )
+  union all
+  select id from (
+    select id from onceward_dead where :cursor is null and state = :state and id < :before order by id desc limit :scan
+  )
+  union all
+  select id from (
+    select id from onceward_dead where state = :state and cursor_name = :cursor and id < :before
+    order by id desc limit :scan
+  )
+),
+judged as (
+  select
+    letter.*,
+    (:cursor is null or cursor_name = :cursor) and (:key is null or key = :key)
+    and (:since is null or dead_at >= :since) and (:source is null or source = :source)
+    and (:error is null or {{ error_contains(:error) }})
+    and (:words is null or instr(lower(cursor_name), lower(:words)) > 0 or instr(lower(position), lower(:words)) > 0
+      or instr(lower(coalesce(key, '')), lower(:words)) > 0 or instr(lower(error_type), lower(:words)) > 0
+      or instr(lower(error_message), lower(:words)) > 0) as is_wanted
+  from (
+    select id, cursor_name, position, key, state, error_type, error_message, attempt_count, first_failed_at, dead_at,
+      redrive_count, changed_at, changed_by, reason, source, group_name, first_seq, last_seq, delivery_id,
+      length(raw) as raw_size
+    from chosen cross join onceward_dead using (id)
+  ) as letter
+)
+select id, is_wanted, (select count(*) from chosen), id, cursor_name, position, key, state, error_type, error_message,
+  attempt_count, first_failed_at, dead_at, redrive_count, changed_at, changed_by, reason,
+  source, group_name, first_seq, last_seq, delivery_id, raw_size
+from judged
+where is_wanted or id = (select min(id) from chosen)
+order by id desc
+limit :limit
+-- postgres:
+with scanned as (
+  (
+    select * from onceward_dead where :state::text is null and id < :before::bigint order by id desc limit :scan
+  )
+  union all
+  (
+    select * from onceward_dead where :cursor::text is null and state = :state::text and id < :before::bigint
+    order by id desc limit :scan
+  )
+  union all
+  (
+    select * from onceward_dead where state = :state::text and cursor_name = :cursor::text and id < :before::bigint
+    order by id desc limit :scan
+  )
+),
+judged as (
+  select
+    *,
+    (:cursor::text is null or cursor_name = :cursor) and (:key::text is null or key = :key)
+    and (:since::timestamptz is null or dead_at >= :since::timestamptz)
+    and (:source::text is null or source = :source)
+    and (:error::text is null or {{ error_contains(:error) }})
+    and (:words::text is null or position(lower(:words) in lower(cursor_name)) > 0
+      or position(lower(:words) in lower("position")) > 0 or position(lower(:words) in lower(coalesce(key, ''))) > 0
+      or position(lower(:words) in lower(error_type)) > 0 or position(lower(:words) in lower(error_message)) > 0)
+      as is_wanted
+  from scanned
+)
+select id, is_wanted, (select count(*) from scanned), id, cursor_name, "position", key, state, error_type,
+  error_message, attempt_count, first_failed_at, dead_at, redrive_count, changed_at, changed_by, reason,
+  source, group_name, first_seq, last_seq, delivery_id, length(raw)
+from judged
+where is_wanted or id = (select min(id) from scanned)
+order by id desc
+limit :limit
+
+-- name: dead_prune
+-- Remove letters that were redriven or dropped long ago, a few at a time.
+delete from onceward_dead where id in (
+  select id from onceward_dead
+  where state <> 'dead' and changed_at < {{ ago(:seconds) }}
+  order by changed_at limit :limit {{ lock(update skip locked) }}
+)
+returning 1
+
+-- name: dead_replay
+-- Close the chat letters whose messages a replay hands out again, or cut off the part of them that it repeats.
+update onceward_dead
+set state = case when first_seq >= :since then 'redriven' else state end,
+  redrive_count = redrive_count + case when first_seq >= :since then 1 else 0 end,
+  last_seq = case when first_seq >= :since then last_seq else :since - 1 end,
+  changed_at = {{ now }}, changed_by = :actor, reason = :reason
+where group_name = :group and state = 'dead' and last_seq >= :since
+
+-- name: dead_replay_hold
+-- Lock the chat letters that a replay changes, in the order in which all letters are locked.
+select id from onceward_dead
+where group_name = :group and state = 'dead' and last_seq >= :since
+order by cursor_name, id
+{{ lock(update) }}
+
+-- name: dead_show
+-- Read one dead letter with all that was kept.
+select {{ letter_columns }}, length(raw), raw, error_trace, {{ json_text(failures) }}
+from onceward_dead where id = :id
+
+-- name: dead_some
+-- Return letters by id, in any state, and whether each blocks only itself.
+select {{ letter_columns }}, length(raw), alone
+from onceward_dead
+where id {{ in_ids(:ids) }}
+order by id
+
+-- name: dead_write
+-- Write a dead letter; a message that dies again opens its letter again.
+-- sqlite:
+insert into onceward_dead (cursor_name, position, sequence, key, alone, raw, state,
+  error_type, error_message, error_trace, attempt_count, failures, first_failed_at, dead_at, changed_at,
+  source, group_name, first_seq, last_seq, delivery_id)
+values (:cursor, :position, :sequence, :key, :alone, :raw, 'dead',
+  :error_type, :error_message, :error_trace, :attempt,
+  json_insert(
+    case when json_array_length(:failures) >= :kept then json_remove(:failures, '$[0]') else :failures end,
+    '$[#]', json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error)),
+  coalesce(:first_failed_at, {{ now }}), {{ now }}, {{ now }},
+  :source, :group, :first, :last, :delivery)
+on conflict (source, cursor_name, position) do update set
+  sequence = excluded.sequence, key = excluded.key, alone = excluded.alone, raw = excluded.raw,
+  state = 'dead', error_type = excluded.error_type, error_message = excluded.error_message,
+  error_trace = excluded.error_trace, attempt_count = excluded.attempt_count,
+  failures = excluded.failures, dead_at = excluded.dead_at, changed_at = excluded.changed_at,
+  changed_by = '', reason = '', last_seq = excluded.last_seq, delivery_id = excluded.delivery_id
+returning id
+-- postgres:
+insert into onceward_dead (cursor_name, position, sequence, key, alone, raw, state,
+  error_type, error_message, error_trace, attempt_count, failures, first_failed_at, dead_at, changed_at,
+  source, group_name, first_seq, last_seq, delivery_id)
+select :cursor, :position, :sequence, :key::text, :alone::boolean, :raw, 'dead',
+  :error_type, :error_message, :error_trace, :attempt::int,
+  (case when jsonb_array_length(:failures::jsonb) >= :kept then :failures::jsonb - 0 else :failures::jsonb end)
+    || jsonb_build_array(jsonb_build_object(
+      'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)),
+  coalesce(:first_failed_at::timestamptz, t.moment), t.moment, t.moment,
+  :source, :group::text, :first::bigint, :last::bigint, :delivery::bigint
+from (select onceward_now() as moment) as t
+on conflict (source, cursor_name, position) do update set
+  sequence = excluded.sequence, key = excluded.key, alone = excluded.alone, raw = excluded.raw,
+  state = 'dead', error_type = excluded.error_type, error_message = excluded.error_message,
+  error_trace = excluded.error_trace, attempt_count = excluded.attempt_count,
+  failures = excluded.failures, dead_at = excluded.dead_at, changed_at = excluded.changed_at,
+  changed_by = '', reason = '', last_seq = excluded.last_seq, delivery_id = excluded.delivery_id
+returning id
+
+-- name: forgotten_delete
+-- Delete what a seek discarded.
+delete from onceward_forgotten where id {{ in_ids(:ids) }}
+
+-- name: forgotten_keep_attempts
+-- Keep attempts that a seek discards, so that it can be undone.
+insert into onceward_forgotten (history_id, cursor_name, position, sequence, alone, attempt,
+  {{ due }}, failures, first_failed_at)
+select :history, cursor_name, position, sequence, true, attempt,
+  {{ due }}, failures, first_failed_at
+from onceward_attempts where cursor_name = :cursor
+  and position {{ in_texts(:positions) }}
+
+-- name: forgotten_keep_parked
+-- Keep parked messages that a seek discards, so that it can be undone.
+insert into onceward_forgotten (history_id, cursor_name, position, sequence, key, alone, raw, attempt,
+  {{ due }}, failures, first_failed_at, parked_at)
+select :history, cursor_name, position, sequence, key, alone, raw, attempt,
+  {{ due }}, failures, first_failed_at, parked_at
+from onceward_parked where cursor_name = :cursor
+  and position {{ in_texts(:positions) }}
+
+-- name: forgotten_list
+-- List what a seek discarded, in that order.
+select position, sequence, key, alone, id, raw is not null
+from onceward_forgotten where history_id = :history order by id
+
+-- name: forgotten_others
+-- List what the other seeks of a cursor discarded, in that order.
+select position, sequence, key, alone, id, raw is not null
+from onceward_forgotten where cursor_name = :cursor and history_id <> :history order by id
+
+-- name: forgotten_restore_attempts
+-- Restore the attempts that a seek discarded.
+insert into onceward_attempts (cursor_name, position, sequence, attempt,
+  {{ due }}, failures, first_failed_at)
+select cursor_name, position, sequence, attempt,
+  {{ due }}, failures, first_failed_at
+from onceward_forgotten where raw is null and id {{ in_ids(:ids) }}
+
+-- name: forgotten_restore_parked
+-- Restore the parked messages that a seek discarded; the head of each key is chosen afterwards.
+insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
+  {{ due }}, failures, first_failed_at, parked_at)
+select cursor_name, position, sequence, key, alone, alone, raw, attempt,
+  {{ due }}, failures, first_failed_at, parked_at
+from onceward_forgotten where raw is not null and id {{ in_ids(:ids) }}
+
+-- name: parked_blocked
+-- Return those of these keys that have a parked message, which blocks later ones.
+select distinct key from onceward_parked
+where cursor_name = :cursor and not alone and is_head
+  and key {{ in_texts(:keys) }}
+
+-- name: parked_count
+-- Count parked messages by cursor.
+select name, number from onceward_counts where kind = 'parked' order by name
+
+-- name: parked_delete
+-- Remove parked messages, whatever became of them.
+delete from onceward_parked where cursor_name = :cursor
+  and position {{ in_texts(:positions) }}
+
+-- name: parked_demote
+-- Let a head stand back for an earlier message of its key.
+update onceward_parked set is_head = false
+where cursor_name = :cursor and key = :key and not alone and is_head
+  and sequence > (select min(o.sequence) from onceward_parked as o
+    where o.cursor_name = :cursor and o.key = :key and not o.alone)
+
+-- name: parked_due
+-- List heads of a cursor that are due, the first to be due first, in the order of parking.
+-- At the due time not yet, then yes.
+-- sqlite:
+{{ parked_boots }},
+due (id) as (
+  select id from (
+    select id from onceward_parked where cursor_name = :cursor and is_head and due_boot is null limit :limit)
+  union all
+  select id from (
+    select id from onceward_parked
+    where cursor_name = :cursor and is_head and due_boot = :boot and due_seconds < :now
+    order by due_seconds limit :limit)
+  union all
+  select id from (
+    select other.id from boots cross join onceward_parked as other
+    where boots.boot <> :boot and other.cursor_name = :cursor and other.is_head
+      and other.due_boot = boots.boot and other.due_at < {{ now }}
+    limit :limit)
+)
+select id, position, sequence, key, alone, raw, attempt, due_at, failures, first_failed_at, parked_at
+from onceward_parked
+where id in (select id from due)
+order by sequence limit :limit
+-- postgres:
+select id, position, sequence, key, alone, raw, attempt, due_at, {{ json_text(failures) }}, first_failed_at, parked_at
+from (
+  (select * from onceward_parked where cursor_name = :cursor and is_head and due_at is null
+    order by due_at nulls first, sequence limit :limit)
+  union all
+  (select * from onceward_parked where cursor_name = :cursor and is_head and due_at < {{ now }}
+    order by due_at nulls first, sequence limit :limit)
+) as due
+order by sequence limit :limit
+
+-- name: parked_due_cursors
+-- List the cursors that have a head whose time has come.
+-- From boot to boot by the index: each boot has its own clock.
+-- sqlite:
+with recursive boots (name, boot) as (
+  select name, (select min(due_boot) from onceward_parked where cursor_name = name and is_head)
+  from onceward_counts where kind = 'parked'
+  union all
+  select name, (
+    select min(due_boot) from onceward_parked where cursor_name = name and is_head and due_boot > boots.boot)
+  from boots where boots.boot is not null
+)
+select distinct name
+from boots
+where case
+  when boot is null then
+    exists (select 1 from onceward_parked where cursor_name = name and is_head and due_boot is null)
+  when boot = :boot then
+    exists (select 1 from onceward_parked
+      where cursor_name = name and is_head and due_boot = boots.boot and due_seconds < :now)
+  else
+    exists (select 1 from onceward_parked
+      where cursor_name = name and is_head and due_boot = boots.boot and due_at < {{ now }})
+end
+order by name
+-- postgres:
+select counted.name
+from onceward_counts as counted
+where counted.kind = 'parked' and (
+  (select 1 from onceward_parked where cursor_name = counted.name and is_head and due_at is null limit 1) is not null
+  or (select 1 from onceward_parked
+    where cursor_name = counted.name and is_head and due_at < {{ now }} limit 1) is not null
+)
+order by counted.name
+
+-- name: parked_insert
+-- Park a message as the last of its key, once; as the head if it is the only one. Without a delay it is due at once.
+-- sqlite:
+insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
+  {{ due }}, failures, first_failed_at, parked_at)
+values (:cursor, :position, :sequence, :key, :alone,
+  :alone or not exists (select 1 from onceward_parked as o
+    where o.cursor_name = :cursor and o.key = :key and not o.alone),
+  :raw, :attempt,
+  :now + :delay, iif(:delay is null, null, :boot),
+  iif(:delay is null, null, {{ after(:delay) }}),
+  iif(:error is null, :earlier,
+    json_insert(:earlier, '$[#]', json_object('attempt', :attempt, 'at', {{ now }}, 'error', :error))),
+  coalesce(:first_failed_at, iif(:error is null, null, {{ now }})), {{ now }})
+on conflict (cursor_name, position) do nothing
+returning id
+-- postgres:
+insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt,
+  due_at, failures, first_failed_at, parked_at)
+select :cursor, :position, :sequence, :key::text, :alone::boolean,
+  :alone::boolean or not exists (select 1 from onceward_parked as o
+    where o.cursor_name = :cursor and o.key = :key::text and not o.alone),
+  :raw, :attempt::int,
+  t.moment + :delay::float8 * interval '1 second',
+  case when :error::text is null then :earlier::jsonb else :earlier::jsonb || jsonb_build_array(jsonb_build_object(
+    'attempt', :attempt::int, 'at', {{ text(t.moment) }}, 'error', :error::text)) end,
+  coalesce(:first_failed_at::timestamptz, case when :error::text is null then null else t.moment end), t.moment
+from (select onceward_now() as moment) as t
+on conflict (cursor_name, position) do nothing
+returning id
+
+-- name: parked_keys
+-- Count parked messages by cursor and key; those that block only themselves by cursor.
+select cursor_name, case when alone then null else key end as line, count(*),
+  {{ text(min(coalesce(first_failed_at, parked_at))) }} as since, max(attempt)
+from onceward_parked
+group by cursor_name, line
+order by since, cursor_name, line limit :limit
+
+-- name: parked_lines
+-- Count parked messages of these keys, each given with its cursor.
+-- sqlite:
+select line.value ->> 0 as cursor_name, line.value ->> 1 as key, count(parked.id)
+from json_each(:lines) as line
+left join onceward_parked as parked
+  on parked.cursor_name = line.value ->> 0 and parked.key = line.value ->> 1 and not parked.alone
+group by 1, 2
+-- postgres:
+select line ->> 0 as cursor_name, line ->> 1 as key, count(parked.id)
+from jsonb_array_elements(:lines::jsonb) as line
+left join onceward_parked as parked
+  on parked.cursor_name = line ->> 0 and parked.key = line ->> 1 and not parked.alone
+group by 1, 2
+
+-- name: parked_list
+-- List what is parked for a cursor, in the order of parking.
+select position, sequence, key, alone from onceward_parked where cursor_name = :cursor order by sequence
+
+-- name: parked_next
+-- Return the seconds until the next head of a cursor is due; null when nothing is parked.
+-- sqlite:
+{{ parked_boots }}
+select min(case
+  when boot is null then
+    (select 0.0 from onceward_parked where cursor_name = :cursor and is_head and due_boot is null limit 1)
+  when boot = :boot then
+    (select min(due_seconds) from onceward_parked
+      where cursor_name = :cursor and is_head and due_boot = boots.boot) - :now
+  else
+    (julianday((select min(due_at) from onceward_parked
+      where cursor_name = :cursor and is_head and due_boot = boots.boot)) - julianday({{ now }})) * 86400.0
+end)
+from boots
+-- postgres:
+select case
+  when (select 1 from onceward_parked where cursor_name = :cursor and is_head and due_at is null limit 1) is not null
+    then 0.0::float8
+  else extract(epoch from
+    (select min(due_at) from onceward_parked where cursor_name = :cursor and is_head) - {{ now }})::float8
+end
+
+-- name: parked_number
+-- Return the number of parked messages of a cursor; no row for none.
+select number from onceward_counts where kind = 'parked' and name = :cursor
+
+-- name: parked_promote
+-- Make the earliest message of a key its head; one that was never tried is due at once.
+update onceward_parked set is_head = true
+where cursor_name = :cursor and key = :key and not alone and not is_head
+  and sequence = (select min(o.sequence) from onceward_parked as o
+    where o.cursor_name = :cursor and o.key = :key and not o.alone)
+
+-- name: parked_redrive
+-- Park a requeued message at its old place among those of its key, due at once; no row when it is parked already.
+insert into onceward_parked (cursor_name, position, sequence, key, alone, is_head, raw, attempt, failures, parked_at)
+values (:cursor, :position, :sequence, :key, :alone, :alone, :raw, 0, '[]', {{ now }})
+on conflict (cursor_name, position) do nothing
+returning id
+
+-- name: parked_remove
+-- Remove a parked message that is unchanged since it was read; no row otherwise.
+delete from onceward_parked where id = :id and attempt = :attempt and is_head
+returning sequence
+
+-- name: parked_renumber
+-- Change the place of a parked message among those of its key.
+update onceward_parked set sequence = :sequence where cursor_name = :cursor and position = :position
+
+-- name: parked_reschedule
+-- Note one more failed attempt of a parked message as it was when it was read, and when the next is due.
+-- sqlite:
+update onceward_parked set
+  attempt = attempt + 1,
+  due_seconds = :now + :delay, due_boot = :boot,
+  due_at = {{ after(:delay) }},
+  first_failed_at = coalesce(first_failed_at, {{ now }}),
+  failures = json_insert(
+    case when json_array_length(failures) >= :kept then json_remove(failures, '$[0]') else failures end,
+    '$[#]', json_object('attempt', attempt + 1, 'at', {{ now }}, 'error', :error))
+where id = :id and attempt = :attempt and is_head
+returning id
+-- postgres:
+update onceward_parked set
+  attempt = attempt + 1,
+  due_at = t.moment + :delay * interval '1 second',
+  first_failed_at = coalesce(first_failed_at, t.moment),
+  failures = (case when jsonb_array_length(failures) >= :kept then failures - 0 else failures end)
+    || jsonb_build_array(jsonb_build_object(
+      'attempt', attempt + 1, 'at', {{ text(t.moment) }}, 'error', :error::text))
+from (select onceward_now() as moment) as t
+where id = :id and attempt = :attempt and is_head
+returning id
+
+-- name: parked_waiting
+-- Count a cursor's parked messages and their keys, and return the seconds until the next head is due.
+select count(*), count(distinct case when alone then null else key end),
+  min(case when not is_head then null when due_at is null then 0.0 else {{ remaining(due) }} end)
+from onceward_parked where cursor_name = :cursor
+
+-- name: retry_turn
+-- Lock a cursor's retries until the transaction ends, and return the next sequence number.
+-- sqlite:
+insert into onceward_retry_turns (cursor_name, last_sequence) values (:cursor, 1)
+on conflict (cursor_name) do update set last_sequence = last_sequence + 1
+returning last_sequence
+-- postgres:
+select onceward_retry_turn(:cursor::text, :is_worker::boolean)

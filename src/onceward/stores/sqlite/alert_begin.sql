@@ -1,5 +1,0 @@
--- Note that a cursor is over the threshold of a rule; it fires later, if it still is.
-insert into onceward_alerts (
-  id, rule, kind, cursor_name, state, value, threshold, pending_at, pending_seconds, pending_boot
-)
-values (:id, :rule, :kind, :cursor, 'pending', :value, :threshold, :wall, :now, :boot)

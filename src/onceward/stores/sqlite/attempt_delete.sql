@@ -1,3 +1,0 @@
--- Remove the attempts of several positions.
-delete from onceward_attempts where cursor_name = :cursor
-  and position in (select value from json_each(:positions))

@@ -1,5 +1,0 @@
--- Take a letter that is dead out of that state, once; no row when it is not dead.
-update onceward_dead set state = :state, changed_at = :wall, changed_by = :actor, reason = :reason,
-  redrive_count = redrive_count + (:state = 'redriven')
-where id = :id and state = 'dead'
-returning cursor_name, position, sequence, key, alone, raw

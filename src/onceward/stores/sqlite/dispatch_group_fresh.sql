@@ -1,3 +1,0 @@
--- Forget a group's failures: something went well.
-update dispatch_groups set attempt_count = 0, retry_at = null, last_error = null, updated_at = :wall
-where name = :name and (attempt_count > 0 or retry_at is not null)

@@ -1,2 +1,0 @@
--- List the groups that the dispatcher should look at.
-select name from dispatch_groups where is_nudged = 1 order by name

@@ -1,9 +1,0 @@
--- Remove the grants that ended longest ago, a few at a time, if that is long ago or there are too many behind them.
-delete from onceward_grants where id in (
-  select id from (
-    select id, ended_at from onceward_grants where ended_at is not null order by ended_at limit :limit
-  )
-  where ended_at < strftime('%Y-%m-%dT%H:%M:%fZ', :wall, -:seconds || ' seconds')
-    or id <= (select max(id) from onceward_grants) - :most
-)
-returning 1

@@ -1,6 +1,0 @@
--- Read living entities in the order in which they came, behind one of them.
-select e.id, e.name, e.entity_type, e.source, e.run, e.created_at
-from memory_entities as e
-where e.id > :after and e.deleted_by is null
-order by e.id
-limit :limit

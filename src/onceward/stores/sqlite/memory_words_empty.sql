@@ -1,2 +1,0 @@
--- Empty the index of words.
-insert into memory_words (memory_words) values ('delete-all')

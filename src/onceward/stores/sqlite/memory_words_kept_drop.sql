@@ -1,2 +1,0 @@
--- Forget the copy of the words.
-drop table memory_words_kept

@@ -1,2 +1,0 @@
--- Every key has its number already: SQLite's own.
-select 1;

@@ -1,6 +1,0 @@
--- Count what is parked for a cursor, and say in how many seconds the next head is due.
-select count(*), count(distinct case when alone then null else key end),
-  min(case when not is_head then null when due_at is null then 0.0
-           when due_boot = :boot then due_seconds - :now
-           else (julianday(due_at) - julianday(:wall)) * 86400.0 end)
-from onceward_parked where cursor_name = :cursor

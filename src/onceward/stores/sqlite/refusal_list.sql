@@ -1,4 +1,0 @@
--- List what late holders of a cursor tried and were refused, newest first.
-select cursor_name, happened_at, worker, epoch, current_epoch, current_owner, what
-from onceward_refusals where cursor_name = :name
-order by id desc limit :limit

@@ -1,2 +1,0 @@
--- Say what time it is for this store, for people.
-select :wall
