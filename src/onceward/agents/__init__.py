@@ -1,16 +1,16 @@
-"""Agents: write an agent, and speak with one; handlers, results and the protocol between."""
+"""Agents: write an agent or wrap a program as one; handlers, results and the message protocol."""
 
 from onceward.agents.chat import Chat, ChatAgent
 from onceward.agents.chat_messages import ChatMessage
-from onceward.agents.kit import Agent, Command
-from onceward.agents.results import (
-    Result,
+from onceward.agents.handler_results import (
+    HandlerResult,
     approved,
     changes_requested,
     completed,
     no_changes_needed,
     spec_updated,
 )
+from onceward.agents.kit import Agent, Command
 
 __all__ = [
     "Agent",
@@ -18,7 +18,7 @@ __all__ = [
     "ChatAgent",
     "ChatMessage",
     "Command",
-    "Result",
+    "HandlerResult",
     "approved",
     "changes_requested",
     "completed",

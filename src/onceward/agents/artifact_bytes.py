@@ -1,7 +1,7 @@
-"""Artifact bytes: the content of an answer's files in one archive, and the way back from it.
+"""Artifact bytes: archive the files of an answer, and restore them.
 
-An archive carries the key that it belongs to as its comment, so that nobody else's is taken for
-one. Content is read and written below the workspace only, without following links.
+The archive's comment holds the idempotency key, so that no foreign file is taken for an archive of
+ours. Content is read and written below the workspace only, without following links.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any, Final
 
 from onceward.agents import artifacts
 from onceward.errors import OncewardError
-from onceward.journal import atomic
-from onceward.rooted import RootedDirectory
-from onceward.seams import Files
+from onceward.journal import atomic_file
+from onceward.system import Files
+from onceward.system.safe_paths import RootedDirectory
 
-#: Of an answer that made more, nothing is kept.
+#: Answers whose artifacts are larger are not archived.
 BYTES_MAX: Final = 4 * 1024 * 1024
-_MARK: Final = "onceward agent cache "
-#: Which rights a restored file may have.
+_COMMENT_PREFIX: Final = "onceward agent cache "
+#: Permission bits that a restored file may have.
 _MODE: Final = 0o777
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptFile:
-    """A file that was kept."""
+class ArchivedFile:
+    """A file from an archive."""
 
     artifact: Mapping[str, Any]
     content: bytes
     mode: int
 
 
-def pack(workspace: Path, named: Sequence[Mapping[str, Any]], *, key: str) -> bytes | None:
-    """Return an archive of these artifacts; None when they are too big, or not as described."""
-    if sum(each["size"] for each in named) > BYTES_MAX:
+def pack(workspace: Path, described: Sequence[Mapping[str, Any]], *, key: str) -> bytes | None:
+    """Return an archive of these artifacts; None if they are too large or not as described."""
+    if sum(each["size"] for each in described) > BYTES_MAX:
         return None
     made = io.BytesIO()
     try:
@@ -47,12 +47,12 @@ def pack(workspace: Path, named: Sequence[Mapping[str, Any]], *, key: str) -> by
             RootedDirectory.open(workspace) as root,
             zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-            archive.comment = f"{_MARK}{key}".encode()
-            for number, each in enumerate(named):
+            archive.comment = f"{_COMMENT_PREFIX}{key}".encode()
+            for number, each in enumerate(described):
                 content = root.read(each["path"], bytes_max=each["size"])
-                if not _is(content, each):
+                if not _matches(content, each):
                     return None
-                # By number, since a path may have characters that no archive has.
+                # Named by number, since a path may have characters that archives cannot hold.
                 entry = zipfile.ZipInfo(str(number))
                 entry.external_attr = _mode(workspace / each["path"]) << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED
@@ -62,44 +62,46 @@ def pack(workspace: Path, named: Sequence[Mapping[str, Any]], *, key: str) -> by
     return made.getvalue()
 
 
-def read(path: Path, checksum: str, named: Sequence[Mapping[str, Any]]) -> list[KeptFile] | None:
-    """Return the files of an archive; None when one is missing or damaged."""
+def read(
+    path: Path, checksum: str, described: Sequence[Mapping[str, Any]]
+) -> list[ArchivedFile] | None:
+    """Return the files of an archive; None if one is missing or damaged."""
     try:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != checksum:
             return None
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             found = [
-                KeptFile(
+                ArchivedFile(
                     artifact=each,
                     content=archive.read(str(number)),
                     mode=(archive.getinfo(str(number)).external_attr >> 16) & _MODE,
                 )
-                for number, each in enumerate(named)
+                for number, each in enumerate(described)
             ]
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, EOFError):
         return None
-    return found if all(_is(each.content, each.artifact) for each in found) else None
+    return found if all(_matches(each.content, each.artifact) for each in found) else None
 
 
 def key_of(path: Path) -> str | None:
-    """Return the key that an archive of ours belongs to; None for any other file."""
+    """Return the idempotency key of an archive written by `pack`; None for any other file."""
     try:
         with zipfile.ZipFile(path) as archive:
             comment = archive.comment.decode()
     except (OSError, zipfile.BadZipFile, ValueError, EOFError):
         return None
-    return comment.removeprefix(_MARK) if comment.startswith(_MARK) else None
+    return comment.removeprefix(_COMMENT_PREFIX) if comment.startswith(_COMMENT_PREFIX) else None
 
 
 def write_back(
-    workspace: Path, kept: Sequence[KeptFile], tracked: Collection[str], files: Files
+    workspace: Path, archived: Sequence[ArchivedFile], tracked: Collection[str], files: Files
 ) -> bool:
-    """Write files where they were, all or, before the first is written, none.
+    """Restore files to their paths. All are checked before the first one is written.
 
-    A file of the user's that is not among the `tracked` ones is not overwritten.
+    An existing file of the user is overwritten only if it is in `tracked`.
     """
-    missing = [each for each in kept if artifacts.check(workspace, each.artifact) is not None]
+    missing = [each for each in archived if artifacts.check(workspace, each.artifact) is not None]
     for each in missing:
         path = each.artifact["path"]
         try:
@@ -111,16 +113,16 @@ def write_back(
     for each in missing:
         target = workspace / each.artifact["path"]
         try:
-            # Not with the rights of our own folders: these are the user's.
+            # With default permissions, not those of our own folders: these are the user's.
             target.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write(target, each.content, files=files)
+            atomic_file.write(target, each.content, files=files)
             target.chmod(each.mode)
         except (OncewardError, OSError):
             return False
     return True
 
 
-def _is(content: bytes, artifact: Mapping[str, Any]) -> bool:
+def _matches(content: bytes, artifact: Mapping[str, Any]) -> bool:
     found = (len(content), hashlib.sha256(content).hexdigest())
     return found == (artifact["size"], artifact["sha256"])
 

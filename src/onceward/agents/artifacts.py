@@ -1,7 +1,7 @@
-"""Artifacts: files of the workspace that an agent answers for, by path, checksum and size.
+"""Artifacts: files in the workspace that an agent declares, by path, checksum and size.
 
-Owns which paths an artifact may have and what makes it whole. Everything is reached through
-`rooted`, so that no link leads out of the workspace. Knows neither agents nor receipts.
+Validates paths and verifies content. Files are opened through `system.safe_paths`, so that no link
+leads out of the workspace. Knows neither agents nor receipts.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any, Final, NoReturn
 
 from onceward.errors import FileMissing, InvalidArgument, OncewardError, WrongPath
 from onceward.keys.snapshot import OWN_FOLDERS
-from onceward.rooted import PATH_BYTES_MAX, RootedDirectory
-from onceward.seams import Files
+from onceward.system import Files
+from onceward.system.safe_paths import PATH_BYTES_MAX, RootedDirectory
 
-#: No artifact lies inside one of these, at whatever depth.
-CLOSED_FOLDERS: Final = frozenset({".git"})
+#: Folders that no artifact may be in, at any depth.
+FORBIDDEN_FOLDERS: Final = frozenset({".git"})
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _SHOWN_CHARACTERS: Final = 200
 
 
 def check_path(path: str, workspace: Path | None = None) -> None:
-    """Refuse a path that is no plain way down to a file of the user's.
+    """Refuse a path that is not a plain relative path to a file of the user.
 
-    With a workspace, also refuse one that passes through a link there or through what is no
-    directory; what does not exist yet is fine.
+    With a workspace, also refuse a path through a symbolic link or through something that is not a
+    directory. The file need not exist.
     """
     parts = path.split("/")
     if not path or path.startswith("/"):
         _refuse(path, "must be relative to the workspace")
     if any(part in ("", ".", "..") for part in parts):
-        _refuse(path, "must not hold `.`, `..` or empty parts")
+        _refuse(path, "must not contain `.`, `..` or empty parts")
     if "\0" in path:
-        _refuse(path, "holds a NUL character")
+        _refuse(path, "contains a NUL character")
     try:
         encoded = path.encode()
     except UnicodeEncodeError:
@@ -43,16 +43,16 @@ def check_path(path: str, workspace: Path | None = None) -> None:
     if len(encoded) > PATH_BYTES_MAX:
         _refuse(path, f"is longer than {PATH_BYTES_MAX} bytes")
     if parts[0] in OWN_FOLDERS:
-        _refuse(path, f"lies in `{parts[0]}`, where Onceward keeps its own files")
-    closed = CLOSED_FOLDERS.intersection(parts)
+        _refuse(path, f"is in `{parts[0]}`, which is reserved for Onceward's own files")
+    closed = FORBIDDEN_FOLDERS.intersection(parts)
     if closed:
-        _refuse(path, f"lies in `{min(closed)}`")
+        _refuse(path, f"is in `{min(closed)}`")
     if workspace is not None:
-        _check_way(path, workspace)
+        _check_ancestors(path, workspace)
 
 
 def describe(workspace: Path, path: str) -> dict[str, Any]:
-    """Return `{path, sha256, size}` of a file as it is now; raise when it cannot be one."""
+    """Return `{path, sha256, size}` of a file; raise if it cannot be an artifact."""
     check_path(path)
     hashed, size = hashlib.sha256(), 0
     with RootedDirectory.open(workspace) as root, root.open_file(path) as file:
@@ -63,11 +63,11 @@ def describe(workspace: Path, path: str) -> dict[str, Any]:
 
 
 def check(workspace: Path, artifact: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with an artifact on disk, or None when it is what it was."""
+    """Return what is wrong with an artifact on disk, or None if it is unchanged."""
     path, size = str(artifact["path"]), artifact["size"]
     try:
         check_path(path)
-        # A file of another size need not be read.
+        # A file of a different size need not be read.
         with RootedDirectory.open(workspace) as root, root.open_file(path) as file:
             if file.stat.size != size:
                 return f"{_shown(path)} has {file.stat.size} bytes, not {size}"
@@ -82,7 +82,7 @@ def check(workspace: Path, artifact: Mapping[str, Any]) -> str | None:
 
 
 def sync(workspace: Path, paths: Iterable[str], files: Files) -> None:
-    """Return once these files and their names are on disk."""
+    """Make these files and their directory entries durable."""
     folders: set[PurePosixPath] = set()
     for path in paths:
         check_path(path)
@@ -94,26 +94,26 @@ def sync(workspace: Path, paths: Iterable[str], files: Files) -> None:
             finally:
                 file.close()
         folders.update(place.parents)
-    # From the deepest up: a name counts once every name that leads to it does.
+    # Deepest first: a directory entry is durable only with all of its parents.
     for each in sorted(folders, key=lambda folder: (-len(folder.parts), str(folder))):
         with RootedDirectory.open(workspace, each) as folder:
             files.sync_directory(folder.path())
 
 
-def _check_way(path: str, workspace: Path) -> None:
+def _check_ancestors(path: str, workspace: Path) -> None:
     try:
         with RootedDirectory.open(workspace) as root, root.open_file(path):
             return
     except FileMissing:
-        return  # As far as it exists, it is directories; a link that leads nowhere is not missing.
+        return  # All existing parents are directories; a dangling link raises WrongPath instead.
     except WrongPath as exc:
-        _refuse(path, "is a link or no regular file, or lies behind one", exc)
+        _refuse(path, "is not a regular file, or has a link or a file among its parents", exc)
 
 
 def _refuse(path: str, problem: str, cause: Exception | None = None) -> NoReturn:
     shown = _shown(path)
     message = f"artifact {shown!r} {problem}"
-    fix = "name a file below the workspace, such as src/main.py, that no link leads to"
+    fix = "name a regular file in the workspace, such as src/main.py, without links in its path"
     raise InvalidArgument(message, fix=fix, field="path", path=shown) from cause
 
 

@@ -1,7 +1,7 @@
-"""Chat: an agent in Python that talks with people: one handler, follow-ups, and what it has done.
+"""Chat: write a chat agent in Python with one message handler, replies and follow-ups.
 
-Owns what happens to a delivery between stdin and stdout. Each is handled by one call, alone or
-together with one that was at work when it came. Knows not what the handler says, nor to whom.
+Reads deliveries from stdin and writes replies to stdout. Each delivery is handled by one call of
+the handler: its own call, or the call that was running when the delivery arrived.
 """
 
 from __future__ import annotations
@@ -16,84 +16,84 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from onceward.agents import chat_messages
-from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, last_call
+from onceward.agents.chat_messages import ChatDelivery, ChatMessage, DeliveryReader, last_trigger
 from onceward.agents.handlers import HandlerCalls
-from onceward.agents.lines import Arrival
-from onceward.agents.streams import Waiting, on_streams
-from onceward.agents.voice import Voice
+from onceward.agents.line_reader import ReceivedLine
+from onceward.agents.message_writer import MessageWriter
+from onceward.agents.stdio_streams import LineQueue, run_on_streams
 from onceward.errors import InvalidArgument, OncewardError
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 
 class BadResult(OncewardError):
-    """A handler of chats returns a text, or nothing."""
+    """A chat handler returned something other than a text or None."""
 
     code = "BAD_RESULT"
 
 
 class CallOver(OncewardError):
-    """This call is over, and what it would say now would answer other messages."""
+    """The handler call has ended: a reply sent now would answer other messages."""
 
     code = "CALL_OVER"
 
 
 class Chat:
-    """What its handler sees of a delivery."""
+    """A delivery as its handler sees it."""
 
-    def __init__(self, handed: Handed, agent: ChatAgent) -> None:
-        """Show what was handed over."""
-        self.run_id = handed.run_id
-        self.group = handed.group
-        #: What people said since the last time: what calls the agent, and what else there was.
-        self.messages: tuple[ChatMessage, ...] = handed.messages
-        #: Whether this goes on with what an earlier call of this process was about.
-        self.is_follow_up = handed.is_follow_up
+    def __init__(self, delivery: ChatDelivery, agent: ChatAgent) -> None:
+        """Wrap a delivery for one call of the handler."""
+        self.run_id = delivery.run_id
+        self.group = delivery.group
+        #: Messages since the last call: triggers, and other messages as context.
+        self.messages: tuple[ChatMessage, ...] = delivery.messages
+        #: Whether this continues an earlier call in this process.
+        self.is_follow_up = delivery.is_follow_up
         #: The directory to work in.
         self.workspace = agent.workspace
         self._agent = agent
-        self._upto = handed.upto
+        self._upto = delivery.upto
         self._lock = threading.Lock()
-        self._is_over = False
+        self._has_ended = False
 
     @property
     def text(self) -> str:
-        """Return what the agent was last called with."""
-        return last_call(self.messages).text
+        """Return the text of the last message that triggers the agent."""
+        return last_trigger(self.messages).text
 
     def follow_ups(self) -> tuple[ChatMessage, ...]:
-        """Return, and take, what people said since; it is done when this call is."""
+        """Take the messages that arrived since; they are done when this call returns."""
         with self._lock:
-            self._refuse_late()
+            self._check_active()
             taken = self._agent.take_follow_ups()
             self._upto = taken[-1].upto if taken else self._upto
         return tuple(message for each in taken for message in each.messages)
 
     def reply(self, text: str, *, key: str | None = None) -> None:
-        """Say something; what was said under the same key is not said twice."""
+        """Send a reply; a reply with the same key is sent only once."""
         if not text:
             message = "text: must be a text that is not empty"
-            raise InvalidArgument(message, fix="say something, or nothing at all", field="text")
+            raise InvalidArgument(message, fix="pass a text, or do not reply", field="text")
         size = len(text.encode(errors="replace"))
         if size > chat_messages.TEXT_BYTES_MAX:
-            message = f"text: has {size} bytes, and may have {chat_messages.TEXT_BYTES_MAX}"
-            raise InvalidArgument(message, fix="say it in parts", field="text")
+            message = f"text: has {size} bytes; at most {chat_messages.TEXT_BYTES_MAX} are allowed"
+            raise InvalidArgument(message, fix="split it into several replies", field="text")
         with self._lock:
-            self._refuse_late()
-            self._agent.voice.say(chat_messages.output(text, key=key, upto=self._upto))
+            self._check_active()
+            self._agent.writer.send(chat_messages.output(text, key=key, upto=self._upto))
 
     def log(self, text: str, *, level: str = "info", **fields: object) -> None:
-        """Write a line for those who run the agent: debug, info, warn or error."""
-        self._agent.voice.log(text, level=level, **fields)
+        """Write a log line for the operator: debug, info, warn or error."""
+        self._agent.writer.log(text, level=level, **fields)
 
     def end(self) -> int:
-        """Let nothing more be said or taken; return how far the messages were taken."""
+        """Refuse further replies and follow-ups; return the number of the last message taken."""
         with self._lock:
-            self._is_over = True
+            self._has_ended = True
             return self._upto
 
-    def _refuse_late(self) -> None:
-        if self._is_over:
-            message = "this call is over"
+    def _check_active(self) -> None:
+        if self._has_ended:
+            message = "this handler call has ended; nothing was sent"
             raise CallOver(message, fix="reply before the handler returns")
 
 
@@ -102,7 +102,7 @@ _Handler = TypeVar("_Handler", bound=Handler)
 
 
 class ChatAgent:
-    """An agent that talks with people: one handler, and a loop that hands it what they say."""
+    """A chat agent: one handler, and a loop that calls it for each delivery."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class ChatAgent:
         environ: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Be a chat agent, in the directory that the dispatcher names."""
+        """Create the agent for the workspace that the dispatcher names."""
         env = os.environ if environ is None else environ
         self.workspace = Path(env.get("ONCEWARD_WORKSPACE") or ".").resolve()
-        self.voice = Voice(
+        self.writer = MessageWriter(
             agent_type=chat_messages.AGENT_TYPE,
             agent_id=agent_id,
             env=env,
@@ -122,99 +122,103 @@ class ChatAgent:
             encode=chat_messages.encode,
         )
         self._handler: Handler | None = None
-        self._waiting = Waiting(line_bytes_max=chat_messages.LINE_BYTES_MAX)
+        self._stdin_lines = LineQueue(line_bytes_max=chat_messages.LINE_BYTES_MAX)
         self._reader = DeliveryReader()
-        #: Whole deliveries, and what could not be read as one, in their order.
-        self._arrived: deque[Handed | InvalidArgument] = deque()
+        #: Complete deliveries and read errors, in order of arrival.
+        self._deliveries: deque[ChatDelivery | InvalidArgument] = deque()
         self._calls = HandlerCalls()
 
     def on_message(self, handler: _Handler) -> _Handler:
-        """Let the decorated function, `def` or `async def`, answer what people say."""
+        """Register the decorated function, `def` or `async def`, as the message handler."""
         self._handler = handler
         return handler
 
     def run(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
-        """Answer until stdin ends, or until something fails.
+        """Answer deliveries until stdin ends or one fails.
 
-        Whatever came before the end of stdin is still done. Behind a failure nothing is: those
-        messages are handed to the agent's next life, and must not be answered by both.
+        Deliveries received before the end of stdin are still handled. After a failure none is: the
+        dispatcher gives them to the agent's next process, and both must not answer.
         """
         if self._handler is None:
             message = "this agent has no handler"
             raise InvalidArgument(message, fix="decorate a function with @agent.on_message")
-        on_streams(self._run, stdin, stdout)
+        run_on_streams(self._run, stdin, stdout)
 
-    def take_follow_ups(self) -> list[Handed]:
-        """Return, and take out, the whole deliveries that are here."""
-        for line in self._waiting.take():
-            self._sort_in(line)
+    def take_follow_ups(self) -> list[ChatDelivery]:
+        """Take the complete deliveries that have arrived."""
+        for line in self._stdin_lines.take():
+            self._add_line(line)
         taken = []
-        while self._arrived and isinstance(first := self._arrived[0], Handed):
+        while self._deliveries and isinstance(first := self._deliveries[0], ChatDelivery):
             taken.append(first)
-            self._arrived.popleft()
+            self._deliveries.popleft()
         return taken
 
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
-        reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)
+        reading = threading.Thread(target=self._stdin_lines.fill, args=(stdin,), daemon=True)
         reading.start()
-        with self._calls, self.voice.opened(stdout):
-            is_well = True
-            while is_well and (arrival := self._next()) is not None:
-                is_well = self._take(arrival)
+        with self._calls, self.writer.attach(stdout):
+            has_succeeded = True
+            while has_succeeded and (arrival := self._next()) is not None:
+                has_succeeded = self._handle(arrival)
 
-    def _next(self) -> Handed | InvalidArgument | None:
-        while not self._arrived:
-            line = self._waiting.next()
+    def _next(self) -> ChatDelivery | InvalidArgument | None:
+        while not self._deliveries:
+            line = self._stdin_lines.next()
             if line is None:
                 return None
-            self._sort_in(line)
-        return self._arrived.popleft()
+            self._add_line(line)
+        return self._deliveries.popleft()
 
-    def _sort_in(self, line: Arrival) -> None:
+    def _add_line(self, line: ReceivedLine) -> None:
         try:
-            handed = self._reader.add(line)
+            delivery = self._reader.add(line)
         except InvalidArgument as exc:
-            self._arrived.append(exc)
+            self._deliveries.append(exc)
         else:
-            if handed is not None:
-                self._arrived.append(handed)
+            if delivery is not None:
+                self._deliveries.append(delivery)
 
-    def _take(self, arrival: Handed | InvalidArgument) -> bool:
-        """Handle a delivery; False when that failed."""
+    def _handle(self, arrival: ChatDelivery | InvalidArgument) -> bool:
+        """Handle a delivery; return False if that failed."""
         if isinstance(arrival, InvalidArgument):
-            self._fail(arrival.message, code="INVALID_MESSAGE", is_retryable=False)
+            self._send_error(arrival.message, code="INVALID_MESSAGE", is_retryable=False)
             return False
         chat = Chat(arrival, self)
-        self.voice.show("busy")
+        self.writer.set_status("busy")
         try:
             self._answer(chat)
         except OncewardError as exc:
-            self._fail(exc.message, code=exc.code, is_retryable=exc.retryable, upto=chat.end())
+            self._send_error(
+                exc.message, code=exc.code, is_retryable=exc.retryable, upto=chat.end()
+            )
             return False
-        except (Exception, SystemExit) as exc:  # noqa: BLE001 - whatever it is, it is told
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - any failure is reported
             traceback.print_exc(file=sys.stderr)
-            said = f"{type(exc).__name__}: {exc}"
-            self._fail(said, code="HANDLER_FAILED", is_retryable=True, upto=chat.end())
+            error = f"{type(exc).__name__}: {exc}"
+            self._send_error(error, code="HANDLER_FAILED", is_retryable=True, upto=chat.end())
             return False
         upto = chat.end()
-        self.voice.show("ready")
-        self.voice.say(chat_messages.done(upto))
+        self.writer.set_status("ready")
+        self.writer.send(chat_messages.done(upto))
         return True
 
     def _answer(self, chat: Chat) -> None:
         assert self._handler is not None
-        said = self._calls.call(self._handler, chat)
-        if not (said is None or isinstance(said, str)):
-            message = f"the handler returned a {type(said).__name__}, not a text"
+        reply = self._calls.call(self._handler, chat)
+        if not (reply is None or isinstance(reply, str)):
+            message = f"the handler returned a {type(reply).__name__}, not a text"
             raise BadResult(message, fix="return a text or nothing")
-        if said:
-            chat.reply(said)
+        if reply:
+            chat.reply(reply)
 
-    def _fail(self, said: str, *, code: str, is_retryable: bool, upto: int | None = None) -> None:
-        """Tell of a failure; whatever was raised, it must be possible to send."""
-        text = self.voice.cut(said.encode("utf-8", "backslashreplace").decode())
+    def _send_error(
+        self, error: str, *, code: str, is_retryable: bool, upto: int | None = None
+    ) -> None:
+        """Send an error message; text that cannot be encoded is escaped."""
+        text = self.writer.truncate(error.encode("utf-8", "backslashreplace").decode())
         try:
-            told = chat_messages.error(text, code=code, retryable=is_retryable, upto=upto)
-            self.voice.say(told)
-        except InvalidArgument:  # A code of somebody's own that is none.
-            self.voice.say(chat_messages.error(text, retryable=bool(is_retryable), upto=upto))
+            message = chat_messages.error(text, code=code, retryable=is_retryable, upto=upto)
+            self.writer.send(message)
+        except InvalidArgument:  # The exception's own code is not a valid one.
+            self.writer.send(chat_messages.error(text, retryable=bool(is_retryable), upto=upto))

@@ -1,7 +1,7 @@
-"""Chat messages: what a dispatcher and a chat agent say to one another, one JSON object a line.
+"""Chat messages: the messages between a dispatcher and a chat agent, one JSON object per line.
 
-Owns how a delivery is cut into lines and put together again. Shapes are checked by `messages.py`,
-as every other message is. Knows not who sends what when.
+Splits deliveries into lines and joins them again. `protocol.py` validates the messages against
+their schemas.
 """
 
 from __future__ import annotations
@@ -10,79 +10,79 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from onceward.agents import messages
-from onceward.agents.lines import LINE_BYTES_MAX as LINE_BYTES_USUAL
-from onceward.agents.lines import Arrival, Oversized
-from onceward.agents.messages import CHAT_KINDS, Message
+from onceward.agents import protocol
+from onceward.agents.line_reader import LINE_BYTES_MAX as LINE_BYTES_USUAL
+from onceward.agents.line_reader import OversizedLine, ReceivedLine
+from onceward.agents.protocol import CHAT_KINDS, Message
 from onceward.errors import MessageRefused
 from onceward.keys.canonical import compact_json
 
 AGENT_TYPE: Final = "chat"
-#: What a person says at once, and what an agent says at once.
+#: Maximum size of one message text and of one reply.
 TEXT_BYTES_MAX: Final = 128 * 1024
-#: Six times a text fits, which is what the worst one takes: a NUL is written as six characters.
+#: Fits a text at its worst encoding: a NUL takes six characters in JSON.
 LINE_BYTES_MAX: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatMessage:
-    """What a person said."""
+    """A message of a person."""
 
     #: The channel's own id.
     id: str
-    #: Its arrival number.
+    #: Its number in order of arrival.
     seq: int
     sender: str
-    #: As it was typed, whatever is in it.
+    #: The text, unchanged and untrusted.
     text: str
-    #: When it was said, as the channel tells it.
+    #: When it was sent, according to the channel.
     timestamp: str | None
     received_at: str
-    #: Whether it calls the agent; the others are context.
+    #: Whether it triggers the agent; other messages are context.
     is_call: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Handed:
-    """A whole delivery, as an agent gets it."""
+class ChatDelivery:
+    """A complete delivery, as an agent receives it."""
 
     run_id: str
     group: str
     #: The number of the last message; `done` names it.
     upto: int
-    #: Whether it was sent to an agent that was already at work, or waited after work.
+    #: Whether the agent was already running, at work or idle after work.
     is_follow_up: bool
     messages: tuple[ChatMessage, ...]
 
 
-def last_call(messages: Sequence[ChatMessage]) -> ChatMessage:
-    """Return the last message that calls the agent, or the last of all if none does."""
+def last_trigger(messages: Sequence[ChatMessage]) -> ChatMessage:
+    """Return the last message that triggers the agent, or the last message if none does."""
     return ([each for each in messages if each.is_call] or messages)[-1]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return the message as one line; raise MessageRefused for one of a wrong shape or size."""
-    return messages.encode(message, line_bytes_max=LINE_BYTES_MAX, kinds=CHAT_KINDS)
+    """Return the message as one line; raise MessageRefused if it violates schema or size."""
+    return protocol.encode(message, line_bytes_max=LINE_BYTES_MAX, kinds=CHAT_KINDS)
 
 
 def decode(line: bytes) -> Message:
-    """Return the message that a line holds; raise MessageRefused or InvalidJson."""
-    return messages.decode(line, line_bytes_max=LINE_BYTES_MAX, kinds=CHAT_KINDS)
+    """Return the message of a line; raise MessageRefused or InvalidJson."""
+    return protocol.decode(line, line_bytes_max=LINE_BYTES_MAX, kinds=CHAT_KINDS)
 
 
 def output(text: str, *, key: str | None = None, upto: int | None = None) -> Message:
-    """Return something to say; the same key is the same saying.
+    """Return a reply message; replies with the same key are one reply.
 
-    `upto`: how far the agent had taken messages when it said this.
+    `upto` is the number of the last message that the agent had taken when it replied.
     """
-    said: Message = {"kind": "output", "text": text}
-    return said | {
+    message: Message = {"kind": "output", "text": text}
+    return message | {
         name: value for name, value in (("key", key), ("upto", upto)) if value is not None
     }
 
 
 def done(upto: int) -> Message:
-    """Return that all is finished up to this number."""
+    """Return the message that all deliveries up to this number are done."""
     return {"kind": "done", "upto": upto}
 
 
@@ -93,7 +93,7 @@ def error(
     retryable: bool | None = None,
     upto: int | None = None,
 ) -> Message:
-    """Return that what was handed over and is not done has failed."""
+    """Return the message that the deliveries not yet done have failed."""
     fields = {"message": message, "code": code, "retryable": retryable, "upto": upto}
     return {"kind": "error"} | {name: each for name, each in fields.items() if each is not None}
 
@@ -108,9 +108,9 @@ def delivery_lines(
     messages: Sequence[ChatMessage],
     is_follow_up: bool,  # noqa: FBT001 - a field like the others
 ) -> list[bytes]:
-    """Return a delivery as lines, of which all but the last say that there is more.
+    """Return a delivery as lines; all but the last have `more` set.
 
-    Lines are as long as any agent's, unless one message alone takes more.
+    Lines have at most the usual length, unless a single message needs more.
     """
     parts = _parts([asdict(each) for each in messages])
     return [
@@ -129,39 +129,39 @@ def delivery_lines(
     ]
 
 
-#: More than all that stands around the messages of a line: names of at most 200 characters.
+#: Upper bound for the fields around the messages of a line; names have at most 200 characters.
 _AROUND_BYTES: Final = 4096
 
 
 def _parts(items: Sequence[Message]) -> list[list[Message]]:
-    """Cut into as few lists as lines of the usual length need; there is at least one."""
+    """Split messages into as few lines of the usual length as possible; at least one."""
     parts: list[list[Message]] = [[]]
-    room = LINE_BYTES_USUAL - _AROUND_BYTES
+    bytes_left = LINE_BYTES_USUAL - _AROUND_BYTES
     for each in items:
         size = len(compact_json(each, root="message")) + 1
-        if size > room and parts[-1]:
+        if size > bytes_left and parts[-1]:
             parts.append([])
-            room = LINE_BYTES_USUAL - _AROUND_BYTES
+            bytes_left = LINE_BYTES_USUAL - _AROUND_BYTES
         parts[-1].append(each)
-        room -= size
+        bytes_left -= size
     return parts
 
 
 class DeliveryReader:
-    """Puts deliveries together from their lines."""
+    """Joins deliveries from their lines."""
 
     def __init__(self) -> None:
-        """Hold at most one delivery that is not whole yet."""
+        """Start without a partial delivery; at most one is held."""
         self._parts: list[Message] = []
 
-    def add(self, line: Arrival) -> Handed | None:
-        """Take the next line; return the delivery that it ends, if it ends one.
+    def add(self, line: ReceivedLine) -> ChatDelivery | None:
+        """Take the next line; return the delivery if the line completes it.
 
-        Raises MessageRefused or InvalidJson; what was there of that delivery is forgotten.
+        Raises MessageRefused or InvalidJson and discards the partial delivery.
         """
         began, self._parts = self._parts, []
-        if isinstance(line, Oversized):
-            problem = f"has {line.size} bytes, and may have at most {LINE_BYTES_MAX}"
+        if isinstance(line, OversizedLine):
+            problem = f"has {line.size} bytes; at most {LINE_BYTES_MAX} are allowed"
             raise MessageRefused(path="line", problem=problem)
         message = decode(line)
         if message["kind"] != "message":
@@ -174,7 +174,7 @@ class DeliveryReader:
             self._parts = parts
             return None
         items = (each for part in parts for each in part["messages"])
-        return Handed(
+        return ChatDelivery(
             **{name: message[name] for name in names},
             messages=tuple(ChatMessage(**each) for each in items),
         )

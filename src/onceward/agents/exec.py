@@ -1,7 +1,7 @@
-"""Exec: any program as an agent. A prompt goes in; changed files, tests and a verdict come out.
+"""Exec: wrap any program as an agent. Prompt in; changed files, tests and a verdict out.
 
-Owns what a program's end means for the command it was run for. How prompts read, programs run,
-trees differ and verdicts are said is each a module of its own.
+Decides what a program's exit means for its command. Prompts, program runs, tree differences and
+verdicts have their own modules.
 """
 
 from __future__ import annotations
@@ -18,33 +18,46 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from onceward.agents import artifacts
-from onceward.agents.cache import cache_folder
+from onceward.agents.answer_cache import cache_folder
+from onceward.agents.changed_files import (
+    BaselineStore,
+    FileDigests,
+    TreeDifference,
+    difference,
+    read_tree,
+)
+from onceward.agents.handler_results import HandlerResult
 from onceward.agents.kit import Agent, Command
-from onceward.agents.output import Output
-from onceward.agents.programs import Ended, Program, run_program
-from onceward.agents.prompts import Request, as_argument, prompt
-from onceward.agents.questions import BUILDER_LINES, JUDGE_LINES, question_in
-from onceward.agents.results import Result
-from onceward.agents.trees import Beginnings, Difference, Tree, difference, tree
-from onceward.agents.verdicts import FORMS, WORDS, NoVerdict, Verdict, instruction, read_verdict
+from onceward.agents.program_output import ProgramOutput
+from onceward.agents.program_run import Program, ProgramResult, run_program
+from onceward.agents.prompts import PromptRequest, as_argument, prompt
+from onceward.agents.question_detection import BUILDER_LINES, JUDGE_LINES, find_question
+from onceward.agents.review_verdicts import (
+    FORMS,
+    VERDICTS,
+    NoVerdict,
+    ReviewVerdict,
+    read_verdict,
+    verdict_instruction,
+)
 from onceward.errors import InvalidArgument, OncewardError
 from onceward.keys import canonical_json
-from onceward.keys.snapshot import Digests
-from onceward.seams import Clock, SystemClock
-from onceward.secrets import Redactor
+from onceward.keys.snapshot import DigestCache
+from onceward.system import Clock, SystemClock
+from onceward.system.redaction import Redactor
 
-#: What an agent of each type is asked to do.
+#: The actions of each type of agent.
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "builder": ("implement", "implement_changes"),
     "reviewer": ("review",),
     "spec_maintainer": ("update_spec",),
 }
-#: The exit code by which a program says that it may work later (EX_TEMPFAIL of sysexits.h).
-EXIT_LATER: Final = 75
-#: An answer has to be on its way before the deadline, or the orchestrator kills us first.
+#: Exit code that asks for a retry later (EX_TEMPFAIL of sysexits.h).
+EXIT_RETRY_LATER: Final = 75
+#: Time reserved before the deadline to send the answer; at the deadline the agent is killed.
 MARGIN_SECONDS: Final = 1.0
 MARGIN_SHARE: Final = 0.1
-#: Artifacts named in an answer, which is one line; the receipts know the whole tree anyway.
+#: Bytes of artifacts in an answer, which is one line. Receipts record the complete tree.
 ARTIFACTS_BYTES_MAX: Final = 128 * 1024
 NAMES_BYTES_MAX: Final = 16 * 1024
 OUTPUT_CHARACTERS_MAX: Final = 4000
@@ -53,64 +66,64 @@ _FAILED_TEST: Final = re.compile(r"^FAILED (\S+)")
 
 
 class ProgramFailed(OncewardError):
-    """The program ended with an exit code that says it failed."""
+    """The program exited with a code that means failure."""
 
     code = "PROGRAM_FAILED"
 
 
 class ProgramInterrupted(OncewardError):
-    """Something outside ended the program, or it says that it may work later; try again."""
+    """The program was killed by a signal, or exited with 75 to ask for a retry."""
 
     code = "PROGRAM_INTERRUPTED"
     retryable = True
 
 
 class TimedOut(OncewardError):
-    """The program took longer than it may, and was ended with all that it started."""
+    """The program exceeded its timeout; its process group was killed."""
 
     code = "TIMED_OUT"
     retryable = True
 
 
 class QuestionAsked(OncewardError):
-    """The program did nothing and asked a question, which nobody can answer while it runs."""
+    """The program changed nothing and asked a question, which cannot be answered while it runs."""
 
     code = "QUESTION_ASKED"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wrapping:
-    """How a program is made an agent."""
+class ExecOptions:
+    """How to run a program as an agent."""
 
     type: str
     #: The program and its arguments.
     program: tuple[str, ...]
-    #: Which commands it takes; those of its type unless said otherwise.
+    #: The actions it handles. Default: all actions of its type.
     actions: tuple[str, ...] = ()
-    #: A prompt with placeholders; without, one that says all there is to say.
+    #: A prompt with placeholders. Default: a prompt with everything about the command.
     template: str | None = None
     #: Whether the prompt is the program's last argument instead of its standard input.
     is_argument: bool = False
-    #: A line for the shell that decides whether the tests pass; without, they are unchecked.
+    #: Shell command that decides whether the tests pass. Without it they are unchecked.
     check: str | None = None
-    #: How a verdict is said; None for builders, who give none.
+    #: The form of the verdict; None for builders, which give none.
     verdict: str | None = None
-    #: Whether failing tests are an answer that can be gone on with.
+    #: Whether the run continues when the tests fail.
     allows_failures: bool = False
-    #: How long the program may take; the command's deadline counts in any case.
+    #: Timeout of the program. The command's deadline always applies too.
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work before any command comes."""
+        """Reject invalid options at start, before any command arrives."""
         if self.type not in ACTIONS:
-            _refuse("--type", f"{self.type!r} is no type of agent", ", ".join(ACTIONS))
+            _refuse("--type", f"{self.type!r} is not a type of agent", ", ".join(ACTIONS))
         if not self.program or not self.program[0]:
             _refuse("program", "is missing", "a program and its arguments after `--`")
-        judges = self.type in WORDS
+        judges = self.type in VERDICTS
         if judges and self.verdict not in FORMS:
-            _refuse("--verdict", f"{self.verdict!r} is no form of verdict", ", ".join(FORMS))
+            _refuse("--verdict", f"{self.verdict!r} is not a form of verdict", ", ".join(FORMS))
         if judges and (self.check is not None or self.allows_failures):
-            _refuse("--check", f"a {self.type} runs no check, it judges", "--verdict exit")
+            _refuse("--check", f"a {self.type} runs no check, it gives a verdict", "--verdict exit")
         if not judges and self.verdict is not None:
             _refuse("--verdict", "a builder gives no verdict", "--check, or another --type")
         if self.seconds is not None and self.seconds <= 0:
@@ -119,131 +132,146 @@ class Wrapping:
 
 def _refuse(option: str, problem: str, right: str) -> NoReturn:
     message = f"{option}: {problem}"
-    raise InvalidArgument(message, fix=f"say {right}", field=option.lstrip("-"))
+    raise InvalidArgument(message, fix=f"pass {right}", field=option.lstrip("-"))
 
 
-def failure(line: Sequence[str], ended: Ended, seconds: float = 0.0) -> OncewardError:
-    """Return what it means that a program ended like this, after at most so many seconds."""
-    # A prompt as its last word would be a page.
-    shown, code = shlex.join(line)[:200], ended.exit_code
-    if ended.has_timed_out:
-        return TimedOut(f"{shown} took longer than {seconds:.0f} s{_said(ended)}")
+def program_error(
+    line: Sequence[str], result: ProgramResult, seconds: float = 0.0
+) -> OncewardError:
+    """Return the error for a program that failed, was killed or exceeded `seconds`."""
+    # Truncated: the last argument may be a long prompt.
+    shown, code = shlex.join(line)[:200], result.exit_code
+    if result.has_timed_out:
+        return TimedOut(f"{shown} took longer than {seconds:.0f} s{_output_excerpt(result)}")
     if code is None:
-        by = _signal_name(ended.signal)
-        return ProgramInterrupted(f"{shown} was ended by {by}{_said(ended)}")
-    kind = ProgramInterrupted if code == EXIT_LATER else ProgramFailed
-    return kind(f"{shown} ended with exit code {code}{_said(ended)}")
+        by = _signal_name(result.signal)
+        return ProgramInterrupted(f"{shown} was killed by {by}{_output_excerpt(result)}")
+    kind = ProgramInterrupted if code == EXIT_RETRY_LATER else ProgramFailed
+    return kind(f"{shown} ended with exit code {code}{_output_excerpt(result)}")
 
 
 def exec_agent(
-    wrapping: Wrapping, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None
+    options: ExecOptions, *, environ: Mapping[str, str] | None = None, clock: Clock | None = None
 ) -> Agent:
     """Return an agent that runs the program for each of its commands."""
     env = dict(os.environ if environ is None else environ)
-    options = canonical_json(asdict(wrapping))
-    agent = Agent(wrapping.type, version=hashlib.sha256(options).hexdigest(), environ=env)
-    worker = _Worker(wrapping, agent, env, clock or SystemClock())
-    agent.on(*(wrapping.actions or ACTIONS[wrapping.type]))(worker.work)
+    fields = canonical_json(asdict(options))
+    agent = Agent(options.type, version=hashlib.sha256(fields).hexdigest(), environ=env)
+    runner = _ProgramRunner(options, agent, env, clock or SystemClock())
+    agent.on(*(options.actions or ACTIONS[options.type]))(runner.work)
     return agent
 
 
-class _Worker:
-    """Does commands by running the program."""
+class _ProgramRunner:
+    """Handles commands by running the program."""
 
     def __init__(
-        self, wrapping: Wrapping, agent: Agent, env: Mapping[str, str], clock: Clock
+        self, options: ExecOptions, agent: Agent, env: Mapping[str, str], clock: Clock
     ) -> None:
-        self._wrapping = wrapping
+        self._options = options
         self._env = env
         self._clock = clock
         self._redactor = Redactor.from_environment(env)
-        kept = cache_folder(wrapping.type, agent.workspace, env)
+        kept = cache_folder(options.type, agent.workspace, env)
         self._lock = kept / "program.lock"
-        self._digests = Digests()
-        self._beginnings = Beginnings(kept / "begun", run=agent.run_id, digests=self._digests)
+        self._digests = DigestCache()
+        self._baselines = BaselineStore(kept / "begun", run=agent.run_id, digests=self._digests)
 
-    def work(self, command: Command) -> Result:
-        """Run the program, then the check, and say what came of it."""
-        wanted = [each["path"] for each in command.expected_outputs]
-        before = self._beginnings.of(command.key, command.workspace, also=wanted)
-        ended = self._run_program(command)
-        self._refuse_failure(ended)
-        changed = difference(before, self._tree(command))
-        if self._wrapping.type == "builder":
-            return self._built(command, ended, before, changed)
-        return self._judged(command, ended, changed)
+    def work(self, command: Command) -> HandlerResult:
+        """Run the program, then the check; return the result."""
+        expected = [each["path"] for each in command.expected_outputs]
+        before = self._baselines.get_or_record(command.key, command.workspace, also=expected)
+        # Earlier attempts may have changed files; a question counts only if this one did not.
+        start = self._tree(command)
+        result = self._run_program(command)
+        self._raise_on_failure(result)
+        now = self._tree(command)
+        changed = difference(before, now)
+        if self._options.type == "builder":
+            if now == start:
+                self._raise_on_question(result, BUILDER_LINES)
+            return self._build_result(command, before, changed)
+        return self._review_result(command, result, changed)
 
-    def _built(self, command: Command, ended: Ended, before: Tree, changed: Difference) -> Result:
-        if not changed:
-            self._refuse_question(ended, BUILDER_LINES)
+    def _build_result(
+        self, command: Command, before: FileDigests, changed: TreeDifference
+    ) -> HandlerResult:
         tests = self._tests(command, has_changed=bool(changed))
-        if self._wrapping.check is not None:
-            # What the check wrote is no work of the program, but part of what is there now.
+        if self._options.check is not None:
+            # The check may have written files; they belong to the tree although not to the work.
             changed = difference(before, self._tree(command))
         paths, payload = self._changes(command, changed)
         return self._result("completed", {**payload, "tests": tests}, paths)
 
-    def _judged(self, command: Command, ended: Ended, changed: Difference) -> Result:
-        verdict = self._verdict(ended, has_changed=bool(changed))
+    def _review_result(
+        self, command: Command, result: ProgramResult, changed: TreeDifference
+    ) -> HandlerResult:
+        verdict = self._verdict(result, has_changed=bool(changed))
         paths, payload = self._changes(command, changed)
+        if paths and self._options.type == "reviewer":
+            # A review rarely writes files. Other changes may be a person's: do not approve them.
+            payload["observed"] = True
         if verdict.comments:
             payload["comments"] = list(verdict.comments)
         if verdict.status == "updated" and not changed:
             payload["unchanged"] = True
         return self._result(verdict.status, payload, paths)
 
-    def _verdict(self, ended: Ended, *, has_changed: bool) -> Verdict:
-        form = self._wrapping.verdict
-        assert form is not None, self._wrapping
-        if form == "exit" and ended.exit_code == 0 and not has_changed:
-            self._refuse_question(ended, JUDGE_LINES)
+    def _verdict(self, result: ProgramResult, *, has_changed: bool) -> ReviewVerdict:
+        form = self._options.verdict
+        assert form is not None, self._options
+        if form == "exit" and result.exit_code == 0 and not has_changed:
+            self._raise_on_question(result, JUDGE_LINES)
         try:
             return read_verdict(
                 form,
-                self._wrapping.type,
-                exit_code=ended.exit_code or 0,
-                output=ended.stdout if form != "exit" else "\n".join(ended.tail),
+                self._options.type,
+                exit_code=result.exit_code or 0,
+                output=result.stdout if form != "exit" else "\n".join(result.tail),
                 has_changed=has_changed,
             )
         except NoVerdict:
             if not has_changed:
-                self._refuse_question(ended, BUILDER_LINES)
+                self._raise_on_question(result, BUILDER_LINES)
             raise
 
-    def _refuse_question(self, ended: Ended, last: int) -> None:
-        """Raise for a program that asked something instead of doing anything."""
-        question = question_in(ended.tail, last=last)
+    def _raise_on_question(self, result: ProgramResult, last: int) -> None:
+        """Raise QuestionAsked if the program's last lines ask a question."""
+        question = find_question(result.tail, last=last)
         if question is not None:
             message = f"the program changed no file and asks: {question}"
             raise QuestionAsked(message, fix="answer it in the task's goal, and run the task again")
 
-    def _tree(self, command: Command) -> Tree:
-        wanted = [each["path"] for each in command.expected_outputs]
-        return tree(command.workspace, self._digests, also=wanted)
+    def _tree(self, command: Command) -> FileDigests:
+        expected = [each["path"] for each in command.expected_outputs]
+        return read_tree(command.workspace, self._digests, also=expected)
 
-    def _result(self, status: str, payload: Mapping[str, Any], paths: Sequence[str]) -> Result:
+    def _result(
+        self, status: str, payload: Mapping[str, Any], paths: Sequence[str]
+    ) -> HandlerResult:
         redacted = self._redactor.value(payload)
         assert isinstance(redacted, dict), status
-        return Result(status=status, payload=redacted, artifacts=paths)
+        return HandlerResult(status=status, payload=redacted, artifacts=paths)
 
     # --- the program -----------------------------------------------------------------------------
 
-    def _run_program(self, command: Command) -> Ended:
-        wrapping = self._wrapping
-        request = Request(
+    def _run_program(self, command: Command) -> ProgramResult:
+        options, form = self._options, self._options.verdict
+        verdict = verdict_instruction(form, options.type) if form else None
+        request = PromptRequest(
             action=command.action,
             task_id=command.task_id,
             inputs=command.inputs,
             expected_outputs=command.expected_outputs,
             context=command.context,
-            check=wrapping.check,
-            verdict=instruction(wrapping.verdict, wrapping.type) if wrapping.verdict else None,
+            check=options.check,
+            verdict=verdict,
         )
-        text = prompt(request, wrapping.template)
-        line, stdin = wrapping.program, None if wrapping.is_argument else text
-        if wrapping.is_argument:
-            line = (*line, as_argument(text, wrapping.template))
-        return self._run(command, line, stdin=stdin, seconds=wrapping.seconds)
+        text = prompt(request, options.template)
+        line, stdin = options.program, None if options.is_argument else text
+        if options.is_argument:
+            line = (*line, as_argument(text, options.template))
+        return self._run(command, line, stdin=stdin, seconds=options.seconds)
 
     def _run(
         self,
@@ -252,7 +280,7 @@ class _Worker:
         *,
         stdin: str | None = None,
         seconds: float | None = None,
-    ) -> Ended:
+    ) -> ProgramResult:
         left = self._seconds_left(command)
         program = Program(
             command=line,
@@ -262,17 +290,17 @@ class _Worker:
             stdin=stdin,
             lock=self._lock,
         )
-        # Only a builder has events for it; all of it is in the log anyway.
-        tell = command.progress if self._wrapping.type == "builder" else lambda _: None
-        output = Output(tell, self._redactor, self._clock)
-        ended = run_program(program, on_line=output.line, clock=self._clock)
+        # Only builders have progress events; the log has the complete output.
+        emit = command.progress if self._options.type == "builder" else lambda _: None
+        output = ProgramOutput(emit, self._redactor, self._clock)
+        result = run_program(program, on_line=output.line, clock=self._clock)
         output.end()
-        if ended.has_timed_out:
-            raise failure(line, ended, program.seconds)
-        return ended
+        if result.has_timed_out:
+            raise program_error(line, result, program.seconds)
+        return result
 
     def _seconds_left(self, command: Command) -> float:
-        """Return how long there is until an answer has to be on its way."""
+        """Return the seconds left until the answer must be sent."""
         left = (datetime.fromisoformat(command.deadline) - self._clock.now()).total_seconds()
         left -= min(MARGIN_SECONDS, left * MARGIN_SHARE)
         if left <= 0:
@@ -280,49 +308,48 @@ class _Worker:
             raise TimedOut(message)
         return left
 
-    def _refuse_failure(self, ended: Ended) -> None:
-        """Raise for a program that failed; for one that judges by its exit code, 1 is a word."""
-        code = ended.exit_code
-        if code != 0 and not (code == 1 and self._wrapping.verdict == "exit"):
-            raise failure(self._wrapping.program, ended)
+    def _raise_on_failure(self, result: ProgramResult) -> None:
+        """Raise if the program failed; with `--verdict exit`, exit code 1 is a verdict."""
+        code = result.exit_code
+        if code != 0 and not (code == 1 and self._options.verdict == "exit"):
+            raise program_error(self._options.program, result)
 
-    # --- what came of it -------------------------------------------------------------------------
+    # --- the result ------------------------------------------------------------------------------
 
     def _tests(self, command: Command, *, has_changed: bool) -> dict[str, Any]:
-        """Run the check; only one that passes after a change is reported as passed."""
-        check = self._wrapping.check
+        """Run the check; report `pass` only if it passes after a change."""
+        check = self._options.check
         if check is None:
             required = sum(each["required"] for each in command.expected_outputs)
             unchecked = {"status": "unchecked" if has_changed else "unchanged"}
             return {**unchecked, "required_outputs": required} if required else unchecked
-        ended = self._run(command, ("/bin/sh", "-c", check))
-        output = "\n".join(ended.tail)[-OUTPUT_CHARACTERS_MAX:]
+        result = self._run(command, ("/bin/sh", "-c", check))
+        output = "\n".join(result.tail)[-OUTPUT_CHARACTERS_MAX:]
         passed = "pass" if has_changed else "unchanged"
-        tests: dict[str, Any] = {"status": passed if ended.exit_code == 0 else "fail"}
-        if ended.exit_code is None:
-            tests["signal"] = _signal_name(ended.signal)
-        else:
-            tests["exit_code"] = ended.exit_code
-        tests["output"] = output
-        if tests["status"] == "fail" and self._wrapping.allows_failures:
-            failed = [found[1] for each in ended.tail if (found := _FAILED_TEST.match(each))]
+        code = result.exit_code
+        how = {"signal": _signal_name(result.signal)} if code is None else {"exit_code": code}
+        tests: dict[str, Any] = {"status": passed if code == 0 else "fail", **how, "output": output}
+        if tests["status"] == "fail" and self._options.allows_failures:
+            failed = [found[1] for each in result.tail if (found := _FAILED_TEST.match(each))]
             tests["allowed_failures"] = failed or [check]
         return tests
 
-    def _changes(self, command: Command, changed: Difference) -> tuple[list[str], dict[str, Any]]:
-        """Return the artifacts, and what else happened to files."""
-        wanted = [each["path"] for each in command.expected_outputs]
-        present = [path for path in wanted if (command.workspace / path).is_file()]
+    def _changes(
+        self, command: Command, changed: TreeDifference
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Return the artifacts, and a payload with deletions and other changes."""
+        expected = [each["path"] for each in command.expected_outputs]
+        present = [path for path in expected if (command.workspace / path).is_file()]
         paths: list[str] = []
         others: list[str] = []
-        room = ARTIFACTS_BYTES_MAX
+        bytes_left = ARTIFACTS_BYTES_MAX
         candidates = list(dict.fromkeys([*present, *changed.changed]))
         for number, path in enumerate(candidates):
-            room -= len(path.encode()) + _ARTIFACT_BYTES
-            if room < 0:
+            bytes_left -= len(path.encode()) + _ARTIFACT_BYTES
+            if bytes_left < 0:
                 others += candidates[number:]
                 break
-            # Links and odd names are part of the tree, but no file to vouch for.
+            # Links and invalid names are part of the tree but cannot be artifacts.
             (paths if _is_artifact(path, command.workspace) else others).append(path)
         payload: dict[str, Any] = {}
         for name, found in (("deleted", changed.deleted), ("other_changes", others)):
@@ -340,12 +367,12 @@ def _is_artifact(path: str, workspace: Path) -> bool:
 
 
 def _bounded(names: Sequence[str]) -> list[str]:
-    """Return as many names as a message has room for, and how many more there are."""
+    """Return as many names as fit into a message, and the number of those left out."""
     kept: list[str] = []
-    room = NAMES_BYTES_MAX
+    bytes_left = NAMES_BYTES_MAX
     for each in names:
-        room -= len(each.encode()) + 3
-        if room < 0:
+        bytes_left -= len(each.encode()) + 3
+        if bytes_left < 0:
             return [*kept, f"… and {len(names) - len(kept)} more"]
         kept.append(each)
     return kept
@@ -360,8 +387,8 @@ def _variables(command: Command) -> dict[str, str]:
     }
 
 
-def _said(ended: Ended) -> str:
-    last = "\n".join(ended.tail[-5:])[-500:]
+def _output_excerpt(result: ProgramResult) -> str:
+    last = "\n".join(result.tail[-5:])[-500:]
     return f": {last}" if last else ""
 
 

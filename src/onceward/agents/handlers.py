@@ -1,6 +1,6 @@
-"""Handlers: calling a user's function, `def` or `async def`, and what its exceptions mean.
+"""Handlers: call a user's function, `def` or `async def`, and classify its exceptions.
 
-Retries themselves are the orchestrator's, with the schedule of agents: there is one layer of them.
+Only the orchestrator retries, with the retry schedule of agents.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from onceward.errors import InvalidArgument
 if TYPE_CHECKING:
     import asyncio
 
-#: What fails for a while only. Clients of HTTP wrap these, so causes are looked at as well.
+#: Transient errors. HTTP clients wrap them, so the causes of an exception are checked too.
 CONNECTION_ERRORS: Final = (ConnectionError, TimeoutError)
 _CAUSES_MAX: Final = 20
 
 
 class HandlerCalls:
-    """Calls handlers, all coroutines on one event loop, which ends with the agent."""
+    """Calls handlers; coroutines share one event loop, which is closed with the agent."""
 
     def __init__(self, retryable: Sequence[object] = ()) -> None:
-        """Take these classes of exceptions, too, for what another attempt may mend."""
+        """Treat these exception classes as retryable too."""
         found: list[type[Exception]] = []
         for each in retryable:
             if isinstance(each, type) and issubclass(each, Exception):
                 found.append(each)
             else:
-                message = f"retryable: {each!r} is no class of exceptions"
+                message = f"retryable: {each!r} is not an exception class"
                 fix = "pass classes, such as retryable=(RateLimited,)"
                 raise InvalidArgument(message, fix=fix, field="retryable")
         self._retryable = tuple(found)
@@ -46,12 +46,12 @@ class HandlerCalls:
             loop.close()
 
     def call(self, handler: Callable[[Any], object], command: object) -> object:
-        """Return what a handler returns, or what it has awaited."""
+        """Call a handler and return its result; await it if it is awaitable."""
         found = handler(command)
         return self._awaited(found) if isinstance(found, Awaitable) else found
 
     def is_retryable(self, exc: BaseException) -> bool:
-        """Say whether another attempt may help: a declared exception, or a lost connection."""
+        """Return whether another attempt may help: a declared exception or a connection error."""
         if isinstance(exc, self._retryable):
             return True
         return any(isinstance(each, CONNECTION_ERRORS) for each in _causes(exc))
@@ -62,13 +62,13 @@ class HandlerCalls:
         async def wait() -> object:
             return await answer
 
-        # One for all commands: what a handler opened for one it can use for the next.
+        # One loop for all commands, so that handlers can reuse connections.
         self._loop = self._loop or asyncio.Runner()
         return self._loop.run(wait())
 
 
 def version_of(handler: Callable[..., object]) -> str:
-    """Return the checksum of the file that a handler is written in; empty when there is none."""
+    """Return the checksum of the handler's source file; empty if there is none."""
     module = sys.modules.get(getattr(handler, "__module__", "") or "")
     name = getattr(module, "__file__", None)
     try:
@@ -78,7 +78,7 @@ def version_of(handler: Callable[..., object]) -> str:
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and what led to it, as a traceback shows it."""
+    """Yield an exception and its causes, as a traceback shows them."""
     found: BaseException | None = exc
     for _ in range(_CAUSES_MAX):
         if found is None:

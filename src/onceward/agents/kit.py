@@ -1,7 +1,7 @@
-"""Kit: an agent in Python, from its handlers: the loop, the heartbeat, and answers told once.
+"""Kit: write an agent in Python from handlers; provides the loop, heartbeats and idempotency.
 
-Owns what happens to a command between stdin and stdout. A command whose answer is kept is answered
-from the cache; one that is at work is not begun again. Knows not what handlers do, nor who asks.
+Reads commands from stdin and writes answers to stdout. A command whose answer is cached is answered
+from the cache. A duplicate of the running command gets the same answer without running again.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from onceward.agents import artifacts, messages
-from onceward.agents.cache import Answer, ResultCache, cache_folder
+from onceward.agents import artifacts, protocol
+from onceward.agents.answer_cache import AgentAnswer, AnswerCache, cache_folder
+from onceward.agents.answer_reuse import AnswerReuse
+from onceward.agents.handler_results import HandlerResult, event_of
 from onceward.agents.handlers import HandlerCalls, version_of
-from onceward.agents.lines import LINE_BYTES_MAX, Oversized
-from onceward.agents.messages import Message
-from onceward.agents.results import Result, event_of
-from onceward.agents.reuse import Reuse
-from onceward.agents.streams import Waiting, on_streams
-from onceward.agents.voice import Voice
+from onceward.agents.line_reader import LINE_BYTES_MAX, OversizedLine
+from onceward.agents.message_writer import MessageWriter
+from onceward.agents.protocol import Message
+from onceward.agents.stdio_streams import LineQueue, run_on_streams
 from onceward.errors import FileMissing, InvalidArgument, MessageRefused, OncewardError, WrongPath
 from onceward.keys.canonical import loads
 from onceward.keys.command import idempotency_key
-from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
+from onceward.system import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
 
 
 class Command:
     """A command as its handler sees it."""
 
     def __init__(self, message: Message, workspace: Path, agent: Agent) -> None:
-        """Show what the message says."""
-        #: The whole message, as it came.
+        """Wrap a command message for its handler."""
+        #: The complete message, unchanged.
         self.message = message
         #: The directory to work in.
         self.workspace = workspace
-        #: What is to be done: implement, implement_changes, review or update_spec.
+        #: implement, implement_changes, review or update_spec.
         self.action: str = message["action"]
         self.task_id: str = message["task_id"]
-        #: What the work depends on; `goal` is among it.
+        #: What the work depends on, including `goal`.
         self.inputs: dict[str, Any] = message["inputs"]
-        #: Files that are wanted, each with `path` and `required`.
+        #: Expected files, each with `path` and `required`.
         self.expected_outputs: list[dict[str, Any]] = message["expected_outputs"]
-        #: What happened before, no part of the key: `last_error`, `tests`, `findings`,
-        #: `changed_files` and `diff`, each if there is one.
+        #: What happened before, not part of the key: `last_error`, `tests`, `findings`,
+        #: `changed_files` and `diff`, each if present.
         self.context: dict[str, Any] = message.get("context", {})
         self.snapshot_id: str = message["version"]["snapshot_id"]
-        #: The same for the same work, whoever asks and however often.
+        #: The idempotency key: equal for equal work.
         self.key: str = message["idempotency_key"]
-        #: By when an answer is wanted, as people read it.
+        #: Time by which the answer must arrive, ISO 8601.
         self.deadline: str = message["deadline"]
         self.attempt: int = message["retry"]["attempt"]
         self.max_attempts: int = message["retry"]["max_attempts"]
         self._agent = agent
 
     def progress(self, text: str, **fields: object) -> None:
-        """Tell how far the work is; only a builder has an event for it, others log it."""
+        """Report progress: a builder sends an event, other agents write a log line."""
         if self._agent.type == "builder":
             payload = {**fields, "message": text}
             self._agent.send_event(self.message, "builder.progress", payload)
@@ -67,21 +67,21 @@ class Command:
             self._agent.send_log(text, level="info", **fields)
 
     def log(self, text: str, *, level: str = "info", **fields: object) -> None:
-        """Write a line for people: debug, info, warn or error."""
+        """Write a log line: debug, info, warn or error."""
         self._agent.send_log(text, level=level, **fields)
 
     def produced(self, path: str) -> None:
-        """Tell of a file before the work is done."""
+        """Report a file before the work is done."""
         described = artifacts.describe(self.workspace, path)
         self._agent.send_event(self.message, "artifact.produced", {}, artifacts=[described])
 
 
-#: Does a command's work, `def` or `async def`.
-Handler = Callable[[Command], Result | Awaitable[Result]]
+#: Handles a command; `def` or `async def`.
+Handler = Callable[[Command], HandlerResult | Awaitable[HandlerResult]]
 
 
-class _Failure(Exception):
-    """A command that cannot be done, as the orchestrator will hear of it."""
+class _CommandFailure(Exception):
+    """A failure that is sent to the orchestrator as an `error` event."""
 
     def __init__(self, *, code: str, message: str, retryable: bool = False) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class _Failure(Exception):
 
 
 class Agent:
-    """An agent of one type: handlers by action, and a loop that answers each command once."""
+    """An agent of one type: handlers by action, and a loop that answers commands idempotently."""
 
     def __init__(  # noqa: PLR0913 - what differs in tests comes by name
         self,
@@ -103,17 +103,17 @@ class Agent:
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
-        """Be an agent of this type, by default of the type that the orchestrator wants.
+        """Create an agent of this type. Default: the type that the orchestrator started.
 
-        `retryable` are exceptions of handlers after which another attempt may help; connection
-        errors are among them anyway. Other runs reuse an answer only of the same `version`: by
-        default the checksum of the handler's file. An empty one keeps every answer to its run.
+        `retryable` lists exceptions of handlers after which another attempt may help, besides
+        connection errors. Other runs reuse only answers of the same `version`. Default: the
+        checksum of the handler's file. With an empty version no other run reuses an answer.
         """
         env = os.environ if environ is None else environ
         wanted = type or env.get("ONCEWARD_AGENT", "")
-        if wanted not in messages.AGENT_TYPES:
-            message = f"type: {wanted!r} is no type of agent"
-            fix = f"pass one of {', '.join(messages.AGENT_TYPES)}"
+        if wanted not in protocol.AGENT_TYPES:
+            message = f"type: {wanted!r} is not a type of agent"
+            fix = f"pass one of {', '.join(protocol.AGENT_TYPES)}"
             raise InvalidArgument(message, fix=fix, field="type")
         #: builder, reviewer or spec_maintainer.
         self.type: str = wanted
@@ -121,17 +121,19 @@ class Agent:
         self.workspace = Path(env.get("ONCEWARD_WORKSPACE") or ".").resolve()
         kept = cache_folder(wanted, self.workspace, env)
         self._clock, self._ids = clock or SystemClock(), ids or Ids()
-        self.cache = ResultCache(kept, files=files or SystemFiles(), clock=self._clock)
+        self.cache = AnswerCache(kept, files=files or SystemFiles(), clock=self._clock)
         self.version = version
         self.run_id = env.get("ONCEWARD_RUN", "")
-        self._reuse = Reuse(self.cache, self.workspace, self.run_id)
+        self._reuse = AnswerReuse(self.cache, self.workspace, self.run_id)
         self._calls = HandlerCalls(retryable)
-        self.voice = Voice(agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock)
+        self.writer = MessageWriter(
+            agent_type=wanted, agent_id=agent_id, env=env, clock=self._clock
+        )
         self._handlers: dict[str, Handler] = {}
-        self._waiting = Waiting()
+        self._stdin_lines = LineQueue()
 
     def on(self, *actions: str) -> Callable[[Handler], Handler]:
-        """Let the decorated function do these actions."""
+        """Register the decorated function for these actions."""
 
         def register(handler: Handler) -> Handler:
             self._handlers.update(dict.fromkeys(actions, handler))
@@ -142,23 +144,23 @@ class Agent:
     # --- the loop --------------------------------------------------------------------------------
 
     def run(self, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> None:
-        """Answer commands until stdin ends; what came before its end is still done."""
-        on_streams(self._run, stdin, stdout)
+        """Answer commands until stdin ends; commands received before its end are still handled."""
+        run_on_streams(self._run, stdin, stdout)
 
     def _run(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
-        reading = threading.Thread(target=self._waiting.fill, args=(stdin,), daemon=True)
+        reading = threading.Thread(target=self._stdin_lines.fill, args=(stdin,), daemon=True)
         reading.start()
-        with self._calls, self.voice.opened(stdout):
-            while (line := self._waiting.next()) is not None:
-                self._take(line)
+        with self._calls, self.writer.attach(stdout):
+            while (line := self._stdin_lines.next()) is not None:
+                self._handle_line(line)
 
-    def _take(self, line: bytes | Oversized) -> None:
-        """Deal with one line; whatever is in it, the loop goes on."""
+    def _handle_line(self, line: bytes | OversizedLine) -> None:
+        """Handle one line; invalid content never stops the loop."""
         try:
-            if isinstance(line, Oversized):
-                problem = f"has {line.size} bytes, and may have at most {LINE_BYTES_MAX}"
+            if isinstance(line, OversizedLine):
+                problem = f"has {line.size} bytes; at most {LINE_BYTES_MAX} are allowed"
                 raise MessageRefused(path="line", problem=problem)
-            message = messages.decode(line)
+            message = protocol.decode(line)
             if message["kind"] != "command":
                 raise MessageRefused(path="kind", problem="must be command")
         except InvalidArgument as exc:
@@ -166,51 +168,51 @@ class Agent:
         else:
             self._handle(message)
 
-    def _refuse(self, line: bytes | Oversized, problem: InvalidArgument) -> None:
-        """Answer what is no command, if it says whom to answer."""
-        asked = _address(line)
-        failure = _Failure(code="INVALID_COMMAND", message=problem.message)
+    def _refuse(self, line: bytes | OversizedLine, problem: InvalidArgument) -> None:
+        """Answer an invalid command with an error, or log it if it cannot be answered."""
+        address = _reply_address(line)
+        failure = _CommandFailure(code="INVALID_COMMAND", message=problem.message)
         try:
-            if asked is not None:
-                self._tell(asked, self._error(failure))
+            if address is not None:
+                self._send_answer(address, self._error_answer(failure))
                 return
         except InvalidArgument:
-            pass  # It does not even say in a proper way whom to answer.
-        self.send_log(f"refused a message: {problem.message}", level="error")
+            pass  # Its ids are invalid, so it cannot be answered.
+        self.send_log(f"rejected a message: {problem.message}", level="error")
 
     def _handle(self, message: Message) -> None:
         try:
-            handler = self._checked(message)
-        except _Failure as failure:
-            self._tell(message, self._error(failure))
+            handler = self._handler_for(message)
+        except _CommandFailure as failure:
+            self._send_answer(message, self._error_answer(failure))
             return
-        self.voice.show("busy", message["task_id"])
+        self.writer.set_status("busy", message["task_id"])
         try:
             answer = self._answer(message, handler)
-        except _Failure as failure:
-            answer = self._error(failure)
+        except _CommandFailure as failure:
+            answer = self._error_answer(failure)
         finally:
-            self.voice.show("ready")
-        # Before the answer is out: what comes after it is a new attempt, not a duplicate.
+            self.writer.set_status("ready")
+        # Taken before the answer is sent: a later command is a new attempt, not a duplicate.
         key = message["idempotency_key"]
-        meanwhile = self._waiting.take_containing(key.encode())
-        self._tell(message, answer)
-        self._tell_duplicates(meanwhile, key, answer)
+        duplicates = self._stdin_lines.take_containing(key.encode())
+        self._send_answer(message, answer)
+        self._answer_duplicates(duplicates, key, answer)
 
-    def _tell_duplicates(self, lines: Sequence[bytes], key: str, answer: Answer) -> None:
-        """Let those that came meanwhile for the same work hear the same, also when it failed."""
+    def _answer_duplicates(self, lines: Sequence[bytes], key: str, answer: AgentAnswer) -> None:
+        """Send the same answer, also a failure, to duplicates that arrived during the work."""
         for line in lines:
             try:
-                message = messages.decode(line)
-                is_same = message["idempotency_key"] == key and bool(self._checked(message))
-            except (InvalidArgument, KeyError, _Failure):
+                message = protocol.decode(line)
+                is_same = message["idempotency_key"] == key and bool(self._handler_for(message))
+            except (InvalidArgument, KeyError, _CommandFailure):
                 is_same = False
             if is_same:
-                self._tell(message, answer)
+                self._send_answer(message, answer)
             else:
-                self._take(line)
+                self._handle_line(line)
 
-    def _answer(self, message: Message, handler: Handler) -> Answer:
+    def _answer(self, message: Message, handler: Handler) -> AgentAnswer:
         """Return the answer to a command, from the cache or from its handler."""
         kept = self.cache.get(message["idempotency_key"], self.workspace, run=self.run_id)
         if kept is not None:
@@ -219,50 +221,54 @@ class Agent:
         try:
             answer = self._reuse.find(message, version)
             if answer is not None:
-                self.send_log(f"the result of {answer.run} is reused, which began alike")
+                self.send_log(f"the answer of {answer.run} is reused: same inputs and files")
                 answer = replace(answer, run=self.run_id)
             else:
-                answer = self._worked(message, handler, version)
+                answer = self._run_handler(message, handler, version)
             self.cache.put(answer, self.workspace)
         except OncewardError as exc:
-            said = f"the work is done, but could not be kept: {exc.message}"
-            raise _Failure(code="NOT_KEPT", message=said, retryable=True) from exc
+            text = f"the work is done, but its answer could not be cached: {exc.message}"
+            raise _CommandFailure(code="NOT_KEPT", message=text, retryable=True) from exc
         return answer
 
-    def _worked(self, message: Message, handler: Handler, version: str) -> Answer:
-        """Let the handler do the work, and return its answer."""
-        before = self._reuse.begin(message, version)
-        result = self._done(message, handler)
-        answer = self._described(message, result)
+    def _run_handler(self, message: Message, handler: Handler, version: str) -> AgentAnswer:
+        """Run the handler and return its answer, with the reason why other runs may reuse it."""
+        before = self._reuse.tree_before(message, version)
+        result = self._call_handler(message, handler)
+        answer = self._answer_of(message, result)
         read = self._read_files(result)
         basis = self._reuse.basis(message, answer, before, read) if self.run_id and version else ""
         return replace(answer, version=version, basis=basis, read=read or [])
 
     def _read_files(self, result: object) -> list[dict[str, Any]] | None:
-        """Return the files that a result depends on; None when it does not say, or one is gone."""
-        if not isinstance(result, Result) or result.read is None:
+        """Return the files that a result depends on; None if unknown or if one is missing."""
+        if not isinstance(result, HandlerResult) or result.read is None:
             return None
         try:
             return [artifacts.describe(self.workspace, path) for path in result.read]
         except OncewardError:
             return None
 
-    def _done(self, message: Message, handler: Handler) -> object:
+    def _call_handler(self, message: Message, handler: Handler) -> object:
         try:
             return self._calls.call(handler, Command(message, self.workspace, self))
         except OncewardError as exc:
-            raise _Failure(code=exc.code, message=exc.message, retryable=exc.retryable) from exc
+            raise _CommandFailure(
+                code=exc.code, message=exc.message, retryable=exc.retryable
+            ) from exc
         except (Exception, SystemExit) as exc:
             traceback.print_exc(file=sys.stderr)
-            said = f"{type(exc).__name__}: {exc}"
+            text = f"{type(exc).__name__}: {exc}"
             is_retryable = self._calls.is_retryable(exc)
-            raise _Failure(code="HANDLER_FAILED", message=said, retryable=is_retryable) from exc
+            raise _CommandFailure(
+                code="HANDLER_FAILED", message=text, retryable=is_retryable
+            ) from exc
 
-    def _checked(self, message: Message) -> Handler:
-        """Return who does this, unless the command is not for us or not what its key says."""
+    def _handler_for(self, message: Message) -> Handler:
+        """Return the handler; raise if the command is for another agent or its key is wrong."""
         if message["to"]["agent_type"] != self.type:
-            said = f"this is a {self.type}, not a {message['to']['agent_type']}"
-            raise _Failure(code="WRONG_AGENT", message=said)
+            text = f"this is a {self.type}, not a {message['to']['agent_type']}"
+            raise _CommandFailure(code="WRONG_AGENT", message=text)
         key = idempotency_key(
             action=message["action"],
             task_id=message["task_id"],
@@ -271,25 +277,25 @@ class Agent:
             expected_outputs=message["expected_outputs"],
         )
         if key != message["idempotency_key"]:
-            said = f"the key of this work is {key}, not {message['idempotency_key']}"
-            raise _Failure(code="KEY_MISMATCH", message=said)
+            text = f"the key of this command is {key}, not {message['idempotency_key']}"
+            raise _CommandFailure(code="KEY_MISMATCH", message=text)
         handler = self._handlers.get(message["action"])
         if handler is None:
             can = ", ".join(sorted(self._handlers)) or "nothing"
-            said = f"this agent does {can}, not {message['action']}"
-            raise _Failure(code="UNKNOWN_ACTION", message=said)
+            text = f"this agent handles {can}, not {message['action']}"
+            raise _CommandFailure(code="UNKNOWN_ACTION", message=text)
         return handler
 
-    def _described(self, message: Message, result: object) -> Answer:
-        """Return the answer that a handler's result is, with everything it names on disk."""
-        if not isinstance(result, Result):
-            said = f"the handler returned a {type(result).__name__}, not a Result"
-            raise _Failure(code="BAD_RESULT", message=said)
+    def _answer_of(self, message: Message, result: object) -> AgentAnswer:
+        """Return the answer for a handler's result; raise if its files are missing or invalid."""
+        if not isinstance(result, HandlerResult):
+            text = f"the handler returned a {type(result).__name__}, not a HandlerResult"
+            raise _CommandFailure(code="BAD_RESULT", message=text)
         wanted = [each["path"] for each in message["expected_outputs"] if each["required"]]
         paths = dict.fromkeys((*result.artifacts, *wanted))
         try:
             event, status = event_of(self.type, result)
-            answer = Answer(
+            answer = AgentAnswer(
                 key=message["idempotency_key"],
                 snapshot_id=message["version"]["snapshot_id"],
                 event=event,
@@ -298,31 +304,33 @@ class Agent:
                 artifacts=[artifacts.describe(self.workspace, path) for path in paths],
                 run=self.run_id,
             )
-            # A copy, which the handler cannot change any more, and without secrets: what is kept
-            # must be what is told.
-            sent = messages.decode(messages.encode(self._event(message, answer)))
-            answer = replace(answer, payload=self.voice.redacted(sent["payload"]))
-            # What cannot be sent must not be kept either.
-            messages.encode(self._event(message, answer))
+            # A redacted copy that the handler can no longer change: the cached answer must equal
+            # the one that is sent.
+            sent = protocol.decode(protocol.encode(self._event(message, answer)))
+            answer = replace(answer, payload=self.writer.redacted(sent["payload"]))
+            # An answer that cannot be sent must not be cached.
+            protocol.encode(self._event(message, answer))
         except FileMissing as exc:
-            raise _Failure(code="MISSING_OUTPUT", message=exc.message, retryable=True) from exc
+            raise _CommandFailure(
+                code="MISSING_OUTPUT", message=exc.message, retryable=True
+            ) from exc
         except (InvalidArgument, WrongPath) as exc:
-            raise _Failure(code="BAD_RESULT", message=exc.message) from exc
+            raise _CommandFailure(code="BAD_RESULT", message=exc.message) from exc
         return answer
 
-    def _error(self, failure: _Failure) -> Answer:
-        """Return the answer that a failure is; whatever was raised, it must be possible to send."""
-        said = failure.message.encode("utf-8", "backslashreplace").decode()
+    def _error_answer(self, failure: _CommandFailure) -> AgentAnswer:
+        """Return the error answer for a failure; text that cannot be encoded is escaped."""
+        text = failure.message.encode("utf-8", "backslashreplace").decode()
         payload = {
             "code": failure.code,
-            "message": self.voice.cut(said),
+            "message": self.writer.truncate(text),
             "retryable": failure.retryable,
         }
-        return Answer(
+        return AgentAnswer(
             key="", snapshot_id="", event="error", status=None, payload=payload, artifacts=()
         )
 
-    # --- what goes out ---------------------------------------------------------------------------
+    # --- sending ---------------------------------------------------------------------------------
 
     def send_event(
         self,
@@ -331,27 +339,27 @@ class Agent:
         payload: Mapping[str, Any],
         artifacts: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Tell of something on the way to the answer."""
-        passing = Answer(
+        """Send an event before the answer."""
+        progress_event = AgentAnswer(
             key=message["idempotency_key"],
             snapshot_id=message["version"]["snapshot_id"],
             event=event,
             status=None,
-            payload=self.voice.redacted(payload),
+            payload=self.writer.redacted(payload),
             artifacts=list(map(dict, artifacts or ())),
         )
-        self.voice.say(self._event(message, passing))
+        self.writer.send(self._event(message, progress_event))
 
     def send_log(self, text: str, *, level: str = "info", **fields: object) -> None:
-        """Write a line for people, which the orchestrator keeps with the run."""
-        self.voice.log(text, level=level, **fields)
+        """Write a log line, which the orchestrator stores with the run."""
+        self.writer.log(text, level=level, **fields)
 
-    def _tell(self, message: Message, answer: Answer) -> None:
-        self.voice.say(self._event(message, answer))
+    def _send_answer(self, message: Message, answer: AgentAnswer) -> None:
+        self.writer.send(self._event(message, answer))
 
-    def _event(self, message: Message, answer: Answer) -> Message:
-        """Return an answer as it is told to whoever asked with this message."""
-        return messages.event(
+    def _event(self, message: Message, answer: AgentAnswer) -> Message:
+        """Return the event message that answers this command message."""
+        return protocol.event(
             message_id=self._ids.new("msg"),
             correlation_id=message["correlation_id"],
             task_id=message["task_id"],
@@ -366,13 +374,13 @@ class Agent:
         )
 
 
-def _address(line: bytes | Oversized) -> Message | None:
-    """Return whom to answer, if a refused line says so."""
+def _reply_address(line: bytes | OversizedLine) -> Message | None:
+    """Return the ids needed to answer a rejected line, or None."""
     try:
         message = loads(line) if isinstance(line, bytes) else None
     except InvalidArgument:
         return None
     if not isinstance(message, dict) or message.get("kind") != "command":
         return None
-    asked = {name: message.get(name) for name in ("correlation_id", "task_id")}
-    return asked if all(isinstance(each, str) and each for each in asked.values()) else None
+    address = {name: message.get(name) for name in ("correlation_id", "task_id")}
+    return address if all(isinstance(each, str) and each for each in address.values()) else None

@@ -1,6 +1,6 @@
-"""Scenarios: files that say what a scripted agent does, step by step, and what is wrong in them.
+"""Scenarios: read and validate the files that define what a scripted agent does, step by step.
 
-Pure: reads and checks. Playing the steps is `script.py`'s business.
+`script_agent.py` and `chat_script.py` run the steps.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from onceward.errors import InvalidArgument
-from onceward.seams import read_named
+from onceward.system import read_user_file
 
 DELAY_SECONDS_MAX: Final = 86_400.0
 FLOOD_LINES_MAX: Final = 10_000_000
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 ACTIONS: Final = ("implement", "implement_changes", "review", "update_spec")
 STATUSES: Final = ("approved", "changes_requested", "updated", "no_changes_needed")
-FLOODED: Final = ("stdout", "stderr", "log", "progress")
+FLOOD_TARGETS: Final = ("stdout", "stderr", "log", "progress")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 ANSWER_FIELDS: Final = (
     *("status", "tests", "allowed_failures", "comments", "payload", "artifacts"),
@@ -28,70 +28,70 @@ ANSWER_FIELDS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """One thing that a scripted agent does."""
+class ScenarioStep:
+    """One step of a scripted agent."""
 
     kind: str
     value: Any
-    #: Whether it happens only the first time that a command comes.
+    #: Whether it runs only when a command arrives for the first time.
     is_once: bool
-    #: Where it stands in the file, such as `actions.implement[2]`.
-    place: str
+    #: Its path in the file, such as `actions.implement[2]`.
+    location: str
 
 
-#: The steps of each round; the last are those of every later round too.
-Rounds = tuple[tuple[Step, ...], ...]
+#: The steps of each round; the last entry also applies to all later rounds.
+RoundSteps = tuple[tuple[ScenarioStep, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
-    """What a chat agent does with messages that hold a word."""
+class ChatRule:
+    """The steps of a chat agent for messages that contain a text."""
 
-    #: None is any message.
+    #: None matches any message.
     when: str | None
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scenario:
-    """What is done for each action, for each action of single tasks, and in chats."""
+    """The steps for each action, for actions of single tasks, and for chats."""
 
-    actions: Mapping[str, Rounds]
-    tasks: Mapping[str, Mapping[str, Rounds]]
-    #: The first whose word is in the text counts.
-    chat: tuple[Rule, ...] = ()
-    #: A file that counts what was started and completed.
+    actions: Mapping[str, RoundSteps]
+    tasks: Mapping[str, Mapping[str, RoundSteps]]
+    #: The first matching rule applies.
+    chat: tuple[ChatRule, ...] = ()
+    #: A file that records which work was started and completed.
     count: str | None = None
 
-    def steps(self, *, task_id: str, action: str, round: int) -> tuple[Step, ...]:  # noqa: A002 - the protocol's word
-        """Return what to do; nothing when the scenario does not say."""
+    def steps(self, *, task_id: str, action: str, round: int) -> tuple[ScenarioStep, ...]:  # noqa: A002 - the protocol's word
+        """Return the steps for a command; empty if the scenario defines none."""
         rounds = self.tasks.get(task_id, {}).get(action) or self.actions.get(action) or ((),)
         return rounds[min(round, len(rounds)) - 1]
 
-    def chat_steps(self, text: str) -> tuple[Step, ...]:
-        """Return what to do when this is said; nothing when the scenario does not say."""
+    def chat_steps(self, text: str) -> tuple[ScenarioStep, ...]:
+        """Return the steps for a chat message; empty if no rule matches."""
         fitting = (each.steps for each in self.chat if each.when is None or each.when in text)
         return next(fitting, ())
 
 
 def by_round(given: Any, round: int) -> Any:  # noqa: A002, ANN401 - the protocol's word, any JSON value
-    """Return a value that may be a list, one for each round, the last for all that follow."""
+    """Return the value for a round: of a list one per round, the last also for later rounds."""
     return given[min(round, len(given)) - 1] if isinstance(given, list) else given
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a scenario file, or raise what is wrong in it, where, and what would be right."""
-    text = read_named(path, fix="name a scenario file that can be read")
+    """Read a scenario file; InvalidArgument names the place of an error and how to fix it."""
+    text = read_user_file(path, fix="name a scenario file that can be read")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        message = f"{path} is not JSON: {exc}"
+        message = f"{path} is not valid JSON: {exc}"
         raise InvalidArgument(message, fix="correct the file", path=str(path)) from exc
     return parse_scenario(value, name=path.name)
 
 
 def parse_scenario(value: object, *, name: str = "scenario") -> Scenario:
-    """Check a whole scenario."""
+    """Validate a scenario."""
     top = _fields(value, name, ("actions", "tasks", "chat", "count"))
     count = top.get("count")
     if count is not None:
@@ -105,72 +105,76 @@ def parse_scenario(value: object, *, name: str = "scenario") -> Scenario:
     )
 
 
-def _actions(value: object, place: str) -> dict[str, Rounds]:
-    found = _object(value, place)
+def _actions(value: object, location: str) -> dict[str, RoundSteps]:
+    found = _object(value, location)
     for action in found:
         if action not in ACTIONS:
-            _refuse(f"{place}.{action}", "is no action", f"say one of {', '.join(ACTIONS)}")
-    return {action: _rounds(each, f"{place}.{action}") for action, each in found.items()}
+            _refuse(f"{location}.{action}", "is not an action", f"use one of {', '.join(ACTIONS)}")
+    return {action: _rounds(each, f"{location}.{action}") for action, each in found.items()}
 
 
-def _rounds(value: object, place: str) -> Rounds:
+def _rounds(value: object, location: str) -> RoundSteps:
     if isinstance(value, Mapping):
-        rounds = _array(_fields(value, place, ("rounds",)).get("rounds"), f"{place}.rounds")
+        rounds = _array(_fields(value, location, ("rounds",)).get("rounds"), f"{location}.rounds")
         if not rounds:
-            _refuse(f"{place}.rounds", "is empty", "give the steps of at least one round")
+            _refuse(f"{location}.rounds", "is empty", "give the steps of at least one round")
         return tuple(
-            _steps(each, f"{place}.rounds[{number}]") for number, each in enumerate(rounds)
+            _steps(each, f"{location}.rounds[{number}]") for number, each in enumerate(rounds)
         )
-    return (_steps(value, place),)
+    return (_steps(value, location),)
 
 
-def _rules(value: object, place: str) -> tuple[Rule, ...]:
+def _rules(value: object, location: str) -> tuple[ChatRule, ...]:
     if not isinstance(value, Mapping):
-        return (Rule(when=None, steps=_steps(value, place, _CHAT_CHECKS)),)
-    rules = _array(_fields(value, place, ("rules",)).get("rules"), f"{place}.rules")
-    return tuple(_rule(each, f"{place}.rules[{number}]") for number, each in enumerate(rules))
+        return (ChatRule(when=None, steps=_steps(value, location, _CHAT_CHECKS)),)
+    rules = _array(_fields(value, location, ("rules",)).get("rules"), f"{location}.rules")
+    return tuple(_rule(each, f"{location}.rules[{number}]") for number, each in enumerate(rules))
 
 
-def _rule(value: object, place: str) -> Rule:
-    found = _fields(value, place, ("when", "do"), needed=("do",))
+def _rule(value: object, location: str) -> ChatRule:
+    found = _fields(value, location, ("when", "do"), required=("do",))
     if "when" in found:
-        _check_said(found["when"], f"{place}.when")
-    return Rule(when=found.get("when"), steps=_steps(found["do"], f"{place}.do", _CHAT_CHECKS))
-
-
-def _steps(value: object, place: str, checks: _Checks | None = None) -> tuple[Step, ...]:
-    return tuple(
-        _step(each, f"{place}[{number}]", checks or _CHECKS)
-        for number, each in enumerate(_array(value, place))
+        _check_spoken_text(found["when"], f"{location}.when")
+    return ChatRule(
+        when=found.get("when"), steps=_steps(found["do"], f"{location}.do", _CHAT_CHECKS)
     )
 
 
-def _step(value: object, place: str, checks: _Checks) -> Step:
-    found = _object(value, place)
+def _steps(value: object, location: str, checks: _Checks | None = None) -> tuple[ScenarioStep, ...]:
+    return tuple(
+        _step(each, f"{location}[{number}]", checks or _CHECKS)
+        for number, each in enumerate(_array(value, location))
+    )
+
+
+def _step(value: object, location: str, checks: _Checks) -> ScenarioStep:
+    found = _object(value, location)
     kinds = [name for name in found if name != "once"]
-    known = f"say one of {', '.join(checks)}, with or without once"
+    known = f"use one of {', '.join(checks)}, with or without once"
     if len(kinds) != 1:
-        _refuse(place, f"must be one step, but names {len(kinds)}", known)
+        _refuse(location, f"must have exactly one step, not {len(kinds)}", known)
     (kind,) = kinds
     if kind not in checks:
-        _refuse(f"{place}.{kind}", "is no step", known)
+        _refuse(f"{location}.{kind}", "is not a step", known)
     once = found.get("once", False)
     if not isinstance(once, bool):
-        _refuse(f"{place}.once", "must be true or false", 'say "once": true')
-    checks[kind](found[kind], f"{place}.{kind}")
-    # The name of the file is no part of where a step stands, so that it can be moved.
-    return Step(kind=kind, value=found[kind], is_once=once, place=place.partition(": ")[2] or place)
+        _refuse(f"{location}.once", "must be true or false", 'write "once": true')
+    checks[kind](found[kind], f"{location}.{kind}")
+    # Without the file name, so that the file can be moved.
+    return ScenarioStep(
+        kind=kind, value=found[kind], is_once=once, location=location.partition(": ")[2] or location
+    )
 
 
-# --- what each kind of step takes ----------------------------------------------------------------
+# --- validation of each kind of step -------------------------------------------------------------
 
 
-def _check_answer(value: object, place: str) -> None:
+def _check_answer(value: object, location: str) -> None:
     given = value if isinstance(value, list) else [value]
     if not given:
-        _refuse(place, "is empty", "give at least one answer")
+        _refuse(location, "is empty", "give at least one answer")
     for number, each in enumerate(given):
-        at = f"{place}[{number}]" if isinstance(value, list) else place
+        at = f"{location}[{number}]" if isinstance(value, list) else location
         found = _fields(each, at, ANSWER_FIELDS)
         if "status" in found:
             _choice(found["status"], f"{at}.status", STATUSES)
@@ -182,85 +186,85 @@ def _check_answer(value: object, place: str) -> None:
         _object(found.get("payload", {}), f"{at}.payload")
 
 
-def _check_write(value: object, place: str) -> None:
-    found = _fields(value, place, ("path", "content"), needed=("path", "content"))
-    _text(found["path"], f"{place}.path")
+def _check_write(value: object, location: str) -> None:
+    found = _fields(value, location, ("path", "content"), required=("path", "content"))
+    _text(found["path"], f"{location}.path")
     for each in found["content"] if isinstance(found["content"], list) else [found["content"]]:
         if not isinstance(each, str):
-            _refuse(f"{place}.content", "must be text", "give text, or a list of texts by round")
+            _refuse(f"{location}.content", "must be text", "give text, or a list of texts by round")
 
 
-def _check_error(value: object, place: str) -> None:
-    found = _fields(value, place, ("code", "message", "retryable"), needed=("code", "message"))
+def _check_error(value: object, location: str) -> None:
+    found = _fields(value, location, ("code", "message", "retryable"), required=("code", "message"))
     if not isinstance(found["code"], str) or not _CODE.fullmatch(found["code"]):
-        _refuse(f"{place}.code", "is no code", "give capitals such as RATE_LIMITED")
-    _text(found["message"], f"{place}.message")
+        _refuse(f"{location}.code", "is not a code", "use capitals, such as RATE_LIMITED")
+    _text(found["message"], f"{location}.message")
     if not isinstance(found.get("retryable", False), bool):
-        _refuse(f"{place}.retryable", "must be true or false", 'say "retryable": true')
+        _refuse(f"{location}.retryable", "must be true or false", 'write "retryable": true')
 
 
-def _check_flood(value: object, place: str) -> None:
-    found = _fields(value, place, ("lines", "bytes", "to"), needed=("lines", "bytes"))
-    _number(found["lines"], f"{place}.lines", FLOOD_LINES_MAX)
-    _number(found["bytes"], f"{place}.bytes", LINE_BYTES_MAX)
-    _choice(found.get("to", "stdout"), f"{place}.to", FLOODED)
+def _check_flood(value: object, location: str) -> None:
+    found = _fields(value, location, ("lines", "bytes", "to"), required=("lines", "bytes"))
+    _number(found["lines"], f"{location}.lines", FLOOD_LINES_MAX)
+    _number(found["bytes"], f"{location}.bytes", LINE_BYTES_MAX)
+    _choice(found.get("to", "stdout"), f"{location}.to", FLOOD_TARGETS)
 
 
-def _check_crash(value: object, place: str) -> None:
+def _check_crash(value: object, location: str) -> None:
     is_exit = isinstance(value, str) and value.startswith("exit:") and value[5:].isdecimal()
     if value != "kill" and not (is_exit and int(str(value)[5:]) <= 255):
-        _refuse(place, "is no way to crash", 'say "kill" or "exit:3"')
+        _refuse(location, "is not a way to crash", 'write "kill" or "exit:3"')
 
 
-def _check_delay(value: object, place: str) -> None:
+def _check_delay(value: object, location: str) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= float(str(value)) <= DELAY_SECONDS_MAX:
-        _refuse(place, "is no time", f"give seconds from 0 to {DELAY_SECONDS_MAX:.0f}")
+        _refuse(location, "is not a delay", f"give seconds from 0 to {DELAY_SECONDS_MAX:.0f}")
 
 
-def _check_true(value: object, place: str) -> None:
+def _check_true(value: object, location: str) -> None:
     if value is not True:
-        name = place.rpartition(".")[2]
-        _refuse(place, "must be true", f'say "{name}": true, or leave the step out')
+        name = location.rpartition(".")[2]
+        _refuse(location, "must be true", f'write "{name}": true, or remove the step')
 
 
-def _check_said(value: object, place: str) -> None:
-    """Check what people or agents say, in which anything may stand."""
+def _check_spoken_text(value: object, location: str) -> None:
+    """Check a chat text, which may contain any characters."""
     if not isinstance(value, str) or not value:
-        _refuse(place, "must be text that is not empty", "give a string")
+        _refuse(location, "must be text that is not empty", "give a string")
 
 
-def _check_reply(value: object, place: str) -> None:
+def _check_reply(value: object, location: str) -> None:
     if isinstance(value, Mapping):
-        found = _fields(value, place, ("text", "key"), needed=("text",))
-        _check_said(found["text"], f"{place}.text")
+        found = _fields(value, location, ("text", "key"), required=("text",))
+        _check_spoken_text(found["text"], f"{location}.text")
         if "key" in found:
-            _text(found["key"], f"{place}.key")
+            _text(found["key"], f"{location}.key")
     else:
-        _check_said(value, place)
+        _check_spoken_text(value, location)
 
 
-def _check_line(value: object, place: str) -> None:
+def _check_line(value: object, location: str) -> None:
     if not isinstance(value, str):
-        _refuse(place, "must be text", "give a string")
+        _refuse(location, "must be text", "give a string")
 
 
-def _text(value: object, place: str) -> None:
+def _text(value: object, location: str) -> None:
     if not isinstance(value, str) or not value or "\0" in value:
-        _refuse(place, "must be text that is not empty", "give a string")
+        _refuse(location, "must be text that is not empty", "give a string")
 
 
-def _number(value: object, place: str, largest: int) -> None:
+def _number(value: object, location: str, largest: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
-        _refuse(place, "must be a whole number", f"give one from 1 to {largest}")
+        _refuse(location, "must be a whole number", f"give one from 1 to {largest}")
 
 
-def _check_oversized(value: object, place: str) -> None:
-    _number(value, place, LINE_BYTES_MAX)
+def _check_oversized(value: object, location: str) -> None:
+    _number(value, location, LINE_BYTES_MAX)
 
 
-def _check_send(value: object, place: str) -> None:
-    _object(value, place)
+def _check_send(value: object, location: str) -> None:
+    _object(value, location)
 
 
 _Checks = Mapping[str, Callable[[object, str], None]]
@@ -292,36 +296,36 @@ _CHAT_CHECKS: Final[_Checks] = {
 # --- shapes --------------------------------------------------------------------------------------
 
 
-def _object(value: object, place: str) -> Mapping[str, Any]:
+def _object(value: object, location: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        _refuse(place, "must be an object", "write { … }")
+        _refuse(location, "must be an object", "write { … }")
     return value
 
 
-def _array(value: object, place: str) -> Sequence[Any]:
+def _array(value: object, location: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        _refuse(place, "must be a list", "write [ … ]")
+        _refuse(location, "must be a list", "write [ … ]")
     return value
 
 
 def _fields(
-    value: object, place: str, known: Sequence[str], needed: Sequence[str] = ()
+    value: object, location: str, known: Sequence[str], required: Sequence[str] = ()
 ) -> Mapping[str, Any]:
-    found = _object(value, place)
+    found = _object(value, location)
     for name in found:
         if name not in known:
-            _refuse(f"{place}.{name}", "is not known here", f"say {', '.join(known)}")
-    for name in needed:
+            _refuse(f"{location}.{name}", "is not known here", f"use {', '.join(known)}")
+    for name in required:
         if name not in found:
-            _refuse(f"{place}.{name}", "is missing", f"add {name}")
+            _refuse(f"{location}.{name}", "is missing", f"add {name}")
     return found
 
 
-def _choice(value: object, place: str, words: Sequence[str]) -> None:
+def _choice(value: object, location: str, words: Sequence[str]) -> None:
     if value not in words:
-        _refuse(place, f"must be one of {', '.join(words)}", "use one of them")
+        _refuse(location, f"must be one of {', '.join(words)}", "use one of them")
 
 
-def _refuse(place: str, problem: str, fix: str) -> NoReturn:
-    message = f"{place} {problem}"
-    raise InvalidArgument(message, fix=fix, field=place)
+def _refuse(location: str, problem: str, fix: str) -> NoReturn:
+    message = f"{location} {problem}"
+    raise InvalidArgument(message, fix=fix, field=location)

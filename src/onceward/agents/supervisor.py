@@ -1,8 +1,8 @@
-"""Supervisor: agents that are started when needed, watched while they work, and ended in time.
+"""Supervisor: start agents on demand, send them commands, and enforce heartbeats and deadlines.
 
-Owns one process per type of agent, its restarts, its heartbeats and its deadlines. A command goes
-in, its answer or the reason why there is none comes out. Knows neither the flow of a run nor where
-anything is recorded: everything worth recording is told to a callback before it takes effect.
+Manages one process per type of agent. A call takes a command and returns its answer, or raises the
+reason why there is none. Events worth recording go to a callback before they take effect. Knows
+neither the flow of a run nor its ledger.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
-from onceward.agents import messages
-from onceward.agents.limits import AgentSpec, Limits
-from onceward.agents.lines import Arrival
-from onceward.agents.messages import Message
-from onceward.agents.process import AgentLog, AgentProcess
-from onceward.agents.receiving import Receiver, Work
-from onceward.crash import crash_point
+from onceward.agents import protocol
+from onceward.agents.agent_process import AgentLog, AgentProcess
+from onceward.agents.line_reader import ReceivedLine
+from onceward.agents.protocol import Message
+from onceward.agents.reply_handling import PendingCommand, ReplyReceiver
+from onceward.agents.supervisor_limits import AgentSpec, SupervisorLimits
 from onceward.errors import AgentFailed
 from onceward.keys.canonical import compact_json
-from onceward.retries.schedule import AGENTS
-from onceward.seams import (
+from onceward.retries.retry_schedule import AGENTS
+from onceward.system import (
     Clock,
     Files,
     Ids,
@@ -34,42 +33,43 @@ from onceward.seams import (
     SystemFiles,
     SystemRandomness,
 )
-from onceward.secrets import Redactor
+from onceward.system.crash_points import crash_point
+from onceward.system.redaction import Redactor
 
-__all__ = ["AgentSpec", "Limits", "Supervisor"]
+__all__ = ["AgentSpec", "Supervisor", "SupervisorLimits"]
 
-#: How long an agent may take to end by itself when the run does.
+#: How long agents may take to exit by themselves at the end of a run.
 STOP_SECONDS: Final = 2.0
-#: For an action without a limit of its own.
+#: Timeout of actions without their own.
 TIMEOUT_SECONDS: Final = 600.0
 
-#: Nothing is waited for longer without looking at the rest.
-_LOOK_SECONDS: Final = 0.1
-#: Who was away for longer than this cannot blame others for their silence.
-_AWAY_SECONDS: Final = 1.0
+#: Longest wait before all conditions are checked again.
+_POLL_SECONDS: Final = 0.1
+#: After a longer stall of this process missing heartbeats are not held against the agent.
+_STALL_SECONDS: Final = 1.0
 
-On = Callable[[str, dict[str, object]], None]
+OnAgentEvent = Callable[[str, dict[str, object]], None]
 
 
-class _Post:
-    """The place of one agent: who stands there now, and how often it was filled."""
+class _AgentSlot:
+    """The current process of one type of agent, and its restarts."""
 
     def __init__(self, spec: AgentSpec, log: AgentLog) -> None:
         self.spec = spec
         self.log = log
         self.process: AgentProcess | None = None
         self.restarts = 0
-        #: Why the last one is gone; empty if nothing was wrong with that.
-        self.lost = ""
-        #: When it last gave a sign of life, and whether it ever did.
-        self.alive_at = 0.0
-        self.has_beaten = False
+        #: Why the last process ended; empty after a normal exit.
+        self.exit_reason = ""
+        #: Time of the last heartbeat, and whether there was any.
+        self.heartbeat_at = 0.0
+        self.has_sent_heartbeat = False
         self.noise: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
 
 
-class _Lost(Exception):
-    """The agent is gone, and its command is unanswered."""
+class _AgentLost(Exception):
+    """The agent has ended without answering its command."""
 
 
 class Supervisor:
@@ -81,16 +81,16 @@ class Supervisor:
         *,
         workspace: Path,
         run_id: str,
-        limits: Limits,
+        limits: SupervisorLimits,
         redactor: Redactor,
-        on: On,
+        on: OnAgentEvent,
         environ: Mapping[str, str] | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Start nobody yet."""
+        """Start no agent yet."""
         self._workspace = workspace.resolve()
         self._run_id = run_id
         self._limits = limits
@@ -100,11 +100,11 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self._ids = ids or Ids()
         self._randomness = randomness or SystemRandomness()
-        self._receiver = Receiver(self._workspace, redactor, limits.line_bytes_max)
+        self._receiver = ReplyReceiver(self._workspace, redactor, limits.line_bytes_max)
         self._is_stopping = False
         disk = files or SystemFiles()
-        self._posts = {
-            name: _Post(spec, AgentLog(self._log_path(name), files=disk))
+        self._slots = {
+            name: _AgentSlot(spec, AgentLog(self._log_path(name), files=disk))
             for name, spec in specs.items()
         }
 
@@ -115,255 +115,271 @@ class Supervisor:
         self.stop()
 
     def call(self, command: Message, *, on_event: Callable[[Message], None]) -> Message:
-        """Have a command done, and return the event that ends it.
+        """Send a command to its agent and return the event that ends it.
 
-        `on_event` gets what happens on the way. An agent that dies is started again and gets the
-        same command under a new message id. Raises AgentFailed when there is no answer, or when
-        the answer is an error, which it then carries as `context["event"]`.
+        `on_event` gets progress events. An agent that dies is restarted and gets the same command
+        with a new message id. Raises AgentFailed if there is no answer, or if the answer is an
+        error event, which is then in `context["event"]`.
         """
         line = self._line(command)
-        post = self._post_of(command)
+        slot = self._slot_for(command)
         self._check_stopping()
         seconds = self._limits.timeout_seconds.get(command["action"], TIMEOUT_SECONDS)
-        work = Work(
+        pending = PendingCommand(
             command=command,
-            agent=post.spec.type,
+            agent=slot.spec.type,
             deadline=self._clock.monotonic() + seconds,
             on_event=on_event,
-            on_log=lambda message: self._log(post, message),
-            on_beat=lambda: self._beaten(post),
-            on_noise=lambda problem, example: _note(post, problem, example),
+            on_log=lambda message: self._log(slot, message),
+            on_heartbeat=lambda: self._on_heartbeat(slot),
+            on_noise=lambda problem, example: _count_noise(slot, problem, example),
         )
         try:
             while True:
-                process = self._filled(post, work)
+                process = self._ensure_running(slot, pending)
                 try:
                     self._send(process, line)
-                    return self._awaited(post, process, work)
-                except _Lost:
+                    return self._await_answer(slot, process, pending)
+                except _AgentLost:
                     line = self._line({**command, "message_id": self._ids.new("msg")})
         finally:
-            self._rest(post)
+            self._report_noise(slot)
 
     def interrupt(self) -> None:
-        """Let the current call end soon with AgentFailed STOPPED; safe in a signal handler."""
+        """Make the current call fail soon with STOPPED. Safe in a signal handler."""
         self._is_stopping = True
 
     def stop(self) -> None:
-        """End all agents: let them see the end of stdin, wait a little, then end the groups."""
+        """Stop all agents: close their stdin, wait briefly, then kill their process groups."""
         self._is_stopping = True
-        standing = [(post, post.process) for post in self._posts.values() if post.process]
-        for _, process in standing:
+        running = [(slot, slot.process) for slot in self._slots.values() if slot.process]
+        for _, process in running:
             process.close_stdin()
         until = self._clock.monotonic() + STOP_SECONDS
-        for _, process in standing:
+        for _, process in running:
             process.wait(until - self._clock.monotonic())
-        with ExitStack() as rest:  # Whatever one of these raises, the others are done.
-            for post in self._posts.values():
-                rest.callback(post.log.close)
-            for post, process in standing:
-                rest.callback(self._give_up, post, process, "stopped")
+        with ExitStack() as rest:  # If one callback raises, the others still run.
+            for slot in self._slots.values():
+                rest.callback(slot.log.close)
+            for slot, process in running:
+                rest.callback(self._kill, slot, process, "stopped")
 
-    # --- who stands where ------------------------------------------------------------------------
+    # --- processes -------------------------------------------------------------------------------
 
-    def _post_of(self, command: Message) -> _Post:
+    def _slot_for(self, command: Message) -> _AgentSlot:
         wanted = command["to"]["agent_type"]
-        post = self._posts.get(wanted)
-        if post is None:
+        slot = self._slots.get(wanted)
+        if slot is None:
             message = f"no {wanted} is configured"
             fix = f"add agents.{wanted} to onceward.json"
             raise AgentFailed(message, code="NO_AGENT", retryable=False, fix=fix)
-        return post
+        return slot
 
-    def _filled(self, post: _Post, work: Work) -> AgentProcess:
-        """Return the agent that stands there, started if need be."""
-        if post.process is not None and post.process.has_exited:
-            # Whoever ends well between two commands is not held to have failed.
-            self._ended(post, post.process, work, "it ended between two commands", is_fine=True)
-        if post.process is None:
-            if post.lost:
-                self._back_off(post, work)
-            self._start(post)
-        assert post.process is not None
-        post.process.expect(work.command["correlation_id"])
-        # Nobody listened to its heartbeats between two commands.
-        post.alive_at = work.looked_at = self._clock.monotonic()
-        return post.process
+    def _ensure_running(self, slot: _AgentSlot, pending: PendingCommand) -> AgentProcess:
+        """Return the running process of a slot; start one if necessary."""
+        if slot.process is not None and slot.process.has_exited:
+            # A normal exit between two commands is not a failure.
+            self._collect_exit(
+                slot, slot.process, pending, "it ended between two commands", is_expected=True
+            )
+        if slot.process is None:
+            if slot.exit_reason:
+                self._back_off(slot, pending)
+            self._start(slot)
+        assert slot.process is not None
+        slot.process.protect(pending.command["correlation_id"])
+        # Heartbeats were not read between two commands.
+        slot.heartbeat_at = pending.checked_at = self._clock.monotonic()
+        return slot.process
 
-    def _start(self, post: _Post) -> None:
+    def _start(self, slot: _AgentSlot) -> None:
         env = {
             **self._environ,
-            **post.spec.env,
+            **slot.spec.env,
             "ONCEWARD_WORKSPACE": str(self._workspace),
-            "ONCEWARD_AGENT": post.spec.type,
-            "ONCEWARD_AGENT_CACHE": str(self._workspace / "state" / "cache" / post.spec.type),
+            "ONCEWARD_AGENT": slot.spec.type,
+            "ONCEWARD_AGENT_CACHE": str(self._workspace / "state" / "cache" / slot.spec.type),
             "ONCEWARD_HEARTBEAT_SECONDS": f"{self._limits.heartbeat_seconds:g}",
             "ONCEWARD_RUN": self._run_id,
         }
-        post.process = process = AgentProcess(
-            post.spec.command,
+        slot.process = process = AgentProcess(
+            slot.spec.command,
             env=env,
             cwd=self._workspace,
-            log=post.log,
+            log=slot.log,
             redactor=self._redactor,
             line_bytes_max=self._limits.line_bytes_max,
             clock=self._clock,
         )
-        post.has_beaten, post.lost = False, ""
-        self._tell("agent.started", post, **process.identity.to_fields())
+        slot.has_sent_heartbeat, slot.exit_reason = False, ""
+        self._report("agent.started", slot, **process.identity.to_fields())
 
-    def _back_off(self, post: _Post, work: Work) -> None:
-        if post.restarts >= self._limits.restarts_max:
+    def _back_off(self, slot: _AgentSlot, pending: PendingCommand) -> None:
+        if slot.restarts >= self._limits.restarts_max:
             message = (
-                f"the {post.spec.type} was started again {post.restarts} times, "
-                f"and is gone once more: {post.lost}"
+                f"the {slot.spec.type} was restarted {slot.restarts} times "
+                f"and ended again: {slot.exit_reason}"
             )
-            fix = f"read its log {self._log_path(post.spec.type)}"
+            fix = f"read its log {self._log_path(slot.spec.type)}"
             raise AgentFailed(message, code="AGENT_DIED", retryable=False, fix=fix)
-        post.restarts += 1
-        delay = AGENTS.delay(post.restarts, self._randomness) or 0.0
+        slot.restarts += 1
+        delay = AGENTS.delay(slot.restarts, self._randomness) or 0.0
         shown = round(delay, 3)
-        self._tell("agent.restarting", post, restart=post.restarts, delay_s=shown, reason=post.lost)
+        self._report(
+            "agent.restarting", slot, restart=slot.restarts, delay_s=shown, reason=slot.exit_reason
+        )
         until = self._clock.monotonic() + delay
         while (left := until - self._clock.monotonic()) > 0:
             self._check_stopping()
-            if self._clock.monotonic() >= work.deadline:
-                self._time_out(post, work)
-            self._clock.sleep(min(left, _LOOK_SECONDS))
+            if self._clock.monotonic() >= pending.deadline:
+                self._time_out(slot, pending)
+            self._clock.sleep(min(left, _POLL_SECONDS))
 
-    def _ended(
-        self, post: _Post, process: AgentProcess, work: Work, reason: str, *, is_fine: bool = False
+    def _collect_exit(
+        self,
+        slot: _AgentSlot,
+        process: AgentProcess,
+        pending: PendingCommand,
+        reason: str,
+        *,
+        is_expected: bool = False,
     ) -> None:
-        """End what is left of an agent, and hear its last words; the answer may be among them."""
-        code = self._give_up(post, process, reason)
-        post.lost = "" if is_fine and code == 0 else f"{reason} ({_shown(code)})"
-        self._take(post, work, process.messages(0))
-        _count_dropped(post, process)
+        """Kill what is left of an agent and read its last lines, which may include the answer."""
+        code = self._kill(slot, process, reason)
+        slot.exit_reason = "" if is_expected and code == 0 else f"{reason} ({_exit_text(code)})"
+        self._take(slot, pending, process.messages(0))
+        _count_dropped(slot, process)
 
-    def _give_up(self, post: _Post, process: AgentProcess, reason: str) -> int:
-        post.process = None
+    def _kill(self, slot: _AgentSlot, process: AgentProcess, reason: str) -> int:
+        slot.process = None
         code = process.kill()
         end = {"code": code} if code >= 0 else {"signal": -code}
-        self._tell("agent.exited", post, pid=process.pid, **end, reason=reason)
+        self._report("agent.exited", slot, pid=process.pid, **end, reason=reason)
         return code
 
     # --- one command -----------------------------------------------------------------------------
 
     def _line(self, command: Message) -> bytes:
-        """Return a command as it is sent; raise AgentFailed when it fits into no line."""
-        line, limit = messages.encode(command, line_bytes_max=sys.maxsize), self._limits
+        """Return a command as a line; raise AgentFailed if it is too long."""
+        line, limit = protocol.encode(command, line_bytes_max=sys.maxsize), self._limits
         if len(line) <= limit.line_bytes_max:
             return line
         message = (
             f"the command {command['action']} takes {len(line)} bytes, "
             f"and a line has at most {limit.line_bytes_max}"
         )
-        fix = "put big inputs, and what agents answer at length, into files, and name the files"
+        fix = "put large inputs and long answers of agents into files, and pass the paths"
         raise AgentFailed(message, code="COMMAND_TOO_BIG", retryable=False, fix=fix)
 
     def _send(self, process: AgentProcess, line: bytes) -> None:
         crash_point("agents.send.before_write")
-        process.send(line, timeout=_LOOK_SECONDS)
+        process.send(line, timeout=_POLL_SECONDS)
         crash_point("agents.send.after_write")
 
-    def _awaited(self, post: _Post, process: AgentProcess, work: Work) -> Message:
+    def _await_answer(
+        self, slot: _AgentSlot, process: AgentProcess, pending: PendingCommand
+    ) -> Message:
         while True:
             now = self._clock.monotonic()
-            self._take(post, work, process.messages(min(_LOOK_SECONDS, work.deadline - now)))
-            if work.answer is not None:
-                return work.result()
+            self._take(slot, pending, process.messages(min(_POLL_SECONDS, pending.deadline - now)))
+            if pending.answer is not None:
+                return pending.result()
             self._check_stopping()
-            trouble = self._trouble(post, process, work)
-            if trouble:
-                self._ended(post, process, work, trouble)
-                if work.answer is not None:
-                    return work.result()
-                if self._clock.monotonic() >= work.deadline:
-                    self._time_out(post, work)
-                raise _Lost
+            reason = self._failure_reason(slot, process, pending)
+            if reason:
+                self._collect_exit(slot, process, pending, reason)
+                if pending.answer is not None:
+                    return pending.result()
+                if self._clock.monotonic() >= pending.deadline:
+                    self._time_out(slot, pending)
+                raise _AgentLost
 
-    def _take(self, post: _Post, work: Work, arrivals: list[Arrival]) -> None:
+    def _take(
+        self, slot: _AgentSlot, pending: PendingCommand, arrivals: list[ReceivedLine]
+    ) -> None:
         try:
             for each in arrivals:
-                self._receiver.take(each, work)
+                self._receiver.take(each, pending)
         except AgentFailed as exc:
-            # It breaks the rules and may still be at work; nobody would hear of its answer.
-            if work.answer is None and post.process is not None:
-                post.lost = exc.message
-                self._give_up(post, post.process, exc.message)
+            # The agent violated the protocol and may still be working; its answer would be lost.
+            if pending.answer is None and slot.process is not None:
+                slot.exit_reason = exc.message
+                self._kill(slot, slot.process, exc.message)
             raise
 
-    def _trouble(self, post: _Post, process: AgentProcess, work: Work) -> str:
-        """Return why this agent must be given up, or nothing."""
+    def _failure_reason(
+        self, slot: _AgentSlot, process: AgentProcess, pending: PendingCommand
+    ) -> str:
+        """Return why this agent must be killed; empty if it is healthy."""
         now = self._clock.monotonic()
-        away, work.looked_at = now - work.looked_at, now
-        if away > _AWAY_SECONDS:
-            post.alive_at += away
-        if now >= work.deadline:
+        stalled, pending.checked_at = now - pending.checked_at, now
+        if stalled > _STALL_SECONDS:
+            slot.heartbeat_at += stalled
+        if now >= pending.deadline:
             return "deadline"
-        # Who has closed stdin is most often about to end.
-        if process.has_exited or (process.is_deaf and process.wait(_LOOK_SECONDS)):
+        # A process that has closed stdin is usually about to exit.
+        if process.has_exited or (process.has_closed_stdin and process.wait(_POLL_SECONDS)):
             return "it ended without an answer"
-        if process.is_deaf:
+        if process.has_closed_stdin:
             return "it closed its stdin"
         allowed = self._limits.silence_seconds_max
-        if not post.has_beaten:
+        if not slot.has_sent_heartbeat:
             allowed = max(allowed, self._limits.start_seconds)
-        silent = now - post.alive_at
-        return f"no heartbeat for {silent:.1f} s" if silent > allowed else ""
+        silence = now - slot.heartbeat_at
+        return f"no heartbeat for {silence:.1f} s" if silence > allowed else ""
 
     def _check_stopping(self) -> None:
         if self._is_stopping:
             message = "the run was stopped"
             raise AgentFailed(message, code="STOPPED", retryable=True)
 
-    def _time_out(self, post: _Post, work: Work) -> NoReturn:
-        action = work.command["action"]
+    def _time_out(self, slot: _AgentSlot, pending: PendingCommand) -> NoReturn:
+        action = pending.command["action"]
         seconds = self._limits.timeout_seconds.get(action, TIMEOUT_SECONDS)
-        seen = ", ".join(f"{problem} ({count})" for problem, count in sorted(post.noise.items()))
-        message = f"the {post.spec.type} has not answered {action} in {seconds:g} s"
-        message += f"; what it sent instead: {seen}" if seen else ""
-        fix = f"read its log {self._log_path(post.spec.type)}, or raise the limit of {action}"
+        seen = ", ".join(f"{problem} ({count})" for problem, count in sorted(slot.noise.items()))
+        message = f"the {slot.spec.type} did not answer {action} within {seconds:g} s"
+        message += f"; it sent instead: {seen}" if seen else ""
+        fix = f"read its log {self._log_path(slot.spec.type)}, or raise the timeout of {action}"
         raise AgentFailed(message, code="TIMEOUT", retryable=True, fix=fix)
 
-    # --- what is told ----------------------------------------------------------------------------
+    # --- reporting -------------------------------------------------------------------------------
 
-    def _tell(self, kind: str, post: _Post, **fields: object) -> None:
-        self._on(kind, {"agent": post.spec.type, **fields})
+    def _report(self, kind: str, slot: _AgentSlot, **fields: object) -> None:
+        self._on(kind, {"agent": slot.spec.type, **fields})
 
-    def _beaten(self, post: _Post) -> None:
-        post.alive_at, post.has_beaten = self._clock.monotonic(), True
+    def _on_heartbeat(self, slot: _AgentSlot) -> None:
+        slot.heartbeat_at, slot.has_sent_heartbeat = self._clock.monotonic(), True
 
-    def _log(self, post: _Post, message: Mapping[str, Any]) -> None:
+    def _log(self, slot: _AgentSlot, message: Mapping[str, Any]) -> None:
         fields = " " + compact_json(message["fields"]).decode() if message.get("fields") else ""
         text = f"{message['timestamp']} {message['level']} {message['message']}{fields}"
-        post.log.write(text)
-        self._tell("agent.log", post, level=message["level"], message=message["message"])
+        slot.log.write(text)
+        self._report("agent.log", slot, level=message["level"], message=message["message"])
 
-    def _rest(self, post: _Post) -> None:
-        """Report what was out of order during a call, each problem once."""
-        if post.process is not None:
-            post.process.expect(None)
-            _count_dropped(post, post.process)
-        noise, post.noise = post.noise, Counter()
-        examples, post.examples = post.examples, {}
+    def _report_noise(self, slot: _AgentSlot) -> None:
+        """Report the noise of a call, each problem once with its count."""
+        if slot.process is not None:
+            slot.process.protect(None)
+            _count_dropped(slot, slot.process)
+        noise, slot.noise = slot.noise, Counter()
+        examples, slot.examples = slot.examples, {}
         for problem, count in sorted(noise.items()):
             detail = {"detail": examples[problem]} if examples.get(problem) else {}
-            self._tell("agent.noise", post, problem=problem, count=count, **detail)
+            self._report("agent.noise", slot, problem=problem, count=count, **detail)
 
     def _log_path(self, name: str) -> Path:
         return self._workspace / "logs" / name / f"{self._run_id}.log"
 
 
-def _note(post: _Post, problem: str, example: str) -> None:
-    post.noise[problem] += 1
-    post.examples.setdefault(problem, example)
+def _count_noise(slot: _AgentSlot, problem: str, example: str) -> None:
+    slot.noise[problem] += 1
+    slot.examples.setdefault(problem, example)
 
 
-def _count_dropped(post: _Post, process: AgentProcess) -> None:
+def _count_dropped(slot: _AgentSlot, process: AgentProcess) -> None:
     if dropped := process.take_dropped():
-        post.noise["too many lines"] += dropped
+        slot.noise["too many lines"] += dropped
 
 
-def _shown(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"

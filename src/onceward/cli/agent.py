@@ -1,4 +1,4 @@
-"""`onceward agent`: be an agent on its pipes, for an orchestrator's commands or for a chat."""
+"""`onceward agent`: run as an agent on stdin and stdout, for an orchestrator or a chat."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import typer
 
 from onceward.cli.output import JsonFlag, group
 from onceward.errors import InvalidArgument
-from onceward.seams import read_named
+from onceward.system import read_user_file
 
-app = group("Be an agent: wrap any program as one, or play a scenario.")
+app = group("Wrap any program as an agent, or play a scenario.")
 
 CHAT = "chat"
 
 AgentType = Annotated[
-    str, typer.Option("--type", help="builder, reviewer, spec_maintainer or chat.")
+    str, typer.Option("--type", help="Required. builder, reviewer, spec_maintainer or chat.")
 ]
 
 
@@ -29,48 +29,46 @@ def exec_(
     ],
     agent_type: AgentType,
     actions: Annotated[
-        str | None, typer.Option(help="Commands it takes, by commas; else those of its type.")
+        str | None, typer.Option(help="Accepted commands, by commas. Default: all of its type.")
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="The prompt, with placeholders such as `{goal}` or `{text}`.")
+        str | None, typer.Option(help="Prompt with placeholders such as `{goal}` or `{text}`.")
     ] = None,
-    prompt_file: Annotated[
-        Path | None, typer.Option(help="A file with the prompt, read at the start.")
-    ] = None,
+    prompt_file: Annotated[Path | None, typer.Option(help="File with the prompt.")] = None,
     stdin: Annotated[
         bool,
         typer.Option(
-            "--stdin/--argument", help="Give the prompt on standard input, or as last argument."
+            "--stdin/--argument", help="Pass the prompt on standard input, or as the last argument."
         ),
     ] = True,
     check: Annotated[
-        str | None, typer.Option(help="A line for the shell that decides about the tests.")
+        str | None, typer.Option(help="Shell command whose exit code is the test result.")
     ] = None,
     verdict: Annotated[
-        str | None, typer.Option(help="How it judges: json, exit or text. Without: json.")
+        str | None, typer.Option(help="How to read its verdict: json, exit or text. Default: json.")
     ] = None,
     allow_failures: Annotated[
-        bool, typer.Option("--allow-failures", help="Go on although the check fails.")
+        bool, typer.Option("--allow-failures", help="Report success although the check fails.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds for the program; the deadline counts anyway.")
+        float | None, typer.Option(help="Time limit in seconds, besides the deadline.")
     ] = None,
     json_output: JsonFlag = False,  # noqa: ARG001 - read where errors are printed
 ) -> None:
-    """Answer commands by running a program: a prompt in, changed files and a verdict out.
+    """Run a program for each command: prompt in, changed files and a verdict out.
 
     Example: `onceward agent exec --type builder --check "pytest -q" -- python fixer.py`
 
-    In a chat: what people said in, and what it prints is the answer.
+    For a chat, the messages are the prompt and its output is the reply.
 
     Example: `onceward agent exec --type chat --prompt "{text}" -- python answer.py`
     """
     _check_type(agent_type)
     if agent_type == CHAT:
         _refuse_for_chat(actions, check, verdict, allow_failures or None)
-        from onceward.agents.chat_exec import ChatWrapping, chat_exec_agent
+        from onceward.agents.chat_exec import ChatExecOptions, chat_exec_agent
 
-        chat = ChatWrapping(
+        chat = ChatExecOptions(
             program=tuple(program),
             template=_template(prompt, prompt_file),
             is_argument=not stdin,
@@ -78,17 +76,17 @@ def exec_(
         )
         chat_exec_agent(chat).run()
         return
-    from onceward.agents.exec import ACTIONS, Wrapping, exec_agent
-    from onceward.agents.verdicts import WORDS
+    from onceward.agents.exec import ACTIONS, ExecOptions, exec_agent
+    from onceward.agents.review_verdicts import VERDICTS
 
-    wrapping = Wrapping(
+    wrapping = ExecOptions(
         type=agent_type,
         program=tuple(program),
         actions=_actions(actions, ACTIONS.get(agent_type, ())),
         template=_template(prompt, prompt_file),
         is_argument=not stdin,
         check=check,
-        verdict=verdict or ("json" if agent_type in WORDS else None),
+        verdict=verdict or ("json" if agent_type in VERDICTS else None),
         allows_failures=allow_failures,
         seconds=timeout,
     )
@@ -97,14 +95,12 @@ def exec_(
 
 @app.command()
 def script(
-    scenario: Annotated[Path, typer.Argument(help="A JSON file that says what to do.")],
+    scenario: Annotated[Path, typer.Argument(help="The scenario, a JSON file.")],
     agent_type: AgentType,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only say whether the file is right.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check the file and stop.")] = False,
     json_output: JsonFlag = False,
 ) -> None:
-    """Answer commands, or people, as a scenario file says, well behaved or not.
+    """Play a scenario file as an agent, including agents that misbehave.
 
     Example: `onceward agent script scenario.json --type builder`
     """
@@ -118,7 +114,7 @@ def script(
         if json_output:
             print_json({"ok": True})
         else:
-            print(f"{scenario} is right")
+            print(f"{scenario} is valid")
         return
     with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
         if agent_type == CHAT:
@@ -126,26 +122,26 @@ def script(
 
             chat_script_agent(found, wire=wire).run()
         else:
-            from onceward.agents.script import script_agent
+            from onceward.agents.script_agent import script_agent
 
             script_agent(found, agent_type, wire=wire).run()
 
 
 def _check_type(given: str) -> None:
-    from onceward.agents.messages import AGENT_TYPES
+    from onceward.agents.protocol import AGENT_TYPES
 
     known = (*AGENT_TYPES, CHAT)
     if given not in known:
-        message = f"--type: {given!r} is no type of agent"
-        raise InvalidArgument(message, fix=f"say one of {', '.join(known)}", field="type")
+        message = f"--type: {given!r} is not a type of agent"
+        raise InvalidArgument(message, fix=f"pass one of {', '.join(known)}", field="type")
 
 
 def _refuse_for_chat(*given: object) -> None:
-    """Refuse what makes no sense where people are answered."""
+    """Reject options that do not apply to a chat agent."""
     for option, value in zip(("actions", "check", "verdict", "allow-failures"), given, strict=True):
         if value is not None:
-            message = f"--{option}: is not for chats"
-            raise InvalidArgument(message, fix="leave it out, or say another --type", field=option)
+            message = f"--{option}: does not apply to --type chat"
+            raise InvalidArgument(message, fix="leave it out, or pass another --type", field=option)
 
 
 def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -154,19 +150,23 @@ def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(each.strip() for each in given.split(",") if each.strip())
     wrong = [each for each in names if each not in known]
     if wrong or not names:
-        message = f"--actions: {', '.join(wrong) or 'nothing'} is no action of this type of agent"
-        raise InvalidArgument(message, fix=f"say some of {','.join(known)}", field="actions")
+        message = (
+            f"--actions: {', '.join(wrong) or 'nothing'} is not a command of this type of agent"
+        )
+        raise InvalidArgument(message, fix=f"pass some of {','.join(known)}", field="actions")
     return names
 
 
 def _template(text: str | None, path: Path | None) -> str | None:
     if text is not None and path is not None:
-        message = "--prompt and --prompt-file are two prompts"
-        raise InvalidArgument(message, fix="give one of them", field="prompt")
+        message = "--prompt and --prompt-file exclude each other"
+        raise InvalidArgument(message, fix="pass one of them", field="prompt")
     if path is None:
         return text
     try:
-        data = read_named(path, name="--prompt-file", fix="name a readable file with the prompt")
+        data = read_user_file(
+            path, name="--prompt-file", fix="name a readable file with the prompt"
+        )
         return io.StringIO(data.decode(), newline=None).read()
     except UnicodeDecodeError as exc:
         message = f"--prompt-file: {path} is not UTF-8 text"

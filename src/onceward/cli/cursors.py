@@ -1,4 +1,4 @@
-"""`onceward cursors`: look at cursors, pause them, move them, and see what was done to them."""
+"""`onceward cursors`: list, pause, resume and move cursors, and show their history."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onceward.cli.apps import load_app
-from onceward.cli.db import StoreUrl
+from onceward.cli.app_loading import load_app
+from onceward.cli.change_plan import Yes, print_change
 from onceward.cli.output import JsonFlag, group, print_json
-from onceward.cli.tables import print_table, shown
+from onceward.cli.store_option import StoreUrl, open_named_store
+from onceward.cli.text_tables import print_table, shown
 from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from onceward.client import Onceward
     from onceward.cursors import CursorState, Move
     from onceward.cursors.models import CountBetween
-    from onceward.handle import Onceward
     from onceward.workers import App
-    from onceward.workers.measures import Measure
+    from onceward.workers.lag_records import LagMeasurement
 
-app = group("Look at cursors, pause them, move them, and see what was done to them.")
+app = group("List, pause, resume and move cursors, and show their history.")
 
 _Name = Annotated[str, typer.Argument(help="The cursor's name.")]
-_Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
-_Actor = Annotated[str | None, typer.Option(help="Who does it; you on this host if left out.")]
+_Reason = Annotated[str, typer.Option(help="Why; kept in the history.")]
+_Actor = Annotated[str | None, typer.Option(help="Who does it. Default: your user and host.")]
 _App = Annotated[
     str | None,
-    typer.Option("--app", help="Count with the source of this app: `module:name`."),
-]
-_Yes = Annotated[
-    bool, typer.Option("--yes", help="Do it; without this it is only thought through.")
+    typer.Option("--app", help="Count messages with the source of this app, as `module:name`."),
 ]
 
 
 @app.command("list")
 def list_cursors(
-    pattern: Annotated[str, typer.Argument(help="Names such as `distribution_niche_*`.")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(help="Name pattern, such as `distribution_niche_*`.")
+    ] = "*",
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List cursors: where they are, who holds them, how far behind they are, what is wrong.
+    """List cursors: position, state, lease holder, lag, rate and errors.
 
-    The lag is in messages and in seconds, the rate in messages a minute, as a worker last measured
-    them. Names that begin with `~` are Onceward's own, and listed by a pattern that does so too.
+    Lag is in messages and seconds, rate in messages per minute, as last measured by a worker.
+    Internal cursors begin with `~`; a pattern that begins with `~` lists them.
 
     Example: `onceward cursors list 'lead_*'`
     """
-    from onceward.workers.measures import Measures
-    from onceward.workers.views import plain, state_word
+    from onceward.workers.lag_records import LagRecords
+    from onceward.workers.views import cursor_json, state_name
 
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         found = ow.cursors.list(pattern)
-        measures = Measures(ow).of(state.name for state in found)
+        measures = LagRecords(ow).of(state.name for state in found)
     if json_output:
-        print_json({"cursors": [plain(state, measures.get(state.name)) for state in found]})
+        print_json({"cursors": [cursor_json(state, measures.get(state.name)) for state in found]})
         return
     print_table(
         ("cursor", "position", "state", "holder", "lag", "rate", "errors", "steals"),
@@ -62,7 +62,7 @@ def list_cursors(
             (
                 state.name,
                 state.position,
-                state_word(state),
+                state_name(state),
                 state.lease_owner,
                 _lag(measures.get(state.name)),
                 _rate(measures.get(state.name)),
@@ -76,20 +76,20 @@ def list_cursors(
 
 @app.command()
 def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show everything about one cursor.
+    """Show one cursor: position, lease, errors, lag.
 
     Example: `onceward cursors show lead_intake_v1`
     """
-    from onceward.workers.measures import Measures
-    from onceward.workers.views import measured, plain
+    from onceward.workers.lag_records import LagRecords
+    from onceward.workers.views import cursor_json, lag_json
 
-    with _opened(store) as ow:
-        state, measure = ow.cursors.show(name), Measures(ow).of([name]).get(name)
+    with open_named_store(store) as ow:
+        state, measure = ow.cursors.show(name), LagRecords(ow).of([name]).get(name)
     if json_output:
-        print_json(plain(state, measure))
+        print_json(cursor_json(state, measure))
         return
     _print_state(state, json_output=False)
-    for field, value in (measured(measure) or {}).items():
+    for field, value in (lag_json(measure) or {}).items():
         print(f"{field:<18} {shown(value)}")
 
 
@@ -101,11 +101,11 @@ def pause(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Let nobody begin new work on a cursor; a batch that runs may finish.
+    """Pause a cursor: workers start no new work on it; a running batch finishes.
 
     Example: `onceward cursors pause lead_intake_v1 --reason "billing is down"`
     """
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         _print_state(ow.cursors.pause(name, reason, actor), json_output=json_output)
 
 
@@ -117,36 +117,36 @@ def resume(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Let work on a paused cursor go on.
+    """Resume a paused cursor.
 
     Example: `onceward cursors resume lead_intake_v1`
     """
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         _print_state(ow.cursors.resume(name, reason, actor), json_output=json_output)
 
 
 @app.command()
 def seek(
     name: _Name,
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the history.")],
+    reason: Annotated[str, typer.Option(help="Required. Why; kept in the history.")],
     position: Annotated[
-        str | None, typer.Argument(help="Work goes on behind this position.")
+        str | None, typer.Argument(help="Resume after this position (exclusive).")
     ] = None,
-    start: Annotated[bool, typer.Option("--start", help="Move before the first message.")] = False,
+    start: Annotated[bool, typer.Option("--start", help="Resume from the first message.")] = False,
     actor: _Actor = None,
     target: _App = None,
-    yes: _Yes = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Move a cursor by hand; whoever holds it is stopped. A dry run unless you say --yes.
+    """Move a cursor: messages are repeated or skipped, and its holder loses the lease.
 
     Example: `onceward cursors seek lead_intake_v1 1200 --reason "bad deploy" --yes`
     """
     if start == (position is not None):
-        message = "position: name one, or say --start, and not both"
+        message = "position: pass either a position or --start; nothing was changed"
         raise InvalidArgument(message, fix="pass POSITION or --start", field="position")
-    from onceward.workers.source import check_target
+    from onceward.workers.source_protocol import check_target
 
     found = load_app(target) if target else None
     with _opened_with(found, store) as ow:
@@ -164,11 +164,11 @@ def undo(
     reason: _Reason = "",
     actor: _Actor = None,
     target: _App = None,
-    yes: _Yes = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Move a cursor to where it was before its last seek. A dry run unless you say --yes.
+    """Move a cursor back to where it was before its last seek.
 
     Example: `onceward cursors undo lead_intake_v1 --yes`
     """
@@ -182,15 +182,15 @@ def undo(
 @app.command()
 def history(
     name: _Name,
-    limit: Annotated[int, typer.Option(help="At most this many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number of entries.")] = 20,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List what was done to a cursor, by whom and why, newest first.
+    """List the seeks, pauses and takeovers of a cursor, newest first.
 
     Example: `onceward cursors history lead_intake_v1 --limit 5`
     """
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         ow.cursors.show(name)
         entries = ow.cursors.history(name, limit)
     if json_output:
@@ -212,37 +212,33 @@ def history(
     )
 
 
-def _opened(store: str | None) -> Onceward:
-    from onceward.handle import open as open_handle
-
-    return open_handle(store)
-
-
 def _opened_with(found: App | None, store: str | None) -> Onceward:
     """Return the store that is named, else the app's own."""
-    return found.ow if found is not None and store is None else _opened(store)
+    return found.ow if found is not None and store is None else open_named_store(store)
 
 
 def _count(found: App | None, cursor: str) -> CountBetween | None:
-    """Return how the source of a cursor counts, if somebody said which app has it."""
+    """Return the count function of a cursor's source, if `--app` names its app."""
     if found is None:
         return None
-    from onceward.workers.source import Countable
+    from onceward.workers.source_protocol import Countable
 
     source = found.source_of(cursor)
     if source is None:
         message = f"no consumer of the app has a cursor {cursor!r}"
-        raise InvalidArgument(message, fix="name the app that reads it, or none", field="app")
+        raise InvalidArgument(
+            message, fix="pass the app that reads it, or leave --app out", field="app"
+        )
     return source.count if isinstance(source, Countable) else None
 
 
 def _who() -> str:
-    from onceward.cursors.cursors import operator
+    from onceward.cursors.cursors import current_operator
 
-    return operator()
+    return current_operator()
 
 
-def _lag(measure: Measure | None) -> str | None:
+def _lag(measure: LagMeasurement | None) -> str | None:
     """Return messages and seconds, as far as they are known."""
     if measure is None or measure.lag_seconds is None:
         return None
@@ -250,7 +246,7 @@ def _lag(measure: Measure | None) -> str | None:
     return f"{messages}/{measure.lag_seconds:.0f}s" if messages else "0"
 
 
-def _rate(measure: Measure | None) -> str | None:
+def _rate(measure: LagMeasurement | None) -> str | None:
     rate = measure.rate_per_minute if measure else None
     return None if rate is None else f"{rate:.0f}"
 
@@ -259,26 +255,25 @@ def _print_state(state: CursorState, *, json_output: bool) -> None:
     if json_output:
         print_json(asdict(state))
         return
-    from onceward.workers.views import state_word
+    from onceward.workers.views import state_name
 
-    for field, value in {"state": state_word(state), **asdict(state)}.items():
+    for field, value in {"state": state_name(state), **asdict(state)}.items():
         print(f"{field:<18} {shown(value)}")
 
 
 def _print_move(move: Move, *, json_output: bool) -> None:
-    if json_output:
-        print_json({"dry_run": move.is_dry_run, **asdict(move)})
-        return
-    print(f"{'would move' if move.is_dry_run else 'moved'} {shown(move.cursor)}")
-    print(f"from        {_position(move.from_position)}")
-    print(f"to          {_position(move.to_position)}")
-    print(f"repeated    {_number(move.repeated)}")
-    print(f"skipped     {_number(move.skipped)}")
-    print(f"forgotten   {_forgotten(move.forgotten)}")
-    print(f"restored    {move.restored}")
-    print(f"interrupts  {shown(move.interrupts or 'nobody')}")
-    if move.is_dry_run:
-        print("nothing was changed; say --yes to do it")
+    lines = [
+        f"{'would move' if move.is_dry_run else 'moved'} {shown(move.cursor)}",
+        f"from        {_position(move.from_position)}",
+        f"to          {_position(move.to_position)}",
+        f"repeated    {_number(move.repeated)}",
+        f"skipped     {_number(move.skipped)}",
+        f"discarded   {_discarded(move.discarded)}",
+        f"restored    {move.restored}",
+        f"interrupts  {shown(move.interrupts or 'no worker')}",
+    ]
+    values = asdict(move)
+    print_change(lines, applied=not move.is_dry_run, json_output=json_output, **values)
 
 
 def _position(position: str | None) -> str:
@@ -289,6 +284,6 @@ def _number(count: int | None) -> str:
     return "unknown: only its source can count" if count is None else str(count)
 
 
-def _forgotten(count: int | None) -> str:
+def _discarded(count: int | None) -> str:
     stay = "unknown: only its source can count; what is parked stays"
     return stay if count is None else str(count)

@@ -1,31 +1,27 @@
-"""`onceward db`: the schema of a store."""
+"""`onceward db`: migrate and check a store's schema, and prepare the tables of an app."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from onceward.cli.db_prepare import prepare
 from onceward.cli.output import JsonFlag, group, print_json
+from onceward.cli.store_option import StoreUrl
 
 if TYPE_CHECKING:
     from onceward.stores import Store
 
-app = group("Bring a store's schema up to date, and look at its health.")
+app = group("Migrate and check a store, and prepare the tables of an app.")
 
-StoreUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        help="`sqlite:///path` or `postgresql://…`; else `$ONCEWARD_STORE`, else our own file.",
-    ),
-]
+app.command()(prepare)
 
 
 @app.command()
 def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Apply the migrations that are missing; harmless to repeat.
+    """Apply pending migrations; idempotent.
 
     Example: `onceward db migrate --store sqlite:///work.db`
     """
@@ -37,12 +33,12 @@ def migrate(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
     if json_output:
         print_json({"url": opened.url, "applied": done})
     else:
-        print(f"applied {', '.join(map(str, done))}" if done else "nothing to do")
+        print(f"applied {', '.join(map(str, done))}" if done else "no pending migrations")
 
 
 @app.command()
 def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Say which migrations a store has seen; exit 1 when it does not fit this version.
+    """Show applied and pending migrations; exit 1 if the schema does not fit this version.
 
     Example: `onceward db status --store postgresql://localhost/work`
     """
@@ -60,15 +56,17 @@ def status(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
         print(f"applied  {', '.join(map(str, found.applied)) or 'none'}")
         for number, name in found.pending:
             print(f"pending  {number} {name}")
-        for number in found.unknown:
-            print(f"unknown  {number}: a newer Onceward was here")
+        if found.is_earlier:
+            print("unknown  the store was created by an earlier development version")
+        for number in () if found.is_earlier else found.unknown:
+            print(f"unknown  {number}: applied by a newer Onceward")
     if found.pending or found.unknown:
         raise typer.Exit(1)
 
 
 @app.command()
 def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Let the engine check the database itself; exit 1 when it finds something.
+    """Run the engine's integrity check; exit 1 if it finds a problem.
 
     Example: `onceward db check --store sqlite:///work.db`
     """
@@ -84,14 +82,14 @@ def check(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 
 
 def _existing(url: str | None) -> Store:
-    """Open a store that is there: who only looks must not make one, least of all by a slip."""
+    """Open an existing store: read-only commands do not create one."""
     from onceward.errors import FileMissing
     from onceward.stores import open_store
 
     opened = open_store(url)
     path = getattr(opened, "path", None)
     if path is not None and not path.exists():
-        fix = f"look at the path, or make a store there: onceward db migrate --store {opened.url}"
+        fix = f"check the path, or create the store: onceward db migrate --store {opened.url}"
         message = f"there is no store at {path}"
         raise FileMissing(message, fix=fix)
     return opened

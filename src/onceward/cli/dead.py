@@ -1,48 +1,55 @@
-"""`onceward dead`: messages that were given up, and what to do with them."""
+"""`onceward dead`: list, show, redrive and drop the dead letters of workers and chat."""
 
 from __future__ import annotations
 
-import getpass
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.output import JsonFlag, group, print_json, time_argument
-from onceward.cli.tables import visible
-from onceward.errors import InvalidArgument
-from onceward.seams import timestamp
+from onceward.cli.change_plan import Yes, print_change
+from onceward.cli.dead_format import numbers, plan_lines, print_detail, print_table, settled_text
+from onceward.cli.output import JsonFlag, group, print_json, time_argument, user_name
+from onceward.cli.store_option import StoreUrl, open_named_store
+from onceward.errors import Conflict, DeadLetterMissing, InvalidArgument
 
 if TYPE_CHECKING:
-    from onceward.retries import DeadLetter, DeadLetterDetail, DeadLetters
+    from onceward.client import Onceward
+    from onceward.dispatch import GroupMessage
+    from onceward.retries import DeadFilter, DeadLetter
 
-app = group("List, show, redrive and drop messages that were given up.")
-
-#: How much of a message is shown to people.
-RAW_SHOWN_BYTES: Final = 1_024
+app = group("List, show, redrive and drop dead letters of workers and chat.")
 
 _Letter = Annotated[int, typer.Argument(help="The number of a dead letter.")]
-_Cursor = Annotated[str | None, typer.Option(help="Only those of this cursor.")]
-_Key = Annotated[str | None, typer.Option(help="Only those with this key.")]
+_Letters = Annotated[list[int] | None, typer.Argument(help="The numbers of dead letters.")]
+_Cursor = Annotated[str | None, typer.Option(help="Only letters of this cursor.")]
+_Key = Annotated[str | None, typer.Option(help="Only letters with this key.")]
+_Group = Annotated[str | None, typer.Option(help="Only chat letters of this group.")]
+_Error = Annotated[
+    str | None, typer.Option(help="Only letters whose error contains this text, in any case.")
+]
+_Source = Annotated[
+    Literal["worker", "chat"] | None, typer.Option(help="Only letters of workers, or of chat.")
+]
 _Since = Annotated[
-    str | None, typer.Option(help="Only those that died at this time or later, as in ISO 8601.")
+    str | None, typer.Option(help="Only letters written at this time or later (ISO 8601).")
 ]
 _State = Annotated[
-    Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only those in this state.")
+    Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")
 ]
-_Limit = Annotated[int, typer.Option(help="At most this many.")]
-_Actor = Annotated[str | None, typer.Option(help="Who decides; you, unless told otherwise.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and stop.")]
-_Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+_Limit = Annotated[int, typer.Option(help="At most this many letters.")]
+_Actor = Annotated[
+    str | None, typer.Option(help="Who decides; recorded with the letter. Default: your user name.")
+]
 
 
 @app.command(name="list")
 def list_letters(
     cursor: _Cursor = None,
     key: _Key = None,
+    group: _Group = None,
+    error: _Error = None,
+    source: _Source = None,
     since: _Since = None,
     state: _State = "dead",
     limit: _Limit = 100,
@@ -55,14 +62,21 @@ def list_letters(
     """
     from onceward.retries.views import plain
 
-    wanted = None if state == "all" else state
-    moment = None if since is None else time_argument("since", since)
-    with _opened(store) as dead:
-        found = dead.list(cursor=cursor, key=key, since=moment, state=wanted, limit=limit)
+    with open_named_store(store) as ow:
+        found = ow.dead.list(
+            cursor=cursor,
+            key=key,
+            group=group,
+            error=error,
+            source=source,
+            since=None if since is None else time_argument("since", since),
+            state=None if state == "all" else state,
+            limit=limit,
+        )
     if json_output:
         print_json({"items": [plain(letter) for letter in found]})
     else:
-        _print_table(found)
+        print_table(found)
 
 
 @app.command()
@@ -72,166 +86,152 @@ def show(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Show one dead letter: the message, the error, and every attempt.
+    """Show one dead letter: its messages, the error, and every attempt.
 
     Example: `onceward dead show 7 --store sqlite:///work.db`
     """
+    from onceward.dispatch.views import plain_item
     from onceward.retries.views import plain
 
-    with _opened(store) as dead:
-        found = dead.show(letter)
+    with open_named_store(store) as ow:
+        found = ow.dead.show(letter)
+        messages = _messages(ow, found)
     if raw:
         sys.stdout.buffer.write(found.raw)
         sys.stdout.buffer.flush()
     elif json_output:
-        print_json(plain(found))
+        chat = {"messages": [plain_item(each) for each in messages]}
+        print_json({**plain(found), **(chat if found.source == "chat" else {})})
     else:
-        _print_detail(found)
+        print_detail(found, messages)
 
 
 @app.command()
 def redrive(
-    ids: Annotated[list[int] | None, typer.Argument(help="The numbers of dead letters.")] = None,
+    ids: _Letters = None,
     cursor: _Cursor = None,
     key: _Key = None,
+    group: _Group = None,
+    error: _Error = None,
+    source: _Source = None,
     since: _Since = None,
     limit: _Limit = 1_000,
+    reason: Annotated[str, typer.Option(help="Why; recorded with the letter.")] = "",
     actor: _Actor = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Put messages back, to be tried at once; by number, or all that fit, oldest first.
+    """Requeue dead letters by id or filter, oldest first.
 
-    Redriving twice is harmless. Example: `onceward dead redrive --cursor lead_intake_v1 --dry-run`
+    Example: `onceward dead redrive --cursor lead_intake_v1 --yes`
     """
-    from onceward.retries import DeadFilter
-
-    if bool(ids) == any(each is not None for each in (cursor, key, since)):
-        message = "ids: name letters, or a filter, and not both"
-        fix = "pass numbers, or --cursor, --key or --since"
-        raise InvalidArgument(message, fix=fix, field="ids")
-    moment = None if since is None else time_argument("since", since)
-    wanted = DeadFilter(cursor=cursor, key=key, since=moment, limit=limit)
-    with _opened(store) as dead:
-        chosen = tuple(ids) if ids else dead.matching(wanted)
-        if dry_run:
-            would = [number for number in chosen if dead.show(number).state == "dead"]
-            _tell(json_output, f"would redrive {_numbers(would)}", wouldRedrive=would)
+    wanted = _filter(ids, cursor, key, group, error, source, since, limit)
+    with open_named_store(store) as ow:
+        chosen = ids or ow.dead.matching(wanted)
+        if not yes:
+            _print_plan(ow, "redrive", chosen, json_output=json_output)
             return
-        if not ids:
-            _confirm(f"Put {len(chosen)} messages back?", yes=yes, json_output=json_output)
-        done = dead.redrive(chosen, actor=actor or _me())
-    said = f"redriven {_numbers(done.ids)}"
-    if done.skipped:
-        said += f"; left alone, since not dead any more: {_numbers(done.skipped)}"
-    _tell(json_output, said, redriven=list(done.ids), skipped=list(done.skipped))
+        done = ow.dead.redrive(chosen, actor=actor or user_name(), reason=reason)
+        _print_done(ow, "redriven", done.ids, done.skipped, json_output=json_output)
 
 
 @app.command()
 def drop(
-    letter: _Letter,
-    reason: Annotated[str, typer.Option(help="Why it is given up; kept with the letter.")],
+    reason: Annotated[str, typer.Option(help="Required. Why; recorded with the letter.")],
+    ids: _Letters = None,
+    cursor: _Cursor = None,
+    key: _Key = None,
+    group: _Group = None,
+    error: _Error = None,
+    source: _Source = None,
+    since: _Since = None,
+    limit: _Limit = 1_000,
     actor: _Actor = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Give a message up for good; its letter stays to be read.
+    """Discard dead letters by id or filter; they stay readable.
 
     Example: `onceward dead drop 7 --reason "a test message" --yes`
     """
-    with _opened(store) as dead:
-        found = dead.show(letter)
-        if dry_run:
-            would = [letter] if found.state == "dead" else []
-            _tell(json_output, f"would drop {_numbers(would)}", wouldDrop=would)
+    wanted = _filter(ids, cursor, key, group, error, source, since, limit)
+    with open_named_store(store) as ow:
+        chosen = ids or ow.dead.matching(wanted)
+        if not yes:
+            _print_plan(ow, "drop", chosen, json_output=json_output)
             return
-        question = f"Give up {found.position} of {found.cursor} for good?"
-        _confirm(question, yes=yes, json_output=json_output)
-        done = dead.drop(letter, reason=reason, actor=actor or _me())
-    said = f"dropped {letter}" if done else f"left alone: {letter} is not dead any more"
-    _tell(json_output, said, dropped=[letter] if done else [])
+        done = ow.dead.drop_all(chosen, reason=reason, actor=actor or user_name())
+        _print_done(ow, "dropped", done.ids, done.skipped, json_output=json_output)
 
 
-@contextmanager
-def _opened(store: str | None) -> Iterator[DeadLetters]:
-    from onceward.handle import open as open_handle
+def _filter(
+    ids: list[int] | None,
+    cursor: str | None,
+    key: str | None,
+    group: str | None,
+    error: str | None,
+    source: Literal["worker", "chat"] | None,
+    since: str | None,
+    limit: int,
+) -> DeadFilter:
+    from onceward.retries import DeadFilter
 
-    with open_handle(store) as handle:
-        yield handle.dead
-
-
-def _confirm(question: str, *, yes: bool, json_output: bool) -> None:
-    """Ask before work is repeated or lost; whoever cannot be asked must have said yes."""
-    if yes:
-        return
-    if json_output or not _can_ask():
-        message = "yes: this repeats or loses work, so it wants a yes"
-        raise InvalidArgument(message, fix="look with --dry-run, then pass --yes", field="yes")
-    typer.confirm(question, abort=True)
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
-
-
-def _tell(json_output: bool, text: str, **values: object) -> None:
-    if json_output:
-        print_json(values)
-    else:
-        print(text)
+    filters = (cursor, key, group, error, source, since)
+    if bool(ids) == any(each is not None for each in filters):
+        message = "ids: pass either numbers or a filter"
+        fix = "pass numbers, or --cursor, --key, --group, --error, --source or --since"
+        raise InvalidArgument(message, fix=fix, field="ids")
+    moment = None if since is None else time_argument("since", since)
+    return DeadFilter(
+        cursor=cursor, key=key, group=group, error=error, source=source, since=moment, limit=limit
+    )
 
 
-def _numbers(ids: list[int] | tuple[int, ...]) -> str:
-    return ", ".join(map(str, ids)) or "nothing"
+def _messages(ow: Onceward, letter: DeadLetter) -> list[GroupMessage]:
+    """Return the messages of a chat letter; none of a worker's letter."""
+    from onceward.dispatch import Operators
+
+    return Operators(ow.store).messages_of(letter)
 
 
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # A user without a name, as in some containers.
-        return "unknown"
+def _print_plan(
+    ow: Onceward, action: str, chosen: list[int] | tuple[int, ...], *, json_output: bool
+) -> None:
+    """Print what a command with --yes would change."""
+    found = ow.dead.some(chosen)
+    missing = sorted(set(chosen) - {each.id for each in found})
+    if missing:
+        message = f"there is no dead letter {missing[0]}"
+        raise DeadLetterMissing(message, id=missing[0])
+    dead = [each for each in found if each.state == "dead"]
+    settled = [each for each in found if each.state != "dead"]
+    messages = {int(each.id): len(_messages(ow, each)) for each in dead if each.source == "chat"}
+    values = {
+        "action": action,
+        "ids": [each.id for each in dead],
+        "skipped": [each.id for each in settled],
+        "messages": sum(messages.get(each.id, 1) for each in dead),
+    }
+    lines = plan_lines(action, dead, settled, messages)
+    print_change(lines, applied=False, json_output=json_output, **values)
 
 
-def _print_table(letters: list[DeadLetter]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not letters:
-        print("no dead letters")
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("id", "died", "cursor", "position", "key", "tries", "error"):
-        # Those that must be whole do not give way; the others are cut where the space ends.
-        table.add_column(heading, no_wrap=heading in ("id", "died", "tries"))
-    for letter in letters:
-        state = "" if letter.state == "dead" else f"[{letter.state}] "
-        cells = (
-            *(str(letter.id), timestamp(letter.dead_at)[:16] + "Z", letter.cursor, letter.position),
-            *(letter.key or "", str(letter.attempts)),
-            f"{state}{letter.error_type}: {letter.error_message}",
-        )
-        table.add_row(*(Text(visible(cell), no_wrap=True, overflow="ellipsis") for cell in cells))
-    Console().print(table)
-
-
-def _print_detail(letter: DeadLetterDetail) -> None:
-    from onceward.retries.views import plain
-
-    for name, value in plain(letter).items():
-        if name not in ("raw_base64", "error_trace", "failures"):
-            print(f"{name:<16} {visible(str(value)) if value is not None else ''}")
-    print("attempts:")
-    for each in letter.failures:
-        print(f"  {each.attempt:<3} {timestamp(each.at)} {visible(each.error)}")
-    print("trace:")
-    for line in letter.error_trace.splitlines():
-        print(f"  {visible(line)}")
-    shown = letter.raw[:RAW_SHOWN_BYTES]
-    print(f"message, {len(shown)} of {letter.raw_size} bytes:")
-    for line in shown.decode(errors="backslashreplace").splitlines():
-        print(f"  {visible(line)}")
+def _print_done(
+    ow: Onceward,
+    verb: str,
+    ids: tuple[int, ...],
+    skipped: tuple[int, ...],
+    *,
+    json_output: bool,
+) -> None:
+    """Print what was changed; Conflict when another operator had decided about all letters."""
+    settled = ow.dead.some(skipped) if skipped else []
+    if settled and not ids:
+        fix = f"see `onceward dead show {settled[0].id}`"
+        message = f"{settled_text(settled)}; nothing was changed"
+        raise Conflict(message, fix=fix, ids=list(skipped))
+    rest = f"; not changed: {settled_text(settled)}" if settled else ""
+    values = {verb: list(ids), "skipped": list(skipped)}
+    print_change([f"{verb} {numbers(ids)}{rest}"], applied=True, json_output=json_output, **values)

@@ -1,4 +1,4 @@
-"""`onceward demo`: the story of what survives, told in a terminal in a minute, and counted."""
+"""`onceward demo`: kill processes for a minute, and count what was lost or repeated."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from onceward.cli.output import JsonFlag, print_json
-from onceward.cli.stopping import interrupt, on_stop
+from onceward.cli.stop_signals import interrupt, on_stop
 from onceward.errors import Conflict, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onceward.demo.stage import Event
-    from onceward.demo.story import Story
-    from onceward.demo.tally import Row
+    from onceward.demo.interleaving import StageEvent
+    from onceward.demo.result_counts import Row
+    from onceward.demo.short_demo import Story
 
 SECONDS_MIN: Final = 5.0
 SECONDS_MAX: Final = 3600.0
@@ -38,40 +38,40 @@ _COLUMNS: Final = {
 def demo(
     seconds: Annotated[
         float,
-        typer.Option(help="How long workers are under fire.", min=SECONDS_MIN, max=SECONDS_MAX),
+        typer.Option(help="How long workers are killed.", min=SECONDS_MIN, max=SECONDS_MAX),
     ] = 25.0,
     keep: Annotated[
         Path | None,
-        typer.Option(help="Play in this directory, which must be empty, and keep it."),
+        typer.Option(help="Use this empty directory, and keep it."),
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="`postgresql://…` of an empty database; else a file of its own."),
+        typer.Option(help="`postgresql://…` of an empty database. Default: a new SQLite file."),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """See workers, agents and a dispatcher killed, and nothing lost or done twice.
+    """Kill workers, agents and a dispatcher, and count what was lost or repeated: nothing.
 
-    All five systems with real processes: kill -9, a frozen worker, retries. The table at the end is
-    counted from the store and the files. Exit 1 when anything was lost or doubled.
+    All five systems with real processes: kill -9, a frozen worker, retries. The final table is
+    counted from the store and the files. Exit 1 if anything was lost or repeated.
 
     Example: `onceward demo --seconds 15`
     """
     from onceward.demo import DemoWorld
-    from onceward.demo.story import Options, tell_story
-    from onceward.demo.world import store_in
+    from onceward.demo.demo_home import store_in
+    from onceward.demo.short_demo import DemoOptions, tell_story
 
     with _home(keep) as home, on_stop(interrupt):
         world = DemoWorld(home=home, store_url=store or store_in(home))
         _check_store(world.store_url)
-        told = tell_story(world, _silent if json_output else _print, Options(seconds=seconds))
+        story = tell_story(world, _silent if json_output else _print, DemoOptions(seconds=seconds))
     if json_output:
-        print_json(_as_json(told, keep))
+        print_json(_as_json(story, keep))
     else:
-        _print_table(told)
+        _print_table(story)
         if keep is not None:
             print(f"kept in {home}; look at it with `ONCEWARD_HOME={home} onceward up`")
-    if not told.total.is_kept:
+    if not story.total.is_kept:
         raise typer.Exit(1)
 
 
@@ -101,11 +101,11 @@ def _check_store(url: str) -> None:
 # --- telling -------------------------------------------------------------------------------------
 
 
-def _silent(_: Event) -> None:
+def _silent(_: StageEvent) -> None:
     """Say nothing before the end."""
 
 
-def _print(event: Event) -> None:
+def _print(event: StageEvent) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -114,7 +114,7 @@ def _print(event: Event) -> None:
     Console(file=sys.stdout, highlight=False).print(line, soft_wrap=True)
 
 
-def _print_table(told: Story) -> None:
+def _print_table(story: Story) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -122,16 +122,16 @@ def _print_table(told: Story) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(_COLUMNS.values()):
         table.add_column(title, justify="left" if number == 0 else "right")
-    for row in told.rows:
+    for row in story.rows:
         table.add_row(*_cells(row))
     table.add_section()
-    table.add_row(*_cells(told.total), style="bold")
+    table.add_row(*_cells(story.total), style="bold")
     console = Console(highlight=False)
     console.print(table)
     verdict = "nothing was lost, nothing was done twice"
-    if not told.total.is_kept:
-        verdict = f"{told.total.lost} lost and {told.total.doubled} done twice: please report it"
-    after = f"counted from the store and the files, after {told.seconds:.0f} s"
+    if not story.total.is_kept:
+        verdict = f"{story.total.lost} lost and {story.total.doubled} done twice: please report it"
+    after = f"counted from the store and the files, after {story.seconds:.0f} s"
     console.print(f"{verdict}; {after}", soft_wrap=True)
 
 
@@ -139,14 +139,14 @@ def _cells(row: Row) -> list[str]:
     return [str(getattr(row, name)) for name in _COLUMNS]
 
 
-def _as_json(told: Story, keep: Path | None) -> dict[str, object]:
+def _as_json(story: Story, keep: Path | None) -> dict[str, object]:
     from dataclasses import asdict
 
     return {
-        "ok": told.total.is_kept,
-        "seconds": told.seconds,
-        "parts": [asdict(row) for row in told.rows],
-        "total": asdict(told.total),
-        "events": [asdict(event) for event in told.events],
+        "ok": story.total.is_kept,
+        "seconds": story.seconds,
+        "parts": [asdict(row) for row in story.rows],
+        "total": asdict(story.total),
+        "events": [asdict(event) for event in story.events],
         "kept": None if keep is None else str(keep.expanduser().resolve()),
     }

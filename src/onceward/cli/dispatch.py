@@ -1,38 +1,35 @@
-"""`onceward dispatch`: chat messages to agents: serve them, send some, see what became of them."""
+"""`onceward dispatch`: deliver chat messages to agents; send, follow and replay them."""
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli import dispatch_dead, dispatch_groups
-from onceward.cli.db import StoreUrl
+from onceward.cli import dispatch_groups
+from onceward.cli.dispatch_format import entry
 from onceward.cli.dispatch_groups import GroupName
-from onceward.cli.dispatch_looks import entry
 from onceward.cli.dispatch_replay import replay
 from onceward.cli.dispatch_serve import serve
 from onceward.cli.dispatch_status import holder, status
-from onceward.cli.output import JsonFlag, print_json, time_argument, warn
+from onceward.cli.output import JsonFlag, print_json, time_argument, user_name, warn
 from onceward.cli.output import group as command_group
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import OncewardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onceward.dispatch.chats import ChatPage, Chats
+    from onceward.client import Onceward
+    from onceward.dispatch.conversations import ChatPage, Chats
     from onceward.dispatch.models import Received
-    from onceward.handle import Onceward
 
-#: How soon `tail --follow` and `onceward chat` show what was said.
-LOOK_SECONDS: Final = 0.2
+#: How often `tail --follow` polls for new items.
+POLL_SECONDS: Final = 0.2
 HISTORY: Final = 20
 
-app = command_group(
-    "Hand chat messages to agents: groups, messages, replies, dead letters, replays."
-)
+app = command_group("Deliver chat messages to agents: groups, messages, replies and replays.")
 app.command()(serve)
 app.add_typer(dispatch_groups.app, name="groups")
 
@@ -40,61 +37,60 @@ app.add_typer(dispatch_groups.app, name="groups")
 @app.command()
 def send(
     group: GroupName,
-    text: Annotated[str, typer.Argument(help="What to say; `-` reads it from standard input.")],
+    text: Annotated[str, typer.Argument(help="The message; `-` reads standard input.")],
     message_id: Annotated[
         str | None,
-        typer.Option("--id", help="A repeat with the same id is the same message; else a new one."),
+        typer.Option(
+            "--id",
+            help="Idempotency key: a repeat with the same id is the same message. Default: random.",
+        ),
     ] = None,
-    sender: Annotated[
-        str | None, typer.Option(help="Who says it; you, unless told otherwise.")
-    ] = None,
+    sender: Annotated[str | None, typer.Option(help="The sender. Default: your user name.")] = None,
     timestamp: Annotated[
-        str | None, typer.Option(help="When it was said, as ISO 8601; it decides no order.")
+        str | None, typer.Option(help="When it was sent, as ISO 8601; does not affect the order.")
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Send a message, and print its id; on disk when this returns, answered by who serves.
+    """Send a message and print its id; it is on disk when this returns.
 
     Example: `onceward dispatch send team "good morning" --id mail-1`
     """
-    from onceward.handle import open as open_handle
-    from onceward.seams import Ids
+    from onceward.client import open as open_handle
+    from onceward.system import Ids
 
     if timestamp is not None:
         time_argument("timestamp", timestamp)
     said = sys.stdin.read().removesuffix("\n") if text == "-" else text
     given = message_id or Ids().new("msg")
     with open_handle(store) as ow:
-        received = receive(ow, group, given, sender or me(), said, timestamp)
+        received = receive(ow, group, given, sender or user_name(), said, timestamp)
         is_alone = holder(ow) is None
     if json_output:
         print_json({"id": given, "seq": received.seq, "fate": received.fate})
     else:
         print(f"{given}  {received.fate}, number {received.seq}")
         if is_alone:
-            warn("nobody hands messages to agents now; `onceward dispatch serve` does")
+            warn("no dispatcher runs; the message waits. Start one: onceward dispatch serve")
 
 
 @app.command()
 def tail(
     group: GroupName,
-    since: Annotated[
-        int | None, typer.Option(help="Only what was said behind this number.", min=0)
-    ] = None,
+    since: Annotated[int | None, typer.Option(help="Only items after this number.", min=0)] = None,
     last: Annotated[
-        int, typer.Option(help="Without --since: so many from the end.", min=1, max=200)
+        int, typer.Option(help="Without --since: the last this many.", min=1, max=200)
     ] = HISTORY,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is said next.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new items.")] = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print a conversation; the number to go on from goes to stderr. With --json a page a line.
+    """Print a conversation; the next number goes to stderr. With --json one page per line.
 
     Example: `onceward dispatch tail team --follow`
     """
+    from onceward.client import open as open_handle
     from onceward.dispatch.views import plain_item
-    from onceward.handle import open as open_handle
 
     with open_handle(store) as ow:
         chats = conversations(ow)
@@ -112,13 +108,12 @@ def tail(
 
 app.command()(status)
 app.command()(replay)
-app.add_typer(dispatch_dead.app, name="dead")
 
 
 def conversations(ow: Onceward) -> Chats:
-    """Return the conversations of a store, to be read; nobody is started."""
+    """Return the conversations of a store for reading; starts no dispatcher."""
     from onceward.cli.dispatch_serve import home_of
-    from onceward.dispatch.chats import Chats
+    from onceward.dispatch.conversations import Chats
     from onceward.dispatch.dispatcher import Dispatcher
 
     return Chats(ow, Dispatcher(ow, home=home_of(ow.store)))
@@ -127,15 +122,15 @@ def conversations(ow: Onceward) -> Chats:
 def receive(
     ow: Onceward, group: str, message_id: str, sender: str, text: str, timestamp: str | None = None
 ) -> Received:
-    """Keep a message; when nobody knows whether that worked, the error names the id."""
-    from onceward.dispatch.arrivals import Arrivals
+    """Store a message; if the outcome is unknown, the error names the id to retry with."""
+    from onceward.dispatch.inbox import Inbox
     from onceward.dispatch.models import NewMessage
     from onceward.errors import OutcomeUnknown
-    from onceward.retries.client import retrying
+    from onceward.retries.call_retry import retrying
 
     message = NewMessage(group=group, id=message_id, sender=sender, text=text, timestamp=timestamp)
-    # Harmless to repeat: the id says that it is the same.
-    keep = retrying(on=(OutcomeUnknown,))(Arrivals(ow.store).receive)
+    # Idempotent: the id identifies the message.
+    keep = retrying(on=(OutcomeUnknown,))(Inbox(ow.store).receive)
     try:
         return keep(message)
     except OncewardError as exc:
@@ -144,19 +139,11 @@ def receive(
         raise
 
 
-def me() -> str:
-    """Return who sits at the terminal."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # A user without a name, as in some containers.
-        return "somebody"
-
-
 def _pages(
     chats: Chats, group: str, since: int | None, last: int, *, is_following: bool
 ) -> Iterator[ChatPage]:
-    """Yield a conversation in parts: up to now, or for ever."""
-    from onceward.seams import SystemClock
+    """Yield a conversation in pages: up to now, or endlessly."""
+    from onceward.system import SystemClock
 
     page = chats.last(group, last) if since is None else chats.page(group, since)
     yield page
@@ -166,6 +153,6 @@ def _pages(
         if page.items:
             yield page
         elif is_following:
-            clock.sleep(LOOK_SECONDS)
+            clock.sleep(POLL_SECONDS)
         else:
             return

@@ -1,30 +1,30 @@
-"""`onceward dispatch groups`: which conversations there are, and who answers in them."""
+"""`onceward dispatch groups`: list, add, change and remove groups and their agents."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.dispatch_looks import print_table, visible
+from onceward.cli.change_plan import Yes, print_change
+from onceward.cli.dispatch_format import print_table, visible
 from onceward.cli.output import JsonFlag, group, print_json, warn
+from onceward.cli.store_option import StoreUrl, open_named_store
 from onceward.errors import GroupMissing, InvalidArgument
 
 if TYPE_CHECKING:
+    from onceward.client import Onceward
     from onceward.dispatch.groups import Groups
     from onceward.dispatch.models import Group
-    from onceward.handle import Onceward
 
 app = group("List, add, change and remove groups.")
 
 
 def _readable(name: str | None) -> str | None:
-    """Refuse the bytes of a command line that are no text; no group is named so."""
+    """Reject a name that is not valid text."""
     if name is not None and name.encode(errors="replace").decode() != name:
         raise GroupMissing(name.encode(errors="replace").decode())
     return name
@@ -32,21 +32,23 @@ def _readable(name: str | None) -> str | None:
 
 GroupName = Annotated[str, typer.Argument(help="The group's name.", callback=_readable)]
 OneGroup = Annotated[
-    str | None, typer.Argument(help="Only this group, and what it did.", callback=_readable)
+    str | None, typer.Argument(help="Only this group, with its deliveries.", callback=_readable)
 ]
-_Word = Annotated[str | None, typer.Option(help="What calls the agent, such as `@bot`.")]
+_Word = Annotated[
+    str | None, typer.Option(help="The word that triggers the agent, such as `@bot`.")
+]
 _Workdir = Annotated[
-    Path | None, typer.Option(help="Where the agent works; else a directory of the group's own.")
+    Path | None, typer.Option(help="The agent's directory. Default: one per group.")
 ]
-_Idle = Annotated[
-    float | None, typer.Option(help="Seconds without work after which an agent is closed.")
-]
+_Idle = Annotated[float | None, typer.Option(help="Close an agent after this many idle seconds.")]
 _Hard = Annotated[
-    float | None, typer.Option(help="Seconds after which an agent that has not finished is ended.")
+    float | None, typer.Option(help="End an agent that has not finished after this many seconds.")
 ]
 _Trigger = Annotated[
     Literal["always", "prefix", "mention"] | None,
-    typer.Option(help="What calls the agent: any message, or the word at the start, or anywhere."),
+    typer.Option(
+        help="When the agent runs: on every message, or with the word at the start, or anywhere."
+    ),
 ]
 _Channel = Annotated[
     str | None, typer.Option(help="Where replies go: `chat`, or a channel of your own program.")
@@ -55,11 +57,11 @@ _Channel = Annotated[
 
 @app.command("list")
 def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """List groups: their agents, what calls them, and whether they are paused.
+    """List groups: agent, trigger, directory, channel and state.
 
     Example: `onceward dispatch groups list`
     """
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         found = _groups(ow).list()
     if json_output:
         print_json({"items": [_plain(each) for each in found]})
@@ -75,7 +77,7 @@ def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
 @app.command()
 def add(
     name: GroupName,
-    agent: Annotated[str, typer.Option(help="The agent's program and arguments.")],
+    agent: Annotated[str, typer.Option(help="Required. The agent's program and arguments.")],
     trigger: _Trigger = None,
     word: _Word = None,
     workdir: _Workdir = None,
@@ -85,10 +87,10 @@ def add(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Add a group; harmless to repeat, refused when it is there and set otherwise.
+    """Add a group; idempotent, rejected if the group exists with other settings.
 
-    Without --workdir, files that the agent's words name in this directory are written out, for the
-    agent works elsewhere.
+    Without --workdir, files in this directory that --agent names become absolute paths, because the
+    agent runs in another directory.
 
     Example: `onceward dispatch groups add team --agent "python3 agent.py"`
     """
@@ -98,13 +100,13 @@ def add(
     given = _given(agent, trigger, word, workdir, idle, hard)
     _check_word(trigger or "always", word)
     wanted = Group(name=name, **{"channel": channel or CHAT, **given})
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         is_there = _is_there(_groups(ow), name)
         made = _groups(ow).add(wanted)
     if json_output:
         print_json({**_plain(made), "isNew": not is_there})
         return
-    print(f"{name} is there, set the same" if is_there else f"added {name}")
+    print(f"{name} exists with the same settings" if is_there else f"added {name}")
     _print_group(made)
 
 
@@ -120,14 +122,14 @@ def set_group(
     channel: _Channel = None,
     pause: Annotated[
         bool | None,
-        typer.Option("--pause/--resume", help="Hand nothing new to its agent, or do so again."),
+        typer.Option("--pause/--resume", help="Stop new deliveries to its agent, or resume them."),
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Change a group: what runs goes on as it began, the next agent knows.
+    """Change a group; a running agent keeps its settings, the next one gets the new ones.
 
-    Messages of before are not looked at again: another trigger counts for those that come.
+    A new trigger applies to new messages only.
 
     Example: `onceward dispatch groups set team --pause`
     """
@@ -137,9 +139,9 @@ def set_group(
     if pause is not None:
         changes["is_paused"] = pause
     if not changes:
-        message = "there is nothing to change"
+        message = "no option was passed; nothing was changed"
         raise InvalidArgument(message, fix="pass what to change, such as --pause")
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         before = _groups(ow).show(name)
         _check_word(str(changes.get("trigger", before.trigger)), word)
         if trigger == "always":
@@ -155,36 +157,31 @@ def set_group(
 @app.command()
 def remove(
     name: GroupName,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Also when messages wait for an answer.")
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove it although messages wait for an answer.")
     ] = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Remove a group; what was said in it stays in the store, and nobody answers any more.
+    """Remove a group and its settings; its messages stay in the store and get no answers.
 
-    Example: `onceward dispatch groups remove team`
+    Example: `onceward dispatch groups remove team --yes`
     """
-    from onceward.dispatch.operators import Operators
+    from onceward.dispatch.operator_actions import Operators
 
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         status = Operators(ow.store).status_of(name)
-        if (status.is_called or status.in_flight is not None) and not yes:
-            if json_output or not sys.stdin.isatty():
-                message = f"yes: messages of {name} wait for an answer, and nobody would give it"
-                raise InvalidArgument(message, fix="wait, or pass --yes", field="yes")
-            typer.confirm(f"Messages of {name} wait for an answer. Remove it?", abort=True)
-        _groups(ow).remove(name)
-    if json_output:
-        print_json({"removed": name})
-    else:
-        print(f"removed {name}")
-
-
-def _opened(store: str | None) -> Onceward:
-    from onceward.handle import open as open_handle
-
-    return open_handle(store)
+        if yes and (status.is_called or status.in_flight is not None) and not force:
+            message = f"{name}: {status.pending} messages wait for an answer; nothing was removed"
+            fix = "wait until they are answered, or pass --force"
+            raise InvalidArgument(message, fix=fix, field="force")
+        if yes:
+            _groups(ow).remove(name)
+    facts = f"{status.pending} pending messages, {status.unsent} unsent replies"
+    line = f"removed {name}" if yes else f"would remove {name}: {facts}"
+    values = {"group": name, "pending": status.pending, "unsent": status.unsent}
+    print_change([line], applied=yes, json_output=json_output, **values)
 
 
 def _groups(ow: Onceward) -> Groups:
@@ -224,7 +221,7 @@ def _given(
 
 
 def _check_word(trigger: str, word: str | None) -> None:
-    """Refuse a word that nothing would look at."""
+    """Reject a word that no trigger uses."""
     if word is not None and trigger == "always":
         message = f"word: every message calls the agent, with {word!r} or without"
         fix = "add --trigger prefix or --trigger mention, or leave --word out"
@@ -233,8 +230,8 @@ def _check_word(trigger: str, word: str | None) -> None:
 
 def _directory(workdir: Path) -> str:
     if not workdir.is_dir():
-        message = f"workdir: {workdir} is no directory"
-        raise InvalidArgument(message, fix="make it first, or correct it", field="workdir")
+        message = f"workdir: {workdir} is not a directory"
+        raise InvalidArgument(message, fix="create it first, or correct it", field="workdir")
     return str(workdir.absolute())
 
 
@@ -249,12 +246,12 @@ def _command(agent: str, workdir: Path | None) -> tuple[str, ...]:
         # Links stay: the Python of a virtual environment is one.
         words = [str(Path(each).absolute()) if Path(each).is_file() else each for each in words]
     if words and not _is_found(words, workdir or Path()):
-        warn(f"no program {words[0]!r} is found here; the dispatcher must find it")
+        warn(f"program {words[0]!r} is not found here; the dispatcher must find it")
     return tuple(words)
 
 
 def _is_found(words: list[str], workdir: Path) -> bool:
-    from onceward.agents.limits import command_line
+    from onceward.agents.supervisor_limits import command_line
 
     program = command_line(words)[0]
     # A relative name with a slash is looked for from where the agent works.

@@ -1,4 +1,4 @@
-"""`onceward dispatch replay`: hand messages out again that were handed out before."""
+"""`onceward dispatch replay`: deliver messages to the agent again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
+from onceward.cli.change_plan import Yes, print_change
+from onceward.cli.dispatch_format import line, time, visible
 from onceward.cli.dispatch_groups import GroupName
-from onceward.cli.dispatch_looks import line, time, visible
-from onceward.cli.output import JsonFlag, print_json, time_argument
+from onceward.cli.output import JsonFlag, time_argument
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import BatchInFlight, Conflict, InvalidArgument
-from onceward.seams import timestamp
+from onceward.system import timestamp
 
 if TYPE_CHECKING:
-    from onceward.dispatch.models import Message
-    from onceward.dispatch.operators import Replay
+    from onceward.dispatch.models import GroupMessage
+    from onceward.dispatch.operator_actions import GroupReplay
     from onceward.stores import Store
 
 #: How many of the messages are shown.
@@ -25,58 +26,54 @@ SHOWN_MAX: Final = 5
 def replay(
     group: GroupName,
     since: Annotated[
-        str, typer.Option(help="The number of the first message, or when it came, as ISO 8601.")
+        str, typer.Option(help="Required. First message: its number, or when it came, as ISO 8601.")
     ],
-    reason: Annotated[str | None, typer.Option(help="Why; it is kept in the history.")] = None,
-    actor: Annotated[
-        str | None, typer.Option(help="Who does it; you on this host if left out.")
+    reason: Annotated[
+        str | None, typer.Option(help="Required with --yes. Why; kept in the history.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be repeated, and stop.")
-    ] = False,
+    actor: Annotated[
+        str | None, typer.Option(help="Who does it. Default: your user and host.")
+    ] = None,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Hand a group's messages to its agent again, from one on; it will answer them again.
+    """Deliver a group's messages to its agent again, from one on; it answers them again.
 
-    Refused while the agent works, and when nothing was processed behind that message.
+    Rejected while the agent runs, and if no message from there on was processed.
 
-    Example: `onceward dispatch replay team --since 12 --dry-run`
+    Example: `onceward dispatch replay team --since 12 --reason "a wrong price" --yes`
     """
-    from onceward.cursors.cursors import operator
-    from onceward.dispatch.arrivals import Arrivals
-    from onceward.dispatch.operators import Operators
-    from onceward.handle import open as open_handle
+    from onceward.client import open as open_handle
+    from onceward.cursors.cursors import current_operator
+    from onceward.dispatch.inbox import Inbox
+    from onceward.dispatch.operator_actions import Operators
 
-    if not dry_run and not (reason or "").strip():
-        message = "reason: answering again wants a reason, which is kept"
-        fix = "pass --reason, or look first with --dry-run"
+    if yes and not (reason or "").strip():
+        message = "reason: a replay is recorded with its reason; nothing was replayed"
+        fix = "pass --reason, or leave --yes out to see the plan"
         raise InvalidArgument(message, fix=fix, field="reason")
     with open_handle(store) as ow:
         operators = Operators(ow.store)
         processed = operators.status_of(group).processed
         first = _first(ow.store, group, since)
         if first > processed:
-            message = (
-                f"since: {group} has processed nothing from {first} on, so nothing is repeated"
-            )
+            message = f"since: {group} has processed nothing from {first} on; nothing was replayed"
             raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
-        said = {"reason": reason or "", "actor": actor or operator()}
+        said = {"reason": reason or "", "actor": actor or current_operator()}
         try:
-            done = operators.replay(group, first, **said, is_dry_run=dry_run)
+            done = operators.replay(group, first, **said, is_dry_run=not yes)
         except BatchInFlight as exc:
             message = f"the agent of {group} is at work; nothing was changed"
             fix = f"wait, or stop it: onceward dispatch groups set {group} --pause"
             raise Conflict(message, fix=fix, group=group) from exc
-        shown = Arrivals(ow.store).between(group, first - 1, done.from_position, SHOWN_MAX)
-    if json_output:
-        print_json(_plain(done, shown, is_dry_run=dry_run))
-    else:
-        _print(done, shown, is_dry_run=dry_run)
+        shown = Inbox(ow.store).between(group, first - 1, done.from_position, SHOWN_MAX)
+    lines = _lines(done, shown, applied=yes)
+    print_change(lines, applied=yes, json_output=json_output, **_plain(done, shown))
 
 
 def _first(store: Store, group: str, since: str) -> int:
-    """Return the number of the first message that is meant."""
+    """Return the number of the first message to replay."""
     if since.isascii() and since.isdigit():
         return int(since[:18])
     moment = time_argument(
@@ -92,22 +89,21 @@ def _first(store: Store, group: str, since: str) -> int:
     return int(rows[0][0])
 
 
-def _print(done: Replay, shown: list[Message], *, is_dry_run: bool) -> None:
+def _lines(done: GroupReplay, shown: list[GroupMessage], *, applied: bool) -> list[str]:
     count = "1 message" if done.messages == 1 else f"{done.messages} messages"
-    print(f"{'would repeat' if is_dry_run else 'repeats'} {count} of {done.group}")
+    lines = [f"{'repeats' if applied else 'would repeat'} {count} of {done.group}"]
     for each in shown:
-        print(f"{each.seq:>6}  {time(each.received_at)}  {visible(each.sender)}: {line(each.text)}")
+        said = f"{visible(each.sender)}: {line(each.text)}"
+        lines.append(f"{each.seq:>6}  {time(each.received_at)}  {said}")
     if done.messages > len(shown):
-        print(f"        and {done.messages - len(shown)} more")
+        lines.append(f"        and {done.messages - len(shown)} more")
     if not done.is_called:
-        print("none of them calls the agent, so they wait as context for what does")
-    if is_dry_run:
-        print("nothing was changed; leave --dry-run out and pass --reason to do it")
+        lines.append("none of them calls the agent, so they wait as context for one that does")
+    return lines
 
 
-def _plain(done: Replay, shown: list[Message], *, is_dry_run: bool) -> dict[str, Any]:
+def _plain(done: GroupReplay, shown: list[GroupMessage]) -> dict[str, Any]:
     return {
-        "dryRun": is_dry_run,
         "group": done.group,
         "from": done.from_position,
         "to": done.to_position,

@@ -1,4 +1,4 @@
-"""`onceward dispatch serve`: hand messages to agents, and serve their conversations."""
+"""`onceward dispatch serve`: deliver messages to agents, and serve their conversations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.places import (
+from onceward.cli.http_server import Announcement
+from onceward.cli.http_server import serve as serve_app
+from onceward.cli.listen_address import (
     AllowExternal,
     AllowHost,
     Host,
@@ -22,12 +23,11 @@ from onceward.cli.places import (
     RequireToken,
     ServerJson,
     TrustedProxy,
-    check_place,
+    check_listen_address,
     listen,
 )
-from onceward.cli.serving import Announcement
-from onceward.cli.serving import serve as serve_app
-from onceward.cli.stopping import until_stopped
+from onceward.cli.stop_signals import until_stopped
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import OncewardError
 from onceward.version import __version__
 
@@ -37,21 +37,22 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from onceward.dispatch.chats import Chats
+    from onceward.client import Onceward
+    from onceward.dispatch.conversations import Chats
     from onceward.dispatch.dispatcher import Dispatcher
-    from onceward.handle import Onceward
     from onceward.stores import Store
-    from onceward.workers.watching import Opened
+    from onceward.workers.store_monitor import LazyStore
 
 log = logging.getLogger("onceward.dispatch")
-#: Agents are ended at once, and the store is told; what takes longer is found at the next start.
+#: Agents are ended and their deliveries recorded; the next start handles what takes longer.
 STOP_SECONDS: Final = 0.8
 #: How long a start waits for a store before the page is served without it.
 _OPEN_SECONDS: Final = 0.5
 _AGAIN_SECONDS: Final = 1.0
 
 _Agents = Annotated[
-    int, typer.Option("--agents", min=1, max=1000, help="So many agents at the same time.")
+    int,
+    typer.Option("--agents", min=1, max=1000, help="Maximum number of agents at the same time."),
 ]
 _Poll = Annotated[
     float,
@@ -59,7 +60,7 @@ _Poll = Annotated[
         "--poll",
         min=0.01,
         max=60,
-        help="Seconds after which messages of other processes are noticed.",
+        help="Seconds between polls for messages of other processes.",
     ),
 ]
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Log more to standard error.")]
@@ -80,18 +81,18 @@ def serve(
     json_output: ServerJson = False,
     verbose: _Verbose = False,
 ) -> None:
-    """Run the agents of all groups, and serve their conversations, until Ctrl-C.
+    """Run the agents of all groups and serve their conversations until Ctrl-C.
 
-    One process runs the agents of a store. A second one serves the pages alike, and takes over when
-    the first is gone.
+    One process runs the agents of a store. Another one serves the same pages, and takes over when
+    the first ends.
 
     Example: `onceward dispatch serve --agents 2 --port 0 --no-open`
     """
-    from onceward.access.token_file import open_token
-    from onceward.handle import open as open_handle
-    from onceward.seams import Ids
+    from onceward.client import open as open_handle
+    from onceward.http.token_file import open_token
+    from onceward.system import Ids
 
-    place = check_place(
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -103,7 +104,7 @@ def serve(
     _set_up_log(is_verbose=verbose)
     token = open_token()
     announcement = Announcement(
-        place=place,
+        address=address,
         token=token,
         session_id=Ids().new("chat"),
         sentence=f"Onceward {__version__}: conversations are at {{url}} - Ctrl-C stops it",
@@ -113,7 +114,7 @@ def serve(
     )
     with (
         until_stopped(),
-        listen(place) as listener,
+        listen(address) as listener,
         contextlib.closing(open_handle(store)) as ow,
         _dispatching(ow, agents, poll) as dispatcher,
     ):
@@ -122,11 +123,11 @@ def serve(
 
         def build() -> Starlette:
             from onceward.console.app import build_app
-            from onceward.dispatch.chats import Chats
+            from onceward.dispatch.conversations import Chats
 
             return build_app(dispatch=Chats(ow, dispatcher))
 
-        serve_app(place, listener, token, build, announce=announcement)
+        serve_app(address, listener, token, build, announce=announcement)
 
 
 @contextlib.contextmanager
@@ -142,14 +143,14 @@ def _dispatching(ow: Onceward, agents: int, poll: float) -> Iterator[Dispatcher]
 
 
 @contextlib.contextmanager
-def conversing(opened: Opened, *, may_run: bool = True) -> Iterator[Chats]:
-    """Run the agents of a store beside something else that is served, or only show what they say.
+def conversing(opened: LazyStore, *, may_run: bool = True) -> Iterator[Chats]:
+    """Run a store's agents next to another server, or only show their conversations.
 
-    A store that cannot be reached is asked again and again, and keeps nobody from anything.
+    A store that cannot be reached is retried in the background.
     """
-    from onceward.dispatch.chats import Chats
+    from onceward.client import Onceward
+    from onceward.dispatch.conversations import Chats
     from onceward.dispatch.dispatcher import Dispatcher
-    from onceward.handle import Onceward
 
     ow = Onceward(opened.store)
     dispatcher = Dispatcher(ow, home=home_of(ow.store))
@@ -164,12 +165,12 @@ def conversing(opened: Opened, *, may_run: bool = True) -> Iterator[Chats]:
         yield Chats(ow, dispatcher)
     finally:
         stopping.set()
-        opened.give_up()
+        opened.stop_waiting()
         dispatcher.stop(seconds=STOP_SECONDS)
 
 
-def _start(opened: Opened, dispatcher: Dispatcher, stopping: threading.Event) -> None:
-    """Bring the store up to date, again until that succeeds, and start."""
+def _start(opened: LazyStore, dispatcher: Dispatcher, stopping: threading.Event) -> None:
+    """Open the store, retrying until that succeeds, and start the dispatcher."""
     while not stopping.is_set():
         try:
             opened()
@@ -185,14 +186,14 @@ def _start(opened: Opened, dispatcher: Dispatcher, stopping: threading.Event) ->
 
 
 def home_of(store: Store) -> Path:
-    """Return where agents of a store work and log; no two stores share that."""
-    from onceward.stores.opening import home
+    """Return the directory where the agents of a store work and log; one per store."""
+    from onceward.stores.store_urls import home
 
     return home() / "dispatch" / hashlib.sha256(store.url.encode()).hexdigest()[:12]
 
 
 def _set_up_log(*, is_verbose: bool) -> None:
-    from onceward.logs import set_up
+    from onceward.system.logs import set_up
 
     set_up(as_json=not sys.stderr.isatty(), is_verbose=is_verbose)
     if not is_verbose:

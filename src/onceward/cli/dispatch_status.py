@@ -1,28 +1,25 @@
-"""`onceward dispatch status`: where every group stands, and who hands its messages to agents."""
+"""`onceward dispatch status`: the state of every group, and the dispatcher that serves them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from onceward.cli.db import StoreUrl
+from onceward.cli.dispatch_format import line, print_table, span, time, visible
 from onceward.cli.dispatch_groups import OneGroup
-from onceward.cli.dispatch_looks import line, print_table, span, time, visible
 from onceward.cli.output import JsonFlag, print_json
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import CursorMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from onceward.client import Onceward
     from onceward.cursors.models import HistoryEntry
     from onceward.dispatch.models import DeliveryRecord, GroupStatus
-    from onceward.dispatch.operators import Operators
-    from onceward.handle import Onceward
 
 #: How many deliveries and moves of one group are shown.
 SHOWN_MAX: Final = 10
-NOBODY: Final = "nobody; `onceward dispatch serve` starts one"
-_LETTERS_PAGE: Final = 1_000
+NO_DISPATCHER: Final = "none; start one: onceward dispatch serve"
 
 
 def status(
@@ -30,35 +27,35 @@ def status(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Say where groups stand: read and processed, pending, in flight, retries, dead letters.
+    """Show the state of groups: processed, pending, in flight, retries and dead letters.
 
-    Of one group also what was handed to its agent lately, and when its cursor went back, and why.
+    For one group also its latest deliveries and the replays of its cursor.
 
     Example: `onceward dispatch status`
     """
+    from onceward.client import open as open_handle
     from onceward.dispatch.models import DUAL
-    from onceward.dispatch.operators import Operators
+    from onceward.dispatch.operator_actions import Operators
     from onceward.dispatch.views import plain_move
-    from onceward.handle import open as open_handle
 
     with open_handle(store) as ow:
         operators = Operators(ow.store)
         found = [operators.status_of(group)] if group else operators.status()
         arrived, read = operators.positions()
-        dead = _dead(operators)
+        dead = ow.dead.count_by_group()
         lately = operators.deliveries(group, SHOWN_MAX) if group else []
         moves = ow.cursors.history(f"{DUAL}/{group}", SHOWN_MAX) if group else ()
         owner = holder(ow)
     if json_output:
-        whole = {"holder": owner, "arrived": arrived, "read": read, "items": _plain(found, dead)}
-        told = [plain_delivery(each) for each in lately]
+        board = {"holder": owner, "arrived": arrived, "read": read, "items": _plain(found, dead)}
+        lately_json = [plain_delivery(each) for each in lately]
         history = [plain_move(each) for each in moves]
-        print_json({**whole, "deliveries": told, "history": history} if group else whole)
+        print_json({**board, "deliveries": lately_json, "history": history} if group else board)
         return
-    print(f"dispatcher  {visible(owner) if owner else NOBODY}")
+    print(f"dispatcher  {visible(owner) if owner else NO_DISPATCHER}")
     print(f"arrivals    up to {arrived}, read up to {read}")
     if group:
-        _print_one(found[0], dead[group])
+        _print_one(found[0], dead.get(group, 0))
         _print_lately(lately)
         _print_moves(moves)
     else:
@@ -66,7 +63,7 @@ def status(
 
 
 def holder(ow: Onceward) -> str | None:
-    """Return who is the dispatcher of a store now, if anybody."""
+    """Return the process that holds the dispatcher lease of a store, if one does."""
     from onceward.dispatch.models import LEASE
 
     try:
@@ -91,23 +88,13 @@ def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
     }
 
 
-def _dead(operators: Operators) -> Counter[str]:
-    """Count the dead letters of each group."""
-    counted: Counter[str] = Counter()
-    after = 0
-    while found := operators.letters(after, _LETTERS_PAGE):
-        counted.update(each.group for each in found)
-        after = found[-1].id
-    return counted
-
-
-def _plain(found: list[GroupStatus], dead: Counter[str]) -> list[dict[str, Any]]:
+def _plain(found: list[GroupStatus], dead: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return groups as HTTP has them."""
-    from onceward.dispatch.chats import Board
-    from onceward.dispatch.views import board_body
+    from onceward.dispatch.conversations import DispatchStatus
+    from onceward.dispatch.views import status_body
 
-    board = Board(is_held=False, arrived=0, read=0, groups=tuple(found), dead=dead)
-    items: list[dict[str, Any]] = board_body(board)["items"]
+    board = DispatchStatus(is_held=False, arrived=0, read=0, groups=tuple(found), dead=dead)
+    items: list[dict[str, Any]] = status_body(board)["items"]
     return items
 
 
@@ -133,7 +120,7 @@ def _retry_at(found: GroupStatus) -> str | None:
     return time(found.group.retry_at) if found.group.wait_seconds > 0 else None
 
 
-def _print_all(found: list[GroupStatus], dead: Counter[str]) -> None:
+def _print_all(found: list[GroupStatus], dead: Mapping[str, int]) -> None:
     titles = ("group", "state", "processed", "pending", "in flight", "retry at", "unsent", "dead")
     rows = [
         (
@@ -144,7 +131,7 @@ def _print_all(found: list[GroupStatus], dead: Counter[str]) -> None:
             _flight(each.in_flight),
             _retry_at(each),
             each.unsent,
-            dead[each.group.name],
+            dead.get(each.group.name, 0),
         )
         for each in found
     ]

@@ -1,4 +1,4 @@
-"""`onceward doctor`: whether this machine is fit to keep promises."""
+"""`onceward doctor`: check the system, the installation and the store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onceward.cli.db import StoreUrl
 from onceward.cli.output import JsonFlag, print_json
+from onceward.cli.store_option import StoreUrl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from onceward.doctor import Check
 
 _Deep = Annotated[
-    bool, typer.Option("--deep", help="Let the engine check all of the store; may take long.")
+    bool, typer.Option("--deep", help="Run the engine's integrity check; may take long.")
 ]
 
 
 def doctor(store: StoreUrl = None, deep: _Deep = False, json_output: JsonFlag = False) -> None:
-    """Check machine, installation and store; say what is missing, why it matters, and the fix.
+    """Check the system, the installation and the store; print what fails, why, and the fix.
 
-    `note` is something optional that is not there, `warn` a promise that may not hold, `fail` one
-    that does not: then the exit code is 1. Nothing is changed, and a store that is not there yet is
-    not made.
+    `note` is a missing option, `warn` a guarantee that may not hold, `fail` one that does not hold
+    (exit code 1). Reads only; does not create a store.
 
     Example: `onceward doctor --store postgresql://localhost/work`
     """
@@ -36,25 +35,25 @@ def doctor(store: StoreUrl = None, deep: _Deep = False, json_output: JsonFlag = 
     if json_output:
         print_json({"ok": not failed, "checks": [asdict(check) for check in found]})
     else:
-        _tell(found)
+        _print_checks(found)
     if failed:
         raise typer.Exit(1)
 
 
-def _tell(found: Sequence[Check]) -> None:
-    """Print a line for each; why it matters, and what to do, only where there is something."""
+def _print_checks(found: Sequence[Check]) -> None:
+    """Print one line per check, with reason and fix unless it passed."""
     width = max(len(check.name) for check in found)
     for check in found:
         print(f"{check.status:<4}  {check.name:<{width}}  {check.detail}")
         if check.status != "ok":
-            for word, said in (("why", check.why), ("fix", check.fix)):
-                if said:
-                    print(f"{'':<{width + 8}}{word}: {said}")
+            for label, text in (("why", check.why), ("fix", check.fix)):
+                if text:
+                    print(f"{'':<{width + 8}}{label}: {text}")
     print(_verdict([check.status for check in found]))
 
 
 def _verdict(statuses: Sequence[str]) -> str:
-    """Return the last line: whether promises can be kept here."""
+    """Return the last line: whether all guarantees hold here."""
     failed, warned = statuses.count("fail"), statuses.count("warn")
     if failed:
         return f"not fit: {failed} of {len(statuses)} checks failed"

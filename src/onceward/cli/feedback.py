@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.output import JsonFlag, group, print_json, print_page
-from onceward.cli.tables import print_table
+from onceward.cli.output import Fingerprint, JsonFlag, group, print_json, print_page
+from onceward.cli.text_tables import print_table
 from onceward.errors import FileMissing, InvalidArgument, Retryable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from onceward.journal import Journal, Page, Record
+    from onceward.journal import Journal, Record, RecordPage
 
 #: The session of entries that are added without one: all of them share it.
 TERMINAL: Final = "terminal"
 #: How much of the end of the file is looked through first; then twice as much, and so on.
 _LIST_BYTES: Final = 1024 * 1024
 _NOTES_SHOWN: Final = 60
-_NOTHING: Final = "there is nothing to add"
+_NOTHING: Final = "the judgement is empty; nothing was added"
 
 app = group("Add, list, export, poll and wait for judgements, with or without a server.")
 
@@ -36,28 +36,24 @@ _ExperimentFilter = Annotated[
     str | None, typer.Option("--experiment", help="Only entries of this experiment.")
 ]
 _Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
-_Tag = Annotated[
-    str | None,
-    typer.Option(help="The tag that came with the cursor: notices a file that was replaced."),
-]
 #: The same as `--rating NAME=…`, in the words of the original command.
-_Rating = Annotated[str | None, typer.Option(help="This rating, 0 to 100.")]
+_Rating = Annotated[str | None, typer.Option(help="This rating, from 0 to 100.")]
 
 
 @app.command()
 def add(
     path: Annotated[
-        Path | None, typer.Argument(help="The run that it is about: its directory, or its video.")
+        Path | None, typer.Argument(help="The run: its directory, or its video.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="The run that it is about.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run's id.")] = None,
     experiment: Annotated[str | None, typer.Option(help="The experiment.")] = None,
     variant: Annotated[
         str | None, typer.Option(help="The side of the experiment, such as `baseline`.")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="What it is about.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The topic.")] = None,
     rating: Annotated[
         list[str] | None,
-        typer.Option(help="An aspect and 0 to 100, as `overall=80`. Repeatable."),
+        typer.Option(help="A rating from 0 to 100, as `overall=80`. Repeatable."),
     ] = None,
     overall: _Rating = None,
     hook: _Rating = None,
@@ -67,17 +63,15 @@ def add(
     motion: _Rating = None,
     captions: _Rating = None,
     sync: _Rating = None,
-    notes: Annotated[str | None, typer.Option(help="What there is to say.")] = None,
+    notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(help="A question's id and the answer, as `q1=yes`. Repeatable."),
+        typer.Option(help="An answer to a question, as `q1=yes`. Repeatable."),
     ] = None,
-    session: Annotated[
-        str, typer.Option(help="The session that it belongs to, such as an agent's.")
-    ] = TERMINAL,
+    session: Annotated[str, typer.Option(help="The session, such as an agent's.")] = TERMINAL,
     request_id: Annotated[
-        str | None, typer.Option(help="A repeat with the same id adds nothing.")
+        str | None, typer.Option(help="Idempotency key: a repeat with the same id adds nothing.")
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
@@ -85,8 +79,8 @@ def add(
 
     Example: `onceward feedback add out/a --overall 80 --notes "a better hook"`
     """
-    from onceward.cli.lab_serving import open_lab
-    from onceward.lab.bodies import NewFeedback, Ratings, made
+    from onceward.cli.lab_server import open_lab
+    from onceward.lab.request_models import NewFeedback, Ratings, build_request
 
     _check_named_once("run", path, run)
     given = (overall, hook, pacing, script, visuals, motion, captions, sync)
@@ -105,8 +99,8 @@ def add(
     }
     if not any((ratings, (notes or "").strip(), tag, answer)):
         raise InvalidArgument(_NOTHING, fix="pass --overall, --rating, --notes, --tag or --answer")
-    new = made(lambda: NewFeedback.model_validate(body))
-    # Whoever is at the terminal can read the files anyway, so every run may be looked at.
+    new = build_request(lambda: NewFeedback.model_validate(body))
+    # A user of the terminal can read the files anyway, so every run is allowed.
     lab = open_lab([Path("/")], session)
     if path is not None:
         new = new.model_copy(update={"runId": lab.import_run(str(path.absolute())).run_id})
@@ -119,14 +113,14 @@ def add(
 
 @app.command("list")
 def list_entries(
-    limit: Annotated[int, typer.Option(help="The newest so many.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number.", min=1)] = 20,
     session: _SessionFilter = None,
     run: _RunFilter = None,
     experiment: _ExperimentFilter = None,
     tag: Annotated[str | None, typer.Option(help="Only entries with this tag.")] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List entries, the newest first; with --json one a line.
+    """List entries, newest first; with --json one per line.
 
     Example: `onceward feedback list --limit 5 --session lab_1`
     """
@@ -135,7 +129,7 @@ def list_entries(
         for entry in found:
             print_json(entry)
     elif not found:
-        print("nothing yet")
+        print("no entries")
     else:
         _print_table(found)
 
@@ -144,26 +138,24 @@ def list_entries(
 def export(
     path: Annotated[
         Path | None,
-        typer.Argument(help="The file, its name ending in `.json`; else one in the Lab's exports."),
+        typer.Argument(help="A file named `….json`. Default: one in the Lab's exports."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The same file, as an option.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Same as PATH.")] = None,
     session: Annotated[
-        str | None, typer.Option(help="Only this session, and what it refers to.")
+        str | None, typer.Option(help="Only this session and its references.")
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Write runs, experiments and feedback into one JSON file; replaces nothing but an export.
+    """Export runs, experiments and feedback as one JSON file; replaces only an earlier export.
 
     Example: `onceward feedback export results.json`
     """
-    from onceward.lab.exports import write_export
-    from onceward.lab.paths import LabPaths
+    from onceward.lab.lab_export import write_export
+    from onceward.lab.lab_paths import LabPaths
 
     _check_named_once("output", path, output)
     path = output if path is None else path
-    # Whoever is at the terminal may write where the system lets them.
+    # A user of the terminal may write wherever the file system permits.
     directory = None if path is None else path.parent.resolve()
     named = None if path is None or directory is None else str(directory / path.name)
     roots = [] if directory is None else [directory]
@@ -177,31 +169,34 @@ def export(
 @app.command()
 def poll(
     since: _Since = "0",
-    limit: Annotated[int | None, typer.Option(help="At most this many entries, up to 500.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of entries, up to 500.")] = None,
     session: _SessionFilter = None,
-    tag: _Tag = None,
+    fingerprint: Fingerprint = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print the entries behind a cursor, once; the next cursor goes to stderr.
+    """Print the entries after a cursor; the next cursor goes to stderr.
 
-    An empty answer whose cursor has moved means: ask again at once.
+    If there are none and the cursor has moved, poll again at once.
 
     Example: `onceward feedback poll --since 0 --limit 10 --json`
     """
-    _print_page(_journal().read(since, limit, _match(session), tag), json_output=json_output)
+    _print_page(
+        _journal().read(since, limit, _match(session), fingerprint), json_output=json_output
+    )
 
 
 @app.command()
 def wait(
     since: Annotated[
-        str, typer.Option(help="A cursor from an earlier answer, or `end` for what is new only.")
+        str, typer.Option(help="A cursor from an earlier answer, or `end` for new entries only.")
     ] = "0",
     session: _SessionFilter = None,
     run: _RunFilter = None,
     experiment: _ExperimentFilter = None,
-    tag: _Tag = None,
+    fingerprint: Fingerprint = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Give up after so many seconds; exit 1.", min=0)
+        float | None,
+        typer.Option(help="Give up after this many seconds; exit 1. Default: never.", min=0),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
@@ -211,24 +206,26 @@ def wait(
     """
     journal = _journal()
     if since == "end":
-        since, tag = journal.end()
+        since, fingerprint = journal.end()
     match = _match(session, run, experiment)
     while True:
-        page = journal.tail(since, 1, match, tag, wait=3600.0 if timeout is None else timeout)
+        page = journal.tail(
+            since, 1, match, fingerprint, wait=3600.0 if timeout is None else timeout
+        )
         if page.items:
             _print_page(page, json_output=json_output)
             return
-        since, tag = page.next_cursor, page.tag
+        since, fingerprint = page.next_cursor, page.tag
         if timeout is not None:
-            message = f"nothing that matches came within {timeout:g} seconds"
-            fix = f"go on waiting with --since {since}"
-            raise Retryable(message, fix=fix, nextCursor=since, tag=tag)
+            message = f"no entry matched within {timeout:g} seconds"
+            fix = f"continue with --since {since}"
+            raise Retryable(message, fix=fix, nextCursor=since, fingerprint=fingerprint)
 
 
 def _check_named_once(option: str, path: Path | None, other: object) -> None:
     if path is not None and other is not None:
-        message = f"--{option}: it is named twice, by PATH and by this option"
-        raise InvalidArgument(message, fix="name it once", field=option)
+        message = f"--{option}: PATH and this option exclude each other"
+        raise InvalidArgument(message, fix="pass one of them", field=option)
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
@@ -255,16 +252,16 @@ def _match(
 
 def _journal() -> Journal:
     from onceward.journal import Journal
+    from onceward.lab.lab_paths import LabPaths
     from onceward.lab.models import is_feedback
-    from onceward.lab.paths import LabPaths
 
     return Journal(LabPaths.from_environment().feedback, valid=is_feedback)
 
 
 def _newest(limit: int, match: dict[str, str], tag: str | None) -> list[Record]:
-    """Return the last entries that match, the newest first, reading no more than it takes."""
-    from onceward.journal.lines import last_line_end
-    from onceward.seams import SystemFiles
+    """Return the last entries that match, newest first, reading the file backwards."""
+    from onceward.journal.line_scanner import last_line_end
+    from onceward.system import SystemFiles
 
     journal = _journal()
     try:
@@ -296,7 +293,7 @@ def _matching(
         since, place = page.next_cursor, page.tag
 
 
-def _print_page(page: Page, *, json_output: bool) -> None:
+def _print_page(page: RecordPage, *, json_output: bool) -> None:
     print_page(page, json_output=json_output)
     if not json_output:
         print(f"next cursor: {page.next_cursor}", file=sys.stderr)

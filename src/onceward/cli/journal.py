@@ -1,4 +1,4 @@
-"""`onceward journal`: append to, poll, follow and verify files of JSON records."""
+"""`onceward journal`: append to, poll, follow and verify JSON journals."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from typing import Annotated
 
 import typer
 
-from onceward.cli.output import JsonFlag, group, json_argument, print_json, print_page
+from onceward.cli.output import Fingerprint, JsonFlag, group, json_argument, print_json, print_page
 from onceward.errors import InvalidArgument
 
-app = group("Append to, poll, follow and verify files of JSON records, one a line.")
+app = group("Append to, poll, follow and verify JSON journals (one record per line).")
 
 _File = Annotated[Path, typer.Argument(help="The journal file.")]
 _Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
 _Match = Annotated[
     list[str] | None,
-    typer.Option(help="Only records whose top-level FIELD is TEXT, as FIELD=TEXT; repeatable."),
-]
-_Tag = Annotated[
-    str | None,
-    typer.Option(help="The tag that came with the cursor: notices a file that was replaced."),
+    typer.Option(help="Only records whose top-level FIELD is TEXT, as FIELD=TEXT. Repeatable."),
 ]
 
 
@@ -35,7 +31,7 @@ def append(
     ],
     json_output: JsonFlag = False,
 ) -> None:
-    """Append records, all in one write, on disk when this returns.
+    """Append records in one write; they are on disk when this returns.
 
     Example: `onceward journal append notes.jsonl '{"id": "1", "text": "hello"}'`
     """
@@ -46,7 +42,7 @@ def append(
         value = json_argument("records", text)
         given.extend(value if isinstance(value, list) else [value])
     if not given:
-        message = "records: there is nothing in the array"
+        message = "records: the array is empty; nothing was appended"
         raise InvalidArgument(message, fix="append at least one object", field="records")
     appended = Journal(file).append(*given)  # type: ignore[arg-type]  # checked inside, by name
     if json_output:
@@ -59,18 +55,18 @@ def append(
 def poll(
     file: _File,
     since: _Since = "0",
-    limit: Annotated[int | None, typer.Option(help="At most this many records, up to 500.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Maximum number of records, up to 500.")] = None,
     match: _Match = None,
-    tag: _Tag = None,
+    fingerprint: Fingerprint = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print the records behind a cursor, once; the next cursor goes to stderr.
+    """Print the records after a cursor; the next cursor goes to stderr.
 
     Example: `onceward journal poll notes.jsonl --since 0 --limit 10`
     """
     from onceward.journal import Journal
 
-    page = Journal(file).read(since, limit, _fields(match), tag)
+    page = Journal(file).read(since, limit, _fields(match), fingerprint)
     print_page(page, json_output=json_output)
     if not json_output:
         print(f"next cursor: {page.next_cursor}", file=sys.stderr)
@@ -79,16 +75,16 @@ def poll(
 @app.command()
 def tail(
     file: _File,
-    since: Annotated[str, typer.Option(help="A cursor, or `end` for what is new only.")] = "0",
+    since: Annotated[str, typer.Option(help="A cursor, or `end` for new records only.")] = "0",
     match: _Match = None,
-    tag: _Tag = None,
+    fingerprint: Fingerprint = None,
     wait: Annotated[
         float | None,
-        typer.Option(help="Stop after this many seconds without a record; for ever if left out."),
+        typer.Option(help="Stop after this many seconds without a record. Default: never."),
     ] = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print records as they are appended, by any process; with --json a page a line.
+    """Follow records as any process appends them; with --json one page per line.
 
     Example: `onceward journal tail notes.jsonl --since end`
     """
@@ -96,20 +92,20 @@ def tail(
 
     journal, fields = Journal(file), _fields(match)
     if since == "end":
-        since, tag = journal.end()
+        since, fingerprint = journal.end()
     patience = 3600.0 if wait is None else wait
     while True:
-        page = journal.tail(since, None, fields, tag, wait=patience)
+        page = journal.tail(since, None, fields, fingerprint, wait=patience)
         if page.items:
             print_page(page, json_output=json_output)
         elif wait is not None:
             return
-        since, tag = page.next_cursor, page.tag
+        since, fingerprint = page.next_cursor, page.tag
 
 
 @app.command()
 def verify(file: _File, json_output: JsonFlag = False) -> None:
-    """Read every line and list those that are not records; exit 1 when there are any.
+    """Verify every line; list damaged ones and exit 1 if there are any.
 
     Example: `onceward journal verify notes.jsonl`
     """
@@ -128,7 +124,7 @@ def verify(file: _File, json_output: JsonFlag = False) -> None:
             print(f"… and {found.damaged_count - len(found.damage)} more")
         if found.torn_bytes:
             print(f"torn: {found.torn_bytes} bytes without a newline; the next append mends it")
-        print("ok" if found.ok else "readers skip the lines above")
+        print("ok" if found.ok else "readers skip these lines")
     if not found.ok:
         raise typer.Exit(1)
 

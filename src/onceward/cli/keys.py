@@ -1,4 +1,4 @@
-"""`onceward keys`: make, compare and check the keys that name work."""
+"""`onceward keys`: make, compare and check idempotency keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from onceward.cli import stable
+from onceward.cli.keys_stable import stable
 from onceward.cli.output import (
     JsonFlag,
     array_argument,
@@ -19,8 +19,8 @@ from onceward.cli.output import (
     warn,
 )
 
-app = group("Make, compare and check the keys that name work.")
-app.add_typer(stable.app, name="stable")
+app = group("Make, compare and check idempotency keys.")
+app.command()(stable)
 
 _JSON_HELP = "JSON, `@file`, or `-` for standard input."
 
@@ -48,10 +48,12 @@ def canonical(
 
 @app.command()
 def ik(
-    action: Annotated[str, typer.Option(help="What is to be done, such as implement.")],
-    task: Annotated[str, typer.Option(help="The task, such as T-0042.")],
-    snapshot: Annotated[str, typer.Option(help="The workspace's state, such as snap-abc123.")],
-    inputs: Annotated[str, typer.Option(help=f"An object: {_JSON_HELP}")],
+    action: Annotated[str, typer.Option(help="Required. The action, such as implement.")],
+    task: Annotated[str, typer.Option(help="Required. The task, such as T-0042.")],
+    snapshot: Annotated[
+        str, typer.Option(help="Required. The workspace's snapshot id, such as snap-abc123.")
+    ],
+    inputs: Annotated[str, typer.Option(help=f"Required. An object: {_JSON_HELP}")],
     outputs: Annotated[str, typer.Option(help=f"Expected outputs, an array: {_JSON_HELP}")] = "[]",
     json_output: JsonFlag = False,
 ) -> None:
@@ -85,7 +87,7 @@ def explain(
     right: Annotated[str, typer.Argument(help="The other command.")],
     json_output: JsonFlag = False,
 ) -> None:
-    """Say which part made two commands' keys differ, and where.
+    """Explain why the keys of two commands differ.
 
     A command is an object with action, task_id, snapshot_id, inputs and expected_outputs.
 
@@ -111,7 +113,7 @@ def lint(
     inputs: Annotated[str, typer.Argument(help=f"Inputs of a command: {_JSON_HELP}")],
     json_output: JsonFlag = False,
 ) -> None:
-    """Warn about inputs that change from one attempt to the next; exit 1 when there are any.
+    """Find inputs that change between attempts; exit 1 if there are any.
 
     Example: `onceward keys lint '{"goal": "x", "started_at": "2026-02-06T12:00:00Z"}'`
     """
@@ -124,7 +126,7 @@ def lint(
         for finding in findings:
             print(f"{finding.path}: {finding.reason}")
         if not findings:
-            print("nothing looks ephemeral")
+            print("no ephemeral inputs")
     if findings:
         raise typer.Exit(1)
 
@@ -132,10 +134,10 @@ def lint(
 @app.command()
 def snapshot(
     directory: Annotated[Path, typer.Argument(help="The workspace.")] = Path(),
-    files: Annotated[bool, typer.Option("--files", help="List the files too.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Also list the files.")] = False,
     json_output: JsonFlag = False,
 ) -> None:
-    """Print the id of a workspace's content.
+    """Print the snapshot id of a workspace's content.
 
     Example: `onceward keys snapshot .`
     """

@@ -1,4 +1,4 @@
-"""`onceward lab`: serve the Experiment Lab, or ask somebody for one judgement and wait for it."""
+"""`onceward lab`: serve the Experiment Lab, or request one judgement and wait for it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 
-from onceward.cli.lab_serving import AllowRoot, LabServer, allowed_roots, finish, open_lab
-from onceward.cli.looking import Looking, Submissions
-from onceward.cli.places import (
+from onceward.cli.interruptible_wait import ExpectedSubmissions, InterruptibleWait
+from onceward.cli.lab_server import AllowRoot, LabServer, allowed_roots, finish, open_lab
+from onceward.cli.listen_address import (
     AllowExternal,
     AllowHost,
     Host,
@@ -20,9 +19,10 @@ from onceward.cli.places import (
     RequireToken,
     ServerJson,
     TrustedProxy,
-    check_place,
+    check_listen_address,
 )
-from onceward.cli.stopping import until_stopped
+from onceward.cli.output import CommandGroup, HelpfulGroup
+from onceward.cli.stop_signals import until_stopped
 from onceward.errors import InvalidArgument
 from onceward.version import __version__
 
@@ -32,23 +32,25 @@ _SERVING: Final = f"Onceward {__version__}: the Lab is at {{url}} - Ctrl-C stops
 
 _Session = Annotated[
     str | None,
-    typer.Option("--session", help="Go on with this session and its task."),
+    typer.Option("--session", help="Resume this session and its task."),
 ]
 _ExitAfterSubmit = Annotated[
     int | None,
     typer.Option(
-        "--exit-after-submit", help="Stop after so many new submissions; 0: never.", min=0
+        "--exit-after-submit", help="Stop after this many new submissions; 0 means never.", min=0
     ),
 ]
 _StayOpen = Annotated[
-    bool, typer.Option("--stay-open", help="Go on serving after the submission, until Ctrl-C.")
+    bool, typer.Option("--stay-open", help="Keep serving after the submission, until Ctrl-C.")
 ]
 _RequireOverall = Annotated[
     bool, typer.Option("--require-overall", help="Require an overall rating of each run.")
 ]
 _Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", help="Give up after so many seconds; exit 1.", min=0),
+    typer.Option(
+        "--timeout", help="Give up after this many seconds; exit 1. Default: never.", min=0
+    ),
 ]
 _ResultJson = Annotated[
     bool,
@@ -56,22 +58,22 @@ _ResultJson = Annotated[
 ]
 
 
-class _ServeFirst(TyperGroup):
+class _ServeFirst(HelpfulGroup):
     """A group that serves when no command is named: `onceward lab --port 0`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's signature
-        """Take options for those of `serve`."""
+        """Run `serve` when no command is named."""
         if not args or (args[0].startswith("-") and args[0] != "--help"):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
+app: typer.Typer = CommandGroup(
     cls=_ServeFirst,
     add_completion=False,
     rich_markup_mode="markdown",
-    help="Serve the Experiment Lab, or ask for one judgement and wait for it; `serve` may be left "
-    "out. Example: `onceward lab compare out/a out/b --question 'Is B clearer?'`",
+    help="Serve the Experiment Lab, or request a judgement and wait; `serve` may be left out. "
+    "Example: `onceward lab compare out/a out/b --question 'Is B clearer?'`",
 )
 
 
@@ -91,11 +93,11 @@ def serve_lab(
     open_page: OpenPage = None,
     json_output: ServerJson = False,
 ) -> None:
-    """Serve the Lab until Ctrl-C: import runs, review and compare them, see the results.
+    """Serve the Lab until Ctrl-C: import, review and compare runs, and read results.
 
     Example: `onceward lab --allow-root ~/runs --port 0 --no-open`
     """
-    place = check_place(
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -108,9 +110,9 @@ def serve_lab(
     wanted = 0 if stay_open or exit_after_submit is None else exit_after_submit
     with until_stopped():
         lab = open_lab(roots, session, exit_after_submit=wanted)
-        server = LabServer(lab, place, open_page=open_page, json_output=json_output)
-        looking = Looking(Submissions(lab, wanted)) if wanted else None
-        server.run(_SERVING, "/lab", looking=looking)
+        server = LabServer(lab, address, open_page=open_page, json_output=json_output)
+        waiting = InterruptibleWait(ExpectedSubmissions(lab, wanted)) if wanted else None
+        server.run(_SERVING, "/lab", waiting=waiting)
 
 
 @app.command()
@@ -131,15 +133,15 @@ def review(
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
-    """Ask somebody to judge one run, wait for it, and print what they said.
+    """Request a review of one run, wait for it, and print it.
 
-    With --session, a review of the same run that was not finished goes on.
+    With --session, an unfinished review of the same run is resumed.
 
     Example: `onceward lab review out/a --json`
     """
     from onceward.cli.lab_tasks import review_task
 
-    place = check_place(
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -151,7 +153,7 @@ def review(
     lab = open_lab(
         allowed_roots(allow_root, path), session, exit_after_submit=0 if stay_open else 1
     )
-    server = LabServer(lab, place, open_page=open_page, json_output=json_output)
+    server = LabServer(lab, address, open_page=open_page, json_output=json_output)
     task = review_task(lab, path)
     task.page += _query(requireOverall=require_overall)
     finish(server, task, timeout, stay_open=stay_open)
@@ -160,14 +162,14 @@ def review(
 @app.command()
 def compare(
     paths: Annotated[
-        list[Path], typer.Argument(help="Runs, two or more; the first one is the baseline.")
+        list[Path], typer.Argument(help="Two or more runs; the first is the baseline.")
     ],
-    name: Annotated[str | None, typer.Option(help="Results are counted by this name.")] = None,
-    hypothesis: Annotated[str | None, typer.Option(help="What should come out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Group results under this name.")] = None,
+    hypothesis: Annotated[str | None, typer.Option(help="The expected result.")] = None,
     topic: Annotated[str | None, typer.Option(help="What the runs are about.")] = None,
     question: Annotated[
         list[str] | None,
-        typer.Option(help="Ask this, yes or no; `text:…` wants a text. Repeatable."),
+        typer.Option(help="A yes/no question; `text:…` asks for a text. Repeatable."),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = None,
@@ -181,26 +183,25 @@ def compare(
     timeout: _Timeout = None,
     require_overall: _RequireOverall = False,
     good_bad: Annotated[
-        bool, typer.Option("--good-bad", help="Ask for a winner: neither a tie nor all bad.")
+        bool, typer.Option("--good-bad", help='Require a winner: no tie, no "all bad".')
     ] = False,
     stay_open: _StayOpen = False,
     open_page: OpenPage = None,
     json_output: _ResultJson = False,
 ) -> None:
-    """Ask somebody which run is better, wait for the decision, and print it.
+    """Request a comparison of runs, wait for the decision, and print it.
 
-    With --session, a comparison of the same runs that was not finished goes on, unless other words
-    are asked now; one that was submitted meanwhile is printed at once. Exit 0 comes with a result
-    and never without.
+    With --session, an unfinished comparison of the same runs with the same questions is resumed; a
+    submitted one is printed at once. Exit 0 if and only if there is a result.
 
     Example: `onceward lab compare out/a out/b --name hooks --question "Is B clearer?" --json`
     """
-    from onceward.cli.lab_tasks import Asked, compare_task
+    from onceward.cli.lab_tasks import ComparisonDetails, compare_task
 
     if len(paths) < 2:
         message = "a comparison needs two runs or more"
         raise InvalidArgument(message, fix="name another directory", field="paths")
-    place = check_place(
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -212,14 +213,16 @@ def compare(
     lab = open_lab(
         allowed_roots(allow_root, *paths), session, exit_after_submit=0 if stay_open else 1
     )
-    server = LabServer(lab, place, open_page=open_page, json_output=json_output)
-    asked = Asked(name=name, hypothesis=hypothesis, topic=topic, questions=question or [])
+    server = LabServer(lab, address, open_page=open_page, json_output=json_output)
+    asked = ComparisonDetails(
+        name=name, hypothesis=hypothesis, topic=topic, questions=question or []
+    )
     task = compare_task(lab, paths, asked)
     task.page += _query(requireOverall=require_overall, goodBadMode=good_bad)
     finish(server, task, timeout, stay_open=stay_open)
 
 
 def _query(**flags: bool) -> str:
-    """Return what tells a page how to behave, with the names of the original's page."""
+    """Return the query of a page, with the parameter names of the original."""
     given = "&".join(f"{name}=1" for name, is_set in flags.items() if is_set)
     return f"?{given}" if given else ""

@@ -1,7 +1,6 @@
-"""Lab tasks: one judgement that somebody is asked for, as a session keeps it, and what came of it.
+"""Lab tasks: one requested review or comparison, stored in a session, and its result.
 
-A task is remembered in its session before the page is shown, so that a killed command can go on
-with it. Knows neither sockets nor pages.
+A task is stored in its session before its page is shown, so that a killed command can resume it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from onceward.cli.output import warn
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
-from onceward.lab.bodies import BASELINE, NewExperiment, made
 from onceward.lab.models import is_feedback
+from onceward.lab.request_models import BASELINE, NewExperiment, build_request
 from onceward.lab.sessions import open_session, save_task
 
 if TYPE_CHECKING:
@@ -23,45 +22,45 @@ if TYPE_CHECKING:
 
     from onceward.journal import Record
     from onceward.lab.lab import Lab
-    from onceward.lab.models import Experiment, Run
+    from onceward.lab.models import Experiment, LabRun
 
 _TEXT: Final = "text:"
-#: A session keeps so many at the most; its file may not grow without end.
+#: Maximum number of marks in a session; bounds its file.
 _MARKS_MAX: Final = 50_000
 
 
-class Task(Protocol):
-    """Something that a person is asked to do."""
+class HumanTask(Protocol):
+    """A review or comparison that a person is asked for."""
 
-    #: For people: what it is.
+    #: Its name in messages.
     what: str
-    #: Where it is done.
+    #: Path of its page.
     page: str
-    #: The ids that it is about, as machines are told them.
+    #: The ids that it is about, for JSON output.
     names: Record
 
     def result(self) -> Record | None:
-        """Return what came of it; None as long as it is not done."""
+        """Return the result; None until it is done."""
 
     def lines(self, result: Record) -> Iterator[str]:
-        """Return the result for people."""
+        """Return the result as text."""
 
     def forget(self) -> None:
-        """Let the session's next task of the same runs be a new one."""
+        """Remove the task from its session: the next one of the same runs is new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What a comparison says about itself."""
+class ComparisonDetails:
+    """Name, hypothesis, topic and questions of a comparison."""
 
     name: str | None = None
     hypothesis: str | None = None
     topic: str | None = None
-    #: Each a question to be answered by yes or no, or `text:` and one to be answered by a text.
+    #: Yes/no questions; those that begin with `text:` ask for a text.
     questions: Sequence[str] = field(default_factory=list)
 
     def to_body(self) -> dict[str, Any]:
-        """Return these parts of an experiment."""
+        """Return them as fields of an experiment."""
         return {
             "name": self.name,
             "hypothesis": self.hypothesis,
@@ -74,7 +73,7 @@ def _question(place: int, text: str) -> dict[str, str]:
     wants_text = text.startswith(_TEXT)
     prompt = text.removeprefix(_TEXT).strip()
     if not prompt:
-        message = f"--question {text!r} asks nothing"
+        message = f"--question {text!r} is empty"
         raise InvalidArgument(message, fix='write --question "Is B clearer?"', field="question")
     return {"id": f"q{place}", "prompt": prompt, "type": "text" if wants_text else "yes_no_unsure"}
 
@@ -82,7 +81,7 @@ def _question(place: int, text: str) -> dict[str, str]:
 # --- comparing ----------------------------------------------------------------------------------
 
 
-def compare_task(lab: Lab, paths: Sequence[Path], asked: Asked) -> Task:
+def compare_task(lab: Lab, paths: Sequence[Path], asked: ComparisonDetails) -> HumanTask:
     """Return the unfinished comparison of these runs in the session, or a new one."""
     runs = [lab.import_run(str(path.absolute())) for path in paths]
     labels = _labels(paths)
@@ -91,7 +90,7 @@ def compare_task(lab: Lab, paths: Sequence[Path], asked: Asked) -> Task:
         for label, run in zip(labels[1:], runs[1:], strict=True)
     ]
     body = {**asked.to_body(), "baselineRunId": runs[0].run_id, "variants": variants}
-    new = made(lambda: NewExperiment.model_validate(body))
+    new = build_request(lambda: NewExperiment.model_validate(body))
     experiment = _unfinished(lab, new)
     if experiment is None:
         experiment = lab.create_experiment(new)
@@ -100,7 +99,7 @@ def compare_task(lab: Lab, paths: Sequence[Path], asked: Asked) -> Task:
 
 
 def _unfinished(lab: Lab, new: NewExperiment) -> Experiment | None:
-    """Return the session's comparison, if it is of the same runs and asks what is asked now."""
+    """Return the session's comparison if runs and questions are the same."""
     task = lab.session.task or {}
     if task.get("type") != "compare":
         return None
@@ -118,15 +117,15 @@ def _unfinished(lab: Lab, new: NewExperiment) -> Experiment | None:
         [each.model_dump() for each in new.questions or ()],
     )
     before = (found.name, found.hypothesis, found.topic, list(found.questions))
-    # What is not said now is taken as it was; whoever goes on need not repeat it.
+    # Options left out keep their earlier values.
     if all(not now or now == then for now, then in zip(wanted, before, strict=True)):
         return found
-    warn(f"{found.experiment_id} asks something else of these runs; this is a new comparison")
+    warn(f"{found.experiment_id} has other questions about these runs; this is a new comparison")
     return None
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return the last names of paths; the whole paths where names do not tell sides apart."""
+    """Return the last names of paths; full paths if those names are not unique."""
     names = [path.absolute().name for path in paths]
     if len({*names, BASELINE}) == len(names) + 1 and all(names):
         return names
@@ -211,7 +210,7 @@ class _Compare:
 # --- reviewing ----------------------------------------------------------------------------------
 
 
-def review_task(lab: Lab, path: Path) -> Task:
+def review_task(lab: Lab, path: Path) -> HumanTask:
     """Return the unfinished review of this run in the session, or a new one."""
     run = lab.import_run(str(path.absolute()))
     task = lab.session.task or {}
@@ -224,30 +223,30 @@ def review_task(lab: Lab, path: Path) -> Task:
     return _Review(lab, run, task)
 
 
-def _about(lab: Lab, run: Run) -> dict[str, str]:
+def _about(lab: Lab, run: LabRun) -> dict[str, str]:
     return {"runId": run.run_id, "sessionId": lab.session.session_id}
 
 
 def _mark(entry: Record) -> str:
-    """Return what an entry is known by, short enough for a session to keep many of them."""
+    """Return a short hash that identifies an entry."""
     return hashlib.sha256(entry["id"].encode()).hexdigest()[:12]
 
 
 class _Review:
-    """A review that waits for what somebody says in this session."""
+    """A review that waits for feedback in this session."""
 
     what = "review"
 
-    def __init__(self, lab: Lab, run: Run, task: Mapping[str, str]) -> None:
+    def __init__(self, lab: Lab, run: LabRun, task: Mapping[str, str]) -> None:
         self._lab, self._run, self._task = lab, run, task
-        #: What was said before: in a file that was replaced, it stands behind the place again.
+        #: Earlier entries: in a file that was replaced they come after the cursor again.
         self._before = frozenset(task.get("before", "").split())
         self.page = f"/lab/review/{run.run_id}"
         self.names: Record = {"runId": run.run_id}
         self._result: Record | None = None
 
     def result(self) -> Record | None:
-        """Return what was said of the run since it was asked for."""
+        """Return the feedback on the run since it was requested."""
         if self._result is None:
             since, tag = self._task.get("since", "0"), self._task.get("tag")
             said, _, _ = _read(self._lab, _about(self._lab, self._run), since, tag)
@@ -263,7 +262,7 @@ class _Review:
         return self._result
 
     def lines(self, result: Record) -> Iterator[str]:
-        """Return what was said."""
+        """Return the feedback as text."""
         for entry in result["feedback"]:
             yield f"{_said(entry)}"
         yield f"run: {result['runId']} ({result['path']})"
@@ -281,7 +280,7 @@ def _remember(lab: Lab, task: Mapping[str, str] | None) -> None:
 
 
 def _forget(lab: Lab, task: Mapping[str, str]) -> None:
-    """Clear this task; another command of the session may have begun its own meanwhile."""
+    """Clear this task, unless another command of the session has started its own."""
     current = open_session(lab.paths, lab.session.session_id)
     if current.task == task:
         lab.session = save_task(lab.paths, current, None)
@@ -290,10 +289,7 @@ def _forget(lab: Lab, task: Mapping[str, str]) -> None:
 def _read(
     lab: Lab, match: Mapping[str, str], since: str = "0", tag: str | None = None
 ) -> tuple[list[Record], str, str | None]:
-    """Return the entries that match, and the place behind them.
-
-    Those behind a place, or all of them if the file was replaced since.
-    """
+    """Return matching entries after a cursor, and the next cursor; all if the file was replaced."""
     found: list[Record] = []
     journal = Journal(lab.paths.feedback, valid=is_feedback)
     while True:
@@ -311,9 +307,9 @@ def _read(
 def _said(entry: Record) -> str:
     """Return a judgement in one line."""
     ratings, notes, tags = (entry.get(name) for name in ("ratings", "notes", "tags"))
-    # Other tools write into the file, too.
+    # Other tools also write to the file.
     given = ratings.items() if isinstance(ratings, dict) else ()
     rated = ", ".join(f"{name} {value}" for name, value in given)
     tagged = " ".join(f"#{tag}" for tag in tags) if isinstance(tags, list) else ""
     parts = [rated, notes if isinstance(notes, str) else "", tagged]
-    return " | ".join(filter(None, parts)) or "nothing in particular"
+    return " | ".join(filter(None, parts)) or "no details"

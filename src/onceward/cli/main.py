@@ -1,4 +1,4 @@
-"""Main: the root command, its groups loaded when they are asked for, and how failures are told."""
+"""The root command: its groups, loaded on demand, and the exit code of every failure."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from onceward.cli.output import print_error, single
 from onceward.errors import Drifted, FileMissing, Internal, InvalidArgument, OncewardError
 from onceward.version import __version__
 
-#: Where each group, a Typer, or single command, a function, is found, and what the first help page
-#: says of it: that page imports none of them.
+#: Where each group (a Typer app) or single command (a function) is defined, and its summary on the
+#: first help page, which imports none of them.
 COMMANDS: Final = {
-    "up": ("onceward.cli.up:up", "Serve the console on this machine until Ctrl-C."),
-    "demo": ("onceward.cli.demo:demo", "See processes killed, and nothing lost or done twice."),
-    "doctor": ("onceward.cli.doctor:doctor", "Check whether this machine can keep promises."),
-    "init": ("onceward.cli.orchestrate:init", "Make a workspace in which agents run tasks."),
+    "up": ("onceward.cli.up:up", "Serve the console until Ctrl-C."),
+    "demo": ("onceward.cli.demo:demo", "Kill processes and count what was lost or repeated."),
+    "doctor": ("onceward.cli.doctor:doctor", "Check the system, the installation and the store."),
+    "init": ("onceward.cli.orchestrate:init", "Create a workspace in which agents run tasks."),
     "run": ("onceward.cli.orchestrate:run", "Run tasks: implement, review, update the spec."),
-    "resume": ("onceward.cli.orchestrate:resume", "Go on with a run after a stop or a crash."),
+    "resume": ("onceward.cli.orchestrate:resume", "Resume a run after a stop or a crash."),
     "runs": ("onceward.cli.runs:app", "List, show, verify and explain runs."),
-    "agent": ("onceward.cli.agent:app", "Be an agent: wrap any program, or play a scenario."),
-    "lab": ("onceward.cli.lab:app", "Serve the Experiment Lab, ask for one judgement."),
-    "feedback": ("onceward.cli.feedback:app", "Add, list, export, poll, wait for judgements."),
-    "memory": ("onceward.cli.memory:app", "Serve, capture, recall and search the agents' memory."),
-    "dispatch": ("onceward.cli.dispatch:app", "Hand chat messages to agents, once."),
-    "chat": ("onceward.cli.chat:chat", "Talk with a group's agent from this terminal."),
-    "work": ("onceward.cli.work:app", "Run an app's consumers, report what is half done."),
-    "cursors": ("onceward.cli.cursors:app", "Look at cursors, pause them, move them, undo that."),
-    "dead": ("onceward.cli.dead:app", "Look at dead letters, redrive or drop them."),
-    "outcomes": ("onceward.cli.outcomes:app", "Look at work that runs once, and decide about it."),
-    "token": ("onceward.cli.token:app", "Show or replace the token that clients send."),
-    "keys": ("onceward.cli.keys:app", "Make, compare and check the keys that name work."),
-    "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON records."),
-    "db": ("onceward.cli.db:app", "Bring a store's schema up to date, check its health."),
+    "agent": ("onceward.cli.agent:app", "Wrap any program as an agent, or play a scenario."),
+    "lab": ("onceward.cli.lab:app", "Serve the Experiment Lab; review and compare runs."),
+    "feedback": ("onceward.cli.feedback:app", "Add, list, export, poll and wait for judgements."),
+    "memory": ("onceward.cli.memory:app", "Serve, capture, recall and search agents' memory."),
+    "dispatch": ("onceward.cli.dispatch:app", "Deliver chat messages to agents, and replies once."),
+    "chat": ("onceward.cli.chat:chat", "Chat with a group's agent in this terminal."),
+    "worker": ("onceward.cli.worker:worker", "Run the consumers of an app."),
+    "cursors": ("onceward.cli.cursors:app", "List, pause, resume and move cursors."),
+    "dead": ("onceward.cli.dead:app", "List, show, redrive and drop dead letters."),
+    "status": ("onceward.cli.status:status", "Report unfinished work and how to settle it."),
+    "outcomes": ("onceward.cli.outcomes:app", "List and reconcile outcomes of idempotent calls."),
+    "token": ("onceward.cli.token:app", "Show or replace the token of this user's servers."),
+    "keys": ("onceward.cli.keys:app", "Make, compare and check idempotency keys."),
+    "journal": ("onceward.cli.journal:app", "Append to, poll, follow and verify JSON journals."),
+    "db": ("onceward.cli.db:app", "Migrate and check a store; prepare an app's tables."),
 }
 #: The commands of the first help page, by the system they belong to.
 SECTIONS: Final = {
@@ -47,15 +48,15 @@ SECTIONS: Final = {
     "Experiment Lab": ("lab", "feedback"),
     "Memory": ("memory",),
     "Dispatch": ("dispatch", "chat"),
-    "Workers": ("work", "cursors", "dead"),
-    "The core they share": ("outcomes", "token", "keys", "journal", "db"),
+    "Workers": ("worker", "cursors", "dead"),
+    "The core they share": ("status", "outcomes", "token", "keys", "journal", "db"),
 }
 JSON: Final = "--json"
-#: Set to see where an error inside Onceward came from.
+#: Set it to get the traceback of an internal error.
 DEBUG_VARIABLE: Final = "ONCEWARD_DEBUG"
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-#: Files changed since a run recorded them, and nobody said what to do about it.
+#: Files changed since a run recorded them, and no option said what to do.
 EXIT_DRIFTED: Final = 3
 
 
@@ -69,7 +70,7 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - Typer's signature
-        """Import the module behind a name and return its command."""
+        """Import the module of a command and return the command."""
         if cmd_name not in COMMANDS:
             return None
         place, summary = COMMANDS[cmd_name]
@@ -90,13 +91,13 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in names])
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's signature
-        """Pass a `--json` that stands before the command to the command."""
+        """Move a `--json` before the command to the command."""
         if args[:1] == [JSON] and len(args) > 1:
-            args = self._with_json_behind(ctx, args[1:])
+            args = self._with_json_after_command(ctx, args[1:])
         return super().parse_args(ctx, args)
 
-    def _with_json_behind(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's
-        """Put it right behind the words that name the command: what follows may be another's."""
+    def _with_json_after_command(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's
+        """Put it right after the command: later words may belong to another program."""
         command, words = self.get_command(ctx, args[0]), 1
         while isinstance(command, TyperGroup) and args[words : words + 1]:
             command = command.get_command(ctx, args[words])
@@ -104,7 +105,7 @@ class LazyGroup(TyperGroup):
         return [*args[:words], JSON, *args[words:]]
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - Typer's signature
-        """Complete the first word from the summaries: whoever presses Tab waits for it."""
+        """Complete the first word from the summaries, without importing the commands."""
         self._is_listing = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -112,7 +113,7 @@ class LazyGroup(TyperGroup):
             self._is_listing = False
 
 
-#: The first page is plain: what draws frames around it takes longer to load than all the rest.
+#: The first page is plain: importing rich takes longer than everything else.
 app = typer.Typer(cls=LazyGroup, rich_markup_mode=None)
 
 
@@ -132,7 +133,7 @@ def root(
         ),
     ] = False,
     _json: Annotated[
-        bool, typer.Option(JSON, help="Print JSON: the same as behind the command.")
+        bool, typer.Option(JSON, help="Print JSON: the same as after the command.")
     ] = False,
 ) -> None:
     """Make agent and worker systems safe to crash, retry and resume.
@@ -144,7 +145,7 @@ def root(
 
 
 def exit_code(kind: type[OncewardError]) -> int:
-    """Return what a command ends with that fails with such an error."""
+    """Return the exit code for an error class."""
     if issubclass(kind, Drifted):
         return EXIT_DRIFTED
     return EXIT_USAGE if issubclass(kind, (InvalidArgument, FileMissing)) else EXIT_FAILED
@@ -165,7 +166,7 @@ def main() -> NoReturn:
         print_error(InvalidArgument(exc.format_message(), fix=f"see `{asked} --help`"))
         sys.exit(EXIT_USAGE)
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again at exit.
+        # The reader closed the pipe. Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
     except (KeyboardInterrupt, typer.Abort):
@@ -173,6 +174,6 @@ def main() -> NoReturn:
     except Exception as exc:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        fix = f"set {DEBUG_VARIABLE}=1 to see where, and please report it"
+        fix = f"set {DEBUG_VARIABLE}=1 for the traceback, and please report it"
         print_error(Internal(f"{type(exc).__name__}: {exc}", fix=fix))
         sys.exit(EXIT_FAILED)

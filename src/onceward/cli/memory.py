@@ -1,4 +1,4 @@
-"""`onceward memory`: what agents know: look things up, see where they are from, bring them back."""
+"""`onceward memory`: search, show, recall, explain and restore what agents know."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from onceward.cli.db import StoreUrl
 from onceward.cli.memory_capture import capture, fix
 from onceward.cli.memory_files import export, import_
+from onceward.cli.memory_loader import open_memory
 from onceward.cli.memory_merge import merge
-from onceward.cli.memory_opening import open_memory
 from onceward.cli.memory_serve import serve
 from onceward.cli.output import JsonFlag, group, print_json, warn
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import EntityMissing, InvalidArgument
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = group("Serve, capture, recall and search the agents' memory.")
 
-_Name = Annotated[str, typer.Argument(help="The name of an entity.")]
+_Name = Annotated[str, typer.Argument(help="Name of the entity.")]
 
 app.command()(serve)
 app.command(context_settings={"allow_interspersed_args": False})(capture)
@@ -31,12 +31,13 @@ app.command()(fix)
 @app.command()
 def recall(
     text: Annotated[
-        str, typer.Argument(help="A name, an error's message, a command, words; `-` reads stdin.")
+        str,
+        typer.Argument(help="Name, error message, command, URL or words; `-` reads stdin."),
     ],
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Say what is known about something: what it is, and which fixes worked.
+    """Summarize what is known about an error, a command or an entity, and which fixes worked.
 
     Example: `onceward memory recall "ModuleNotFoundError: No module named 'yaml'"`
     """
@@ -46,23 +47,26 @@ def recall(
     if json_output:
         print_json(found)
     else:
-        from onceward.cli.memory_looks import LONG_CHARACTERS, visible
+        from onceward.cli.memory_format import DETAIL_CHARACTERS_MAX, printable_line
 
         for line in found["text"].splitlines():
-            print(visible(line, LONG_CHARACTERS))
+            print(printable_line(line, DETAIL_CHARACTERS_MAX))
 
 
 @app.command()
 def search(
     query: Annotated[
-        str, typer.Argument(help="Words, phrases in quotes, `type:Error`, `key:err#…`.")
+        str,
+        typer.Argument(help="Words, quoted phrases, `type:Error`, `key:err#…`."),
     ],
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1)] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Where an earlier answer ended.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of entities.", min=1)] = 20,
+    cursor: Annotated[
+        str | None, typer.Option(help="Cursor of the next page, from the previous answer.")
+    ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Search names and observations, the best first.
+    """Search entities by their names, types and observations, best match first.
 
     Example: `onceward memory search 'type:Error "no module" yaml'`
     """
@@ -75,7 +79,7 @@ def search(
 
 @app.command()
 def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show an entity: every fact and where it came from, and what it is related to.
+    """Show an entity with the origin of each fact, and its relations.
 
     Example: `onceward memory show "err#modulenotfounderror: no module named 'yaml'"`
     """
@@ -84,9 +88,9 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
         if not found.entities:
             raise EntityMissing([name], field="name", fix="see `onceward memory search`")
         if json_output:
-            from onceward.memory.shapes import plain
+            from onceward.memory.serialization import to_json
 
-            print_json(plain(found))
+            print_json(to_json(found))
             return
     _print_entity(found)
 
@@ -95,23 +99,23 @@ def show(name: _Name, store: StoreUrl = None, json_output: JsonFlag = False) -> 
 def graph(
     name: _Name,
     form: Annotated[
-        Literal["dot", "mermaid"], typer.Option("--format", help="For Graphviz, or for Mermaid.")
+        Literal["dot", "mermaid"], typer.Option("--format", help="Output format.")
     ] = "mermaid",
-    depth: Annotated[int, typer.Option(help="How many relations away, 1 to 3.")] = 1,
-    nodes: Annotated[int, typer.Option(help="At most so many entities, up to 200.")] = 50,
+    depth: Annotated[int, typer.Option(help="Distance in relations, 1 to 3.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Maximum number of entities, up to 200.")] = 50,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Draw an entity and what is around it, as text for Graphviz or Mermaid.
+    """Print an entity and its neighbourhood as a Graphviz or Mermaid diagram.
 
     Example: `onceward memory graph "tool#pytest" --format dot --depth 2 > pytest.dot`
     """
-    from onceward.memory.drawing import dot, mermaid, neighbourhood
+    from onceward.memory.graph_diagram import dot, mermaid, neighbourhood
 
     with open_memory(store) as memory:
         drawing = neighbourhood(memory.graph, name, depth=depth, nodes_max=nodes)
     if json_output:
-        from onceward.memory.shapes import relation
+        from onceward.memory.serialization import relation
 
         print_json(
             {
@@ -123,17 +127,17 @@ def graph(
         return
     print((dot if form == "dot" else mermaid)(drawing), end="")
     if drawing.is_cut:
-        warn("there is more around it; pass a larger --nodes")
+        warn("the diagram is truncated; pass a larger --nodes")
 
 
 @app.command()
 def history(
     name: _Name,
-    limit: Annotated[int, typer.Option(help="The newest so many changes.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of changes.", min=1)] = 100,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Say what happened to an entity, the newest first, also when it is deleted.
+    """List the changes of an entity, newest first, also of a deleted one.
 
     Example: `onceward memory history "tool#pytest"`
     """
@@ -146,15 +150,21 @@ def history(
     from rich.table import Table
     from rich.text import Text
 
-    from onceward.cli.memory_looks import console, fact, time, visible
+    from onceward.cli.memory_format import console, fact_text, printable_line, time
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in ("change", "when", "what happened", "to", "by"):
+    for title in ("change", "when", "action", "content", "source"):
         table.add_column(title, overflow="fold", no_wrap=title in ("change", "when"))
     for each in changes["changes"]:
         number = "" if each["id"] is None else str(each["id"])
         happened = f"{each['what']} {each['action']}"
-        row = (number, time(each["at"]), happened, fact(each["text"]), visible(each["source"]))
+        row = (
+            number,
+            time(each["at"]),
+            happened,
+            fact_text(each["text"]),
+            printable_line(each["source"]),
+        )
         table.add_row(*map(Text, row))
     console().print(table)
 
@@ -162,21 +172,22 @@ def history(
 @app.command()
 def restore(
     name: Annotated[
-        str | None, typer.Argument(help="The name of an entity that was deleted.")
+        str | None,
+        typer.Argument(help="Name of the deleted entity. Required unless --change is given."),
     ] = None,
     change: Annotated[
-        int | None, typer.Option(help="The number of a deletion, from the history.")
+        int | None, typer.Option(help="Number of a deletion, from `onceward memory history`.")
     ] = None,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Bring back what was deleted: an entity, or what one change took.
+    """Restore a deleted entity, or undo one deletion.
 
     Example: `onceward memory restore "tool#pytest"`
     """
     if (name is None) == (change is None):
-        message = "name: say which entity, or which --change, and not both"
-        fix_ = "take the number of a change from `onceward memory history`"
+        message = "name: pass either NAME or --change; nothing was restored"
+        fix_ = "find the number of a change with `onceward memory history`"
         raise InvalidArgument(message, fix=fix_, field="name")
     with open_memory(store) as memory:
         done = memory.restore(name=name, change=change)
@@ -193,13 +204,13 @@ app.command()(export)
 
 @app.command()
 def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Count what the memory holds and check that it holds together; exit 1 when it does not.
+    """Count the memory's items and check their consistency; exit 1 on a problem.
 
     Example: `onceward memory doctor`
     """
     with open_memory(store) as memory:
         counts, problems = memory.graph.counts(), memory.graph.problems()
-        spellings = sum(len(each.others) for each in memory.graph.spellings())
+        spellings = sum(len(each.others) for each in memory.graph.name_variants())
         url = memory.graph.store.url
     numbers = {
         "entities": counts.entities,
@@ -208,8 +219,8 @@ def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
         "deleted": counts.deleted,
     }
     if json_output:
-        told = {**numbers, "otherSpellings": spellings}
-        print_json({"store": url, **told, "ok": not problems, "problems": problems})
+        counted = {**numbers, "otherSpellings": spellings}
+        print_json({"store": url, **counted, "ok": not problems, "problems": problems})
     else:
         print(f"{'store':<13} {url}")
         for title, number in numbers.items():
@@ -225,11 +236,11 @@ def doctor(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
         raise typer.Exit(1)
 
 
-# --- how things look to people -------------------------------------------------------------------
+# --- text output ---------------------------------------------------------------------------------
 
 
 def _print_found(found: Subgraph) -> None:
-    from onceward.cli.memory_looks import console, found_lines
+    from onceward.cli.memory_format import console, found_lines
 
     if not found.entities:
         print("nothing found")
@@ -239,34 +250,34 @@ def _print_found(found: Subgraph) -> None:
         for line in found_lines(entity):
             out.print(line)
     if found.next_cursor is not None:
-        print(f"there is more: --cursor {found.next_cursor}", file=sys.stderr)
+        print(f"next page: --cursor {found.next_cursor}", file=sys.stderr)
 
 
 def _print_entity(found: Subgraph) -> None:
     from rich.text import Text
 
-    from onceward.cli import memory_looks as looks
+    from onceward.cli import memory_format as fmt
 
     (entity,) = found.entities
-    out = looks.console()
-    out.print(looks.heading(entity))
-    out.print(Text(f"since {looks.time(entity.created_at)}{_by(entity)}", style="dim"))
+    out = fmt.console()
+    out.print(fmt.heading(entity))
+    out.print(Text(f"since {fmt.time(entity.created_at)}{_by(entity)}", style="dim"))
     for each in entity.observations:
         out.print()
-        when = looks.time(each.ts or each.created_at)
+        when = fmt.time(each.ts or each.created_at)
         kind = f"  {each.kind}" if each.kind else ""
         out.print(Text(f"{when}{kind}{_by(each)}", style="dim"))
-        out.print(Text(looks.fact(each.content, looks.LONG_CHARACTERS)))
+        out.print(Text(fmt.fact_text(each.content, fmt.DETAIL_CHARACTERS_MAX)))
     if found.relations:
         out.print()
     for relation in found.relations:
-        out.print(Text(looks.relation(relation, entity.name)))
+        out.print(Text(fmt.relation(relation, entity.name)))
     if found.is_cut:
-        warn("there is more than is shown")
+        warn("the output is truncated")
 
 
 def _by(origin: Any) -> str:  # noqa: ANN401 - an entity or an observation
-    from onceward.cli.memory_looks import visible
+    from onceward.cli.memory_format import printable_line
 
-    run = f" in {visible(origin.run)}" if origin.run else ""
-    return f"  by {visible(origin.source)}{run}" if origin.source else run
+    run = f" in {printable_line(origin.run)}" if origin.run else ""
+    return f"  by {printable_line(origin.source)}{run}" if origin.source else run

@@ -1,4 +1,4 @@
-"""`onceward memory capture` and `fix`: record what commands do, and what was done about it."""
+"""`onceward memory capture` and `fix`: record commands with their issues, and fixes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.memory_opening import open_memory
+from onceward.cli.memory_loader import open_memory
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import (
     Internal,
     InvalidArgument,
@@ -27,23 +27,28 @@ if TYPE_CHECKING:
     from typing import IO
 
     from onceward.memory import Memory
-    from onceward.memory.buffer import Buffer
-    from onceward.memory.capture.capturing import Captured, CapturedIssue, Place
-    from onceward.memory.capture.passing import Passed
+    from onceward.memory.capture.command_capture import Captured, CapturedIssue, CommandContext
+    from onceward.memory.capture.run_command import CommandResult
+    from onceward.memory.offline_buffer import Buffer
 
-Mode = Annotated[str, typer.Option(help="Who does it, such as `debugger@2`.")]
-Repo = Annotated[
-    str | None, typer.Option(help="The repository; without, what git says about this directory.")
-]
-Branch = Annotated[str | None, typer.Option(help="The branch; without, what git says.")]
-_AWAY: Final = "the store is away; the command waits on disk and is recorded when it is back"
-_FIX_AFTER: Final = "older records wait to be written; the fix waits on disk, after them"
-_AFTER: Final = "older records wait to be written; the command waits on disk, after them"
+Mode = Annotated[str, typer.Option(help="Mode or role of the caller, such as `debugger@2`.")]
+Repo = Annotated[str | None, typer.Option(help="Repository. Default: from git in this directory.")]
+Branch = Annotated[str | None, typer.Option(help="Branch. Default: from git.")]
+_STORE_UNAVAILABLE: Final = (
+    "the store is unavailable; the command is buffered on disk and recorded later"
+)
+_FIX_AFTER_BACKLOG: Final = (
+    "older records are being written; the fix is buffered on disk after them"
+)
+_COMMAND_AFTER_BACKLOG: Final = (
+    "older records are being written; the command is buffered on disk after them"
+)
 
 
 def capture(
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="A command and its arguments, after --.")
+        list[str],
+        typer.Argument(metavar="COMMAND", help="Command and its arguments, after --."),
     ],
     mode: Mode = "",
     repo: Repo = None,
@@ -51,49 +56,49 @@ def capture(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Run a command, record its errors and warnings, and say what is known about them.
+    """Run a command, record its errors and warnings, and print what is known about them.
 
-    Its output passes through; what is known comes at the end, on stderr. The exit code is that of
-    the command, whether it could be recorded or not. With --json all output of the command goes to
-    stderr, and stdout has one JSON object.
+    The output is forwarded; what is known is printed at the end on stderr. The exit code is that of
+    the command, even if recording fails. With --json all output of the command goes to stderr, and
+    stdout has one JSON object.
 
     Example: `onceward memory capture -- pytest -q`
     """
-    from onceward.memory.capture.passing import run_through
+    from onceward.memory.capture.run_command import run_command
 
     if not command[0].strip():
         message = "command: is empty"
-        raise InvalidArgument(message, fix="write onceward memory capture -- pytest -q")
+        raise InvalidArgument(
+            message, fix="pass a command, such as: onceward memory capture -- pytest -q"
+        )
     sys.stdout.flush()
-    with _raw(2 if json_output else 1) as out, _raw(2) as err:
-        passed = run_through(command, out, err)
+    with _unbuffered_output(2 if json_output else 1) as out, _unbuffered_output(2) as err:
+        result = run_command(command, out, err)
     try:
-        captured = _record(passed, store, mode, repo, branch)
-    except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 - the command's result goes first
-        if not _keep(passed, exc, store, mode, repo, branch):
-            _tell_failure(passed, exc, json_output=json_output)
+        captured = _record(result, store, mode, repo, branch)
+    except (Exception, KeyboardInterrupt) as exc:  # noqa: BLE001 - the command's exit code is returned in any case
+        if not _buffer_command(result, exc, store, mode, repo, branch):
+            _print_failure(result, exc, json_output=json_output)
         else:
             recorded = False if isinstance(exc, StoreUnavailable) else None
-            _tell_waiting(passed, _AWAY, recorded=recorded, json_output=json_output)
+            _print_buffered(result, _STORE_UNAVAILABLE, recorded=recorded, json_output=json_output)
     else:
         if captured is None:
-            _tell_waiting(passed, _AFTER, recorded=False, json_output=json_output)
+            _print_buffered(result, _COMMAND_AFTER_BACKLOG, recorded=False, json_output=json_output)
         else:
-            _tell(passed, captured, json_output=json_output)
-    raise typer.Exit(passed.exit_code)
+            _print_result(result, captured, json_output=json_output)
+    raise typer.Exit(result.exit_code)
 
 
 def fix(
-    issue: Annotated[str, typer.Argument(help="The name of an issue, or its message.")],
-    strategy: Annotated[str, typer.Option(help="What is done about it, in a sentence.")],
-    change: Annotated[
-        list[str] | None, typer.Option(help="One thing that was changed. Repeatable.")
-    ] = None,
+    issue: Annotated[str, typer.Argument(help="Name or message of the issue.")],
+    strategy: Annotated[str, typer.Option(help="Required. How it is fixed, in one sentence.")],
+    change: Annotated[list[str] | None, typer.Option(help="One change. Repeatable.")] = None,
     doc: Annotated[
-        list[str] | None, typer.Option(help="The URL of a document it is taken from. Repeatable.")
+        list[str] | None, typer.Option(help="URL of a document it is based on. Repeatable.")
     ] = None,
     proposed: Annotated[
-        bool, typer.Option("--proposed", help="It is an idea so far; nothing was changed.")
+        bool, typer.Option("--proposed", help="Record the fix as proposed. Default: applied.")
     ] = False,
     mode: Mode = "",
     repo: Repo = None,
@@ -101,9 +106,9 @@ def fix(
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Record what was done about an issue; the next capture of its command says if it helped.
+    """Record a fix of an issue; the next capture of its command verifies it.
 
-    Done again, because the issue came back after it had helped or failed, it counts again.
+    A fix applied again after the issue recurred is a new attempt.
 
     Example: `onceward memory fix "KeyError: 'id'" --strategy "give every order an id"`
     """
@@ -116,23 +121,23 @@ def fix(
         "result": "proposed" if proposed else "applied",
     }
     with open_memory(store, mode=mode, repo=repo, branch=branch) as memory:
-        recorded, is_waiting = _fix(memory, facts, mode, repo, branch)
-    if is_waiting and not json_output:
-        warn(_FIX_AFTER)
+        recorded, is_buffered = _fix(memory, facts, mode, repo, branch)
+    if is_buffered and not json_output:
+        warn(_FIX_AFTER_BACKLOG)
     if json_output:
         print_json(recorded)
         return
     is_known = recorded["entity"] == recorded["observation"] == "known"
-    state = "waits" if is_waiting else "known already" if is_known else "recorded"
-    guess = " (or another name, if its issue is a warning)"
+    state = "buffered" if is_buffered else "known already" if is_known else "recorded"
+    guess = " (provisional: the name changes if the issue is a warning)"
     print(f"{state}: {recorded['name']}{guess if 'isNameProvisional' in recorded else ''}")
     for each in recorded["relations"]:
-        if each["fate"] == "refused":
+        if each["status"] == "refused":
             warn(f"{each['relationType']} {each['to']}: {each['reason']}")
 
 
-def _raw(descriptor: int) -> IO[bytes]:
-    """Return an output of ours without a buffer; nothing if it is closed."""
+def _unbuffered_output(descriptor: int) -> IO[bytes]:
+    """Return an unbuffered duplicate of this descriptor; /dev/null if it is closed."""
     try:
         return os.fdopen(os.dup(descriptor), "wb", buffering=0)
     except OSError:
@@ -140,7 +145,7 @@ def _raw(descriptor: int) -> IO[bytes]:
 
 
 def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
-    from onceward.memory.capture.checkouts import checkout_of
+    from onceward.memory.capture.git_checkout import checkout_of
 
     if repo is not None and branch is not None:
         return repo, branch
@@ -149,121 +154,127 @@ def _checkout(repo: str | None, branch: str | None) -> tuple[str, str]:
 
 
 def _record(
-    passed: Passed, store: str | None, mode: str, repo: str | None, branch: str | None
+    result: CommandResult, store: str | None, mode: str, repo: str | None, branch: str | None
 ) -> Captured | None:
-    """Record a command; None if it waits on disk after older records."""
-    from onceward.memory.capture.capturing import SOURCE
-    from onceward.memory.capture.capturing import capture as record
-    from onceward.memory.replaying import keep_capture
+    """Record a command; None if it is buffered after older records."""
+    from onceward.memory.buffer_replay import buffer_capture
+    from onceward.memory.capture.command_capture import SOURCE
+    from onceward.memory.capture.command_capture import capture as record
 
     with open_memory(store, source=SOURCE) as memory:
-        place = _place(mode, repo, branch)
-        _, is_waiting = _in_line(memory, lambda buffer: keep_capture(buffer, memory, passed, place))
-        # What is written by now is recorded again: that changes nothing, and tells what is known.
-        return None if is_waiting else record(memory, passed, place)
+        context = _context(mode, repo, branch)
+        _, is_buffered = _buffer_if_pending(
+            memory, lambda buffer: buffer_capture(buffer, memory, result, context)
+        )
+        # A replayed command is recorded again: idempotent, and returns what is known.
+        return None if is_buffered else record(memory, result, context)
 
 
 def _fix(
     memory: Memory, facts: dict[str, Any], mode: str, repo: str, branch: str
 ) -> tuple[dict[str, Any], bool]:
-    """Record a fix; returns the answer, and whether it waits on disk after older records."""
-    from onceward.memory.capture.fixing import apply_fix
-    from onceward.memory.offline import foretold
-    from onceward.memory.replaying import keep_fix
-    from onceward.seams import SystemClock, timestamp
+    """Record a fix; return the answer, and whether it is buffered after older records."""
+    from onceward.memory.buffer_replay import buffer_fix
+    from onceward.memory.capture.reported_fix import apply_fix
+    from onceward.memory.offline_names import validate_offline
+    from onceward.system import SystemClock, timestamp
 
     dated = {**facts, "ts": timestamp(SystemClock().now())}
     where = (memory.origin.source, mode, repo, branch)
-    # Before it waits: errors of a replay are only logged.
-    waiting = foretold(memory, "record_fix", dated, where)
-    was_kept, is_waiting = _in_line(memory, lambda buffer: keep_fix(buffer, memory, dated, where))
-    if is_waiting:
+    # Validate before buffering, because errors of a replay are only logged.
+    waiting = validate_offline(memory, "record_fix", dated, where)
+    was_buffered, is_buffered = _buffer_if_pending(
+        memory, lambda buffer: buffer_fix(buffer, memory, dated, where)
+    )
+    if is_buffered:
         return waiting, True
     recorded = apply_fix(memory, **dated)
-    # A replay may have written it a moment ago. What was new then cannot be told any more.
-    fates = {name: waiting[name] for name in ("entity", "observation")} if was_kept else {}
+    # A replay may have written it already, so its statuses at that time are unknown.
+    fates = {name: waiting[name] for name in ("entity", "observation")} if was_buffered else {}
     return {**recorded, **fates}, False
 
 
-def _in_line(memory: Memory, keep: Callable[[Buffer], object]) -> tuple[bool, bool]:
-    """Let a call wait after records that wait already; returns whether it did, and still does."""
-    from onceward.cli.memory_opening import buffer_of, replay_waiting
+def _buffer_if_pending(memory: Memory, keep: Callable[[Buffer], object]) -> tuple[bool, bool]:
+    """Buffer a call after pending records; return whether it was, and whether it still is."""
+    from onceward.cli.memory_loader import buffer_of, replay_buffered
 
     buffer = buffer_of(memory.graph.store)
     try:
         if not buffer.pending():
             return False, False
         keep(buffer)
-        # The other process may have ended meanwhile.
-        replay_waiting(memory)
+        # The process that was replaying may have ended by now.
+        replay_buffered(memory)
         return True, bool(buffer.pending())
-    except (StoreError, StorageError):  # No place to wait: out of order beats not at all.
+    except (StoreError, StorageError):  # No buffer: writing out of order is better than losing it.
         return False, False
 
 
-def _place(mode: str, repo: str | None, branch: str | None) -> Place:
-    from onceward.memory.capture.capturing import Place
+def _context(mode: str, repo: str | None, branch: str | None) -> CommandContext:
+    from onceward.memory.capture.command_capture import CommandContext
 
     repo, branch = _checkout(repo, branch)
-    return Place(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
+    return CommandContext(cwd=str(Path.cwd()), mode=mode, repo=repo, branch=branch)
 
 
-def _keep(
-    passed: Passed,
+def _buffer_command(
+    result: CommandResult,
     exc: BaseException,
     store: str | None,
     mode: str,
     repo: str | None,
     branch: str | None,
 ) -> bool:
-    """Let a command wait on disk whose store is away; returns whether it does."""
+    """Buffer a command while the store is unavailable; return whether it was buffered."""
     if not isinstance(exc, StoreUnavailable | OutcomeUnknown):
         return False
-    from onceward.cli.memory_opening import buffer_of
-    from onceward.handle import Onceward
+    from onceward.cli.memory_loader import buffer_of
+    from onceward.client import Onceward
     from onceward.memory import Memory
-    from onceward.memory.capture.checkouts import current_root
-    from onceward.memory.replaying import keep_capture
+    from onceward.memory.buffer_replay import buffer_capture
+    from onceward.memory.capture.git_checkout import current_root
     from onceward.stores import open_store
 
     try:
         memory = Memory(Onceward(open_store(store)), root=current_root())
-        keep_capture(buffer_of(memory.graph.store), memory, passed, _place(mode, repo, branch))
-    except Exception:  # noqa: BLE001 - the command ran; its exit code matters more than its record
+        buffer_capture(buffer_of(memory.graph.store), memory, result, _context(mode, repo, branch))
+    except Exception:  # noqa: BLE001 - the command ran; its exit code is returned in any case
         return False
     return True
 
 
-# --- what is told at the end ---------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
-def _tell_waiting(passed: Passed, why: str, *, recorded: bool | None, json_output: bool) -> None:
+def _print_buffered(
+    result: CommandResult, why: str, *, recorded: bool | None, json_output: bool
+) -> None:
     if json_output:
-        print_json({**_result(passed), "recorded": recorded, "buffered": True})
+        print_json({**_result(result), "recorded": recorded, "buffered": True})
     else:
         warn(why)
 
 
-def _tell_failure(passed: Passed, exc: BaseException, *, json_output: bool) -> None:
-    """Say that nothing was recorded, or that nobody knows; the command's own result stays."""
+def _print_failure(result: CommandResult, exc: BaseException, *, json_output: bool) -> None:
+    """Report that nothing was recorded, or that the outcome is unknown; keep the exit code."""
     error = exc if isinstance(exc, OncewardError) else Internal(f"{type(exc).__name__}: {exc}")
     is_known = not isinstance(exc, (OutcomeUnknown, KeyboardInterrupt))
     if json_output:
         recorded = False if is_known else None
-        print_json({**_result(passed), "recorded": recorded, **error.to_dict()})
+        print_json({**_result(result), "recorded": recorded, **error.to_dict()})
         return
     warn(f"the command {'was not' if is_known else 'may not have been'} recorded")
     print_error(error)
 
 
-def _result(passed: Passed) -> dict[str, Any]:
-    return {"exitCode": passed.exit_code, "durationMs": passed.duration_ms}
+def _result(result: CommandResult) -> dict[str, Any]:
+    return {"exitCode": result.exit_code, "durationMs": result.duration_ms}
 
 
-def _tell(passed: Passed, captured: Captured, *, json_output: bool) -> None:
+def _print_result(result: CommandResult, captured: Captured, *, json_output: bool) -> None:
     if json_output:
-        told: dict[str, Any] = {
-            **_result(passed),
+        summary: dict[str, Any] = {
+            **_result(result),
             "recorded": True,
             "run": captured.run,
             "command": captured.command,
@@ -273,9 +284,9 @@ def _tell(passed: Passed, captured: Captured, *, json_output: bool) -> None:
                 for each in captured.verdicts
             ],
         }
-        print_json(told)
+        print_json(summary)
         return
-    _print(passed, captured)
+    _print_text(result, captured)
 
 
 def _issue(each: CapturedIssue) -> dict[str, Any]:
@@ -291,38 +302,38 @@ def _issue(each: CapturedIssue) -> dict[str, Any]:
     }
 
 
-def _print(passed: Passed, captured: Captured) -> None:
+def _print_text(result: CommandResult, captured: Captured) -> None:
     from rich.text import Text
 
-    from onceward.cli.memory_looks import console, visible
-    from onceward.memory.capture.capturing import RECALLED_MAX
+    from onceward.cli.memory_format import console, printable_line
+    from onceward.memory.capture.command_capture import RECALLED_MAX
 
     out = console(is_error=True)
     warnings = sum(each.issue.is_warning for each in captured.issues)
     errors = len(captured.issues) - warnings
     counts = [_count(errors, "error"), _count(warnings, "warning")]
-    parts = [f"exit code {passed.exit_code}", *(each for each in counts if each)]
+    parts = [f"exit code {result.exit_code}", *(each for each in counts if each)]
     out.print(Text(f"memory: recorded, {', '.join(parts)}", style="bold"))
-    for place, each in enumerate(captured.issues):
+    for index, each in enumerate(captured.issues):
         kind, colour = ("warning", "yellow") if each.issue.is_warning else ("error", "red")
-        where = f"  {visible(each.issue.context)}" if each.issue.context else ""
-        message = visible(each.issue.message)
+        where = f"  {printable_line(each.issue.context)}" if each.issue.context else ""
+        message = printable_line(each.issue.message)
         out.print(Text.assemble((f"  {kind}: ", colour), message, (where, "dim")))
-        for said in _known(each) if place < RECALLED_MAX else ():
-            out.print(Text(f"    {visible(said, 1_000)}"))
+        for line in _known_lines(each) if index < RECALLED_MAX else ():
+            out.print(Text(f"    {printable_line(line, 1_000)}"))
     for verdict in captured.verdicts:
         is_good = verdict.status != "failed"
-        said = "works, its issue is gone" if is_good else "did not help, its issue is back"
-        title = (f"  fix {said}: ", "green" if is_good else "red")
-        out.print(Text.assemble(title, visible(verdict.fix)))
+        outcome = "verified, its issue is gone" if is_good else "failed, its issue is back"
+        title = (f"  fix {outcome}: ", "green" if is_good else "red")
+        out.print(Text.assemble(title, printable_line(verdict.fix)))
 
 
-def _known(each: CapturedIssue) -> list[str]:
+def _known_lines(each: CapturedIssue) -> list[str]:
     if each.known is None:
-        return ["new, nothing is known about it"] if each.is_new else []
+        return ["new, no fix is known"] if each.is_new else []
     lines = str(each.known["text"]).splitlines()
-    # The first says that these are recorded data; people see that.
-    return [*(["new, but like another:"] if each.is_new else []), *lines[1:]]
+    # The first line, a note for models, is left out.
+    return [*(["new, similar to:"] if each.is_new else []), *lines[1:]]
 
 
 def _count(number: int, thing: str) -> str:

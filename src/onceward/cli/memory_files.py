@@ -1,4 +1,4 @@
-"""`onceward memory import` and `export`: the whole memory as a file of JSON lines."""
+"""`onceward memory import` and `export`: the memory as a JSON Lines file."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.memory_opening import open_memory
+from onceward.cli.memory_loader import open_memory
 from onceward.cli.output import JsonFlag, print_json, warn
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import FileMissing, InvalidArgument
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from onceward.memory.exporting import Exported
-    from onceward.memory.importing import Imported, Problem
+    from onceward.memory.jsonl_export import ExportProgress
+    from onceward.memory.jsonl_import import ImportProblem, ImportProgress
 
-#: How many problems are told one by one; the others are counted.
+#: How many problems are printed; the others are counted.
 PROBLEMS_SHOWN: Final = 20
 PROBLEMS_LISTED: Final = 1_000
-#: How often it is said how far it has come, where no bar can be drawn.
-TELL_SECONDS: Final = 5.0
+#: Interval of progress lines without a terminal.
+PROGRESS_SECONDS: Final = 5.0
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="A file such as the reference server's.")],
+    path: Annotated[Path, typer.Argument(help="JSON Lines file, such as the reference server's.")],
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Add what a memory file holds; harmless to repeat, and to go on with after a crash.
+    """Import a memory file; idempotent, so a failed import can be run again.
 
-    Broken lines are named and skipped, as are relations whose ends do not exist. Exit 1 when that
-    leaves nothing.
+    Invalid lines, and relations whose entities do not exist, are reported and skipped. Exit 1 if
+    nothing is left to import.
 
     Example: `onceward memory import memory.jsonl`
     """
-    from onceward.memory.importing import import_file
+    from onceward.memory.jsonl_import import import_file
 
-    _refuse_directory(path)
-    told: list[Problem] = []
+    _reject_directory(path)
+    reported: list[ImportProblem] = []
 
-    def tell(problem: Problem) -> None:
-        if len(told) < PROBLEMS_LISTED:
-            told.append(problem)
-        if not json_output and len(told) <= PROBLEMS_SHOWN:
-            bar.say(f"line {problem.line}: {problem.reason}")
+    def report(problem: ImportProblem) -> None:
+        if len(reported) < PROBLEMS_LISTED:
+            reported.append(problem)
+        if not json_output and len(reported) <= PROBLEMS_SHOWN:
+            bar.warn(f"line {problem.line}: {problem.reason}")
 
-    # Another memory's contents were checked there, or not; both are kept.
+    # Lenient: the contents of another memory need not follow the policy.
     opened = open_memory(store, source="import", validation="lenient")
     with opened as memory, _bar("importing", json_output) as bar:
-        done = import_file(memory, path, on_progress=bar.imported, on_problem=tell)
+        done = import_file(memory, path, on_progress=bar.imported, on_problem=report)
     if json_output:
-        problems = [{"line": each.line, "reason": each.reason} for each in told]
+        problems = [{"line": each.line, "reason": each.reason} for each in reported]
         print_json({**_counts(done), "problemCount": done.problems, "problems": problems})
     else:
         if done.problems > PROBLEMS_SHOWN:
@@ -67,25 +67,25 @@ def import_(
 
 def export(
     path: Annotated[
-        Path | None, typer.Argument(help="The file; standard output if left out.")
+        Path | None, typer.Argument(help="Output file. Default: standard output.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Write the whole memory as JSON lines, in the form that the reference server reads.
+    """Write the memory as JSON lines, in the format of the reference server.
 
-    A file appears once it is complete. Without one, the summary goes to stderr.
+    The file is written atomically. Without a file, the summary goes to stderr.
 
     Example: `onceward memory export memory.jsonl`
     """
-    from onceward.memory.exporting import export as write_all
-    from onceward.memory.exporting import new_file
+    from onceward.memory.jsonl_export import export as write_all
+    from onceward.memory.jsonl_export import new_file
 
-    _refuse_directory(path)
+    _reject_directory(path)
     if path is not None and not path.parent.is_dir():
         message = f"path: {path.parent} does not exist"
-        raise FileMissing(message, fix="make the directory first", path=str(path))
+        raise FileMissing(message, fix="create the directory first", path=str(path))
     with open_memory(store) as memory:
         total = memory.graph.counts()
         with _bar("exporting", json_output, total.entities + total.relations) as bar:
@@ -100,29 +100,29 @@ def export(
         "relations": done.relations,
         "cut": done.cut,
     }
-    _end_export(path, counts, json_output=json_output)
+    _print_export_summary(path, counts, json_output=json_output)
 
 
-def _refuse_directory(path: Path | None) -> None:
+def _reject_directory(path: Path | None) -> None:
     if path is not None and path.is_dir():
         message = f"path: {path} is a directory"
         raise InvalidArgument(message, fix="name a file", field="path")
 
 
-def _end_export(path: Path | None, counts: dict[str, Any], *, json_output: bool) -> None:
-    """Say what was written, where it does not get between the lines."""
-    told = {"path": None if path is None else str(path), **counts}
+def _print_export_summary(path: Path | None, counts: dict[str, Any], *, json_output: bool) -> None:
+    """Print what was written, without mixing it into the exported lines."""
+    summary = {"path": None if path is None else str(path), **counts}
     where = f" in {path}" if path else ""
     if json_output and path is None:
         import orjson
 
-        print(orjson.dumps(told).decode(), file=sys.stderr)
+        print(orjson.dumps(summary).decode(), file=sys.stderr)
     elif json_output:
-        print_json(told)
+        print_json(summary)
     else:
         print(f"{_numbers(counts)}{where}", file=sys.stderr if path is None else sys.stdout)
     for name in counts["cut"]:
-        warn(f"only the newest of what {name[:80]!r} holds was written: it is too much")
+        warn(f"{name[:80]!r} is too large: only its newest observations were written")
     if counts["cut"]:
         raise typer.Exit(1)
 
@@ -131,7 +131,7 @@ def _to_stdout(data: bytes) -> None:
     sys.stdout.buffer.write(data)
 
 
-def _counts(done: Imported) -> dict[str, int]:
+def _counts(done: ImportProgress) -> dict[str, int]:
     return {
         "lines": done.lines,
         "entities": done.entities_new,
@@ -143,7 +143,7 @@ def _counts(done: Imported) -> dict[str, int]:
     }
 
 
-def _summary(done: Imported) -> str:
+def _summary(done: ImportProgress) -> str:
     new = {
         "entities": done.entities_new,
         "observations": done.observations_new,
@@ -162,52 +162,52 @@ def _numbers(counts: Mapping[str, Any]) -> str:
     )
 
 
-# --- how far it has come -------------------------------------------------------------------------
+# --- progress ------------------------------------------------------------------------------------
 
 
-class _Bar:
-    """Says on stderr how far something has come: a bar on a terminal, else a line now and then."""
+class _ProgressBar:
+    """Shows progress on stderr: a bar on a terminal, else a line at intervals."""
 
     def __init__(self, title: str, total: int, clock: Clock, bar: Any) -> None:  # noqa: ANN401 - rich's, or None
         self._title, self._total, self._clock, self._bar = title, total, clock, bar
-        self._task = None if bar is None else bar.add_task(title, total=total or None, said="")
-        self._told_at = clock.monotonic()
+        self._task = None if bar is None else bar.add_task(title, total=total or None, detail="")
+        self._printed_at = clock.monotonic()
         self.is_quiet = False
 
-    def imported(self, done: Imported) -> None:
+    def imported(self, done: ImportProgress) -> None:
         self._total = done.bytes_total
         self._show(done.bytes_done, f"{done.entities_new + done.entities_known:,} entities")
 
-    def exported(self, done: Exported) -> None:
+    def exported(self, done: ExportProgress) -> None:
         self._show(done.entities + done.relations, f"{done.entities:,} entities")
 
-    def say(self, text: str) -> None:
-        """Say something between."""
-        from onceward.cli.memory_looks import visible
+    def warn(self, text: str) -> None:
+        """Print a warning above the bar."""
+        from onceward.cli.memory_format import printable_line
 
-        line = f"warning: {visible(text, 500)}"
+        line = f"warning: {printable_line(text, 500)}"
         if self._bar is None:
             print(line, file=sys.stderr)
         else:
             self._bar.console.print(line, markup=False, highlight=False)
 
-    def _show(self, done: int, said: str) -> None:
+    def _show(self, done: int, detail: str) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=self._total or None, said=said)
+            self._bar.update(self._task, completed=done, total=self._total or None, detail=detail)
             return
         now = self._clock.monotonic()
-        if self.is_quiet or now - self._told_at < TELL_SECONDS:
+        if self.is_quiet or now - self._printed_at < PROGRESS_SECONDS:
             return
-        self._told_at = now
+        self._printed_at = now
         share = f"{100 * done // self._total} %, " if self._total else ""
-        print(f"{self._title}: {share}{said}", file=sys.stderr, flush=True)
+        print(f"{self._title}: {share}{detail}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def _bar(title: str, json_output: bool, total: int = 0) -> Iterator[_Bar]:
+def _bar(title: str, json_output: bool, total: int = 0) -> Iterator[_ProgressBar]:
     clock = SystemClock()
     if json_output or not sys.stderr.isatty():
-        quiet = _Bar(title, total, clock, None)
+        quiet = _ProgressBar(title, total, clock, None)
         quiet.is_quiet = json_output
         yield quiet
         return
@@ -224,8 +224,8 @@ def _bar(title: str, json_output: bool, total: int = 0) -> Iterator[_Bar]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[detail]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield _Bar(title, total, clock, bar)
+        yield _ProgressBar(title, total, clock, bar)

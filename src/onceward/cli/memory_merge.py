@@ -1,89 +1,100 @@
-"""`onceward memory merge`: entities stored under several spellings of one name become one."""
+"""`onceward memory merge`: merge entities stored under variants of one name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.memory_opening import open_memory
+from onceward.cli.change_plan import NOT_APPLIED, Yes, print_change
+from onceward.cli.memory_loader import open_memory
 from onceward.cli.output import JsonFlag, print_json
-from onceward.errors import InvalidArgument
+from onceward.cli.store_option import StoreUrl
 
 if TYPE_CHECKING:
     from onceward.memory import Graph
-    from onceward.memory.graph.name_merge import Merged
+    from onceward.memory.graph.name_merge import MergeResult
+
+#: How many merges are searched for the one to undo.
+_MERGES_MAX: Final = 1_000_000
 
 
 def merge(
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Apply the change. Default: dry run.")
-    ] = False,
-    undo: Annotated[
-        int | None, typer.Option(help="Undo the merge of this number, as a whole.")
-    ] = None,
+    undo: Annotated[int | None, typer.Option(help="Undo the merge with this number.")] = None,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Merge entities whose names are spellings of one concept, file, dependency or text.
+    """Merge entities whose names are variants of one canonical name.
 
-    Facts and relations move to the canonical name with their origin; the old entities are deleted
-    softly. A dry run shows what would be merged, and the merges that can be undone.
+    Facts and relations move to the canonical name with their origin; the old entities are
+    soft-deleted. The plan lists these merges, and the ones that can be undone.
 
-    Example: `onceward memory merge --apply`
+    Example: `onceward memory merge --yes`
     """
-    if apply and undo is not None:
-        message = "--apply and --undo exclude each other"
-        raise InvalidArgument(message, fix="leave one of them out", field="--undo")
     with open_memory(store) as memory:
-        if undo is not None:
+        if undo is not None and yes:
             _print_undone(memory.graph.undo_merge(undo), json_output=json_output)
-        elif apply:
+        elif undo is not None:
+            _print_undo_plan(memory.graph, undo, json_output=json_output)
+        elif yes:
             _print_merged(memory.graph.merge_names(), json_output=json_output)
         else:
             _print_plan(memory.graph, json_output=json_output)
 
 
 def _print_plan(graph: Graph, *, json_output: bool) -> None:
-    from onceward.cli.memory_looks import LONG_CHARACTERS, time, visible
-    from onceward.memory.shapes import plain
+    from onceward.cli.memory_format import DETAIL_CHARACTERS_MAX, printable_line, time
+    from onceward.memory.serialization import to_json
 
-    found, merges = graph.spellings(), graph.merges()
+    found, merges = graph.name_variants(), graph.merges()
     if json_output:
-        print_json({"dryRun": True, "names": plain(found), "merges": plain(merges)})
+        print_json({"applied": False, "names": to_json(found), "merges": to_json(merges)})
         return
     for each in found:
-        print(f"{visible(each.name, LONG_CHARACTERS)}{'' if each.is_there else '  (new)'}")
+        name = printable_line(each.name, DETAIL_CHARACTERS_MAX)
+        print(f"{name}{'' if each.exists else '  (new)'}")
         for other in each.others:
-            print(f"  ← {visible(other, LONG_CHARACTERS)}")
+            print(f"  ← {printable_line(other, DETAIL_CHARACTERS_MAX)}")
         if each.types_lost:
-            lost = ", ".join(map(visible, each.types_lost))
-            print(f"  stays {visible(each.entity_type)}, not {lost}")
+            lost = ", ".join(map(printable_line, each.types_lost))
+            print(f"  stays {printable_line(each.entity_type)}, not {lost}")
     for merged in merges:
         print(f"merge {merged.id}: {_count(merged.names)}, {time(merged.at)}, can be undone")
     count = sum(len(each.others) for each in found)
-    print(f"would merge {_count(count)}: pass --apply" if found else "nothing to merge")
+    print(f"would merge {_count(count)}" if found else "nothing to merge")
+    if found:
+        print(NOT_APPLIED)
 
 
-def _print_merged(done: Merged, *, json_output: bool) -> None:
+def _print_undo_plan(graph: Graph, number: int, *, json_output: bool) -> None:
+    counts = {each.id: each.names for each in graph.merges(_MERGES_MAX)}
+    count = counts.get(number, 0)
+    line = f"would restore {_count(count)}" if count else f"merge {number} is undone or unknown"
+    print_change([line], applied=False, json_output=json_output, merge=number, names=count)
+
+
+def _print_merged(done: MergeResult, *, json_output: bool) -> None:
     if json_output:
-        print_json({"merge": done.id, "names": list(done.names)})
+        print_json({"applied": True, "merge": done.id, "names": list(done.names)})
     elif done.id is None:
         print("nothing to merge")
     else:
-        print(f"merged {_count(len(done.names))}; to undo: onceward memory merge --undo {done.id}")
+        undo = f"onceward memory merge --undo {done.id} --yes"
+        print(f"merged {_count(len(done.names))}; to undo: {undo}")
 
 
-def _print_undone(done: Merged, *, json_output: bool) -> None:
-    from onceward.cli.memory_looks import LONG_CHARACTERS, visible
+def _print_undone(done: MergeResult, *, json_output: bool) -> None:
+    from onceward.cli.memory_format import DETAIL_CHARACTERS_MAX, printable_line
 
     if json_output:
-        print_json({"merge": done.id, "restored": list(done.names), "kept": list(done.kept)})
+        fields = {"merge": done.id, "restored": list(done.names), "kept": list(done.kept)}
+        print_json({"applied": True, **fields})
         return
-    print(f"undone: {_count(len(done.names))} restored" if done.names else "it was undone before")
+    print(f"undone: {_count(len(done.names))} restored" if done.names else "was undone already")
     for each in done.kept:
-        print(f"kept, because it has changed since: {visible(each, LONG_CHARACTERS)}")
+        name = printable_line(each, DETAIL_CHARACTERS_MAX)
+        print(f"kept, because it changed after the merge: {name}")
 
 
 def _count(number: int) -> str:

@@ -1,4 +1,4 @@
-"""`onceward memory serve`: the memory for MCP clients, as their child process or over HTTP."""
+"""`onceward memory serve`: the MCP server of the memory, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.memory_offer import offer_import
-from onceward.cli.memory_opening import buffer_of
-from onceward.cli.places import (
+from onceward.cli.http_server import serve as serve_app
+from onceward.cli.listen_address import (
     AllowExternal,
     AllowHost,
     Host,
+    ListenAddress,
     OpenPage,
-    Place,
     Port,
     PublicUrl,
     RequireToken,
     ServerJson,
     TrustedProxy,
-    check_place,
+    check_listen_address,
     listen,
 )
-from onceward.cli.serving import serve as serve_app
-from onceward.cli.stopping import until_stopped
+from onceward.cli.memory_import_hint import offer_import
+from onceward.cli.memory_loader import buffer_of
+from onceward.cli.stop_signals import until_stopped
+from onceward.cli.store_option import StoreUrl
 from onceward.errors import InvalidArgument
 from onceward.version import __version__
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from onceward.memory import Validation
-    from onceward.memory.mcp.server import MemoryServer
+    from onceward.memory.mcp.mcp_server import MemoryServer
 
-#: A token for this server alone; without it, it is the one of all servers of this user.
+#: A token for this server only. Default: the token of all servers of this user.
 TOKEN_VARIABLE: Final = "ONCEWARD_MEMORY_TOKEN"  # noqa: S105 - the name of a variable
 #: A shorter token could be guessed.
 TOKEN_CHARACTERS_MIN: Final = 16
@@ -50,21 +50,22 @@ _Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Check every write against the policy. Default: check those that use its words.",
+        help="Validate every write. Default: validate writes that use the policy's vocabulary.",
     ),
 ]
-_Lenient = Annotated[bool, typer.Option("--lenient", help="Check no write against the policy.")]
-_ReadOnly = Annotated[
-    bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")
-]
-_NoDelete = Annotated[bool, typer.Option("--no-delete", help="Offer no tool that deletes.")]
+_Lenient = Annotated[bool, typer.Option("--lenient", help="Validate no write against the policy.")]
+_ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only read-only tools.")]
+_NoDelete = Annotated[bool, typer.Option("--no-delete", help="Offer no tools that delete.")]
 _Http = Annotated[
-    bool, typer.Option("--http", help="Serve clients over HTTP at /mcp, instead of one on stdin.")
+    bool,
+    typer.Option("--http", help="Serve clients over HTTP at /mcp. Default: one client over stdio."),
 ]
-_Verbose = Annotated[bool, typer.Option("--verbose", help="Log every call to standard error.")]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Log every call to stderr. Default: warnings and errors.")
+]
 
 _Timeout = Annotated[
-    float, typer.Option(help="Seconds that a call may take. Default: 30.", min=0.1, max=3600)
+    float, typer.Option(help="Timeout of a call in seconds. Default: 30.", min=0.1, max=3600)
 ]
 
 
@@ -89,14 +90,14 @@ def serve(
 ) -> None:
     """Serve the memory to MCP clients.
 
-    Without --http it talks to the program that started it: messages on stdin and stdout, the log on
-    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`:
-    the one of `onceward token show`, or `$ONCEWARD_MEMORY_TOKEN`. There is no page to open.
+    Without --http it serves the program that started it: messages on stdin and stdout, the log on
+    stderr, until stdin ends. With --http, clients send the token as `Authorization: Bearer …`: the
+    one of `onceward token show`, or `$ONCEWARD_MEMORY_TOKEN`. It has no web page.
 
     Example: `onceward memory serve --store sqlite:///memory.db`
     """
-    del open_page  # Every server takes it; this one has no page.
-    place = check_place(
+    del open_page  # A common option of all servers; this one has no page.
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -110,10 +111,10 @@ def serve(
         named = {"--port": port is not None, "--json": json_output}
         named |= {"--allow-external": allow_external, "--require-token": require_token}
         named |= {"--public-url": bool(public_url), "--trusted-proxy": bool(trusted_proxy)}
-        _refuse_addresses(named)
-    from onceward.handle import Onceward
-    from onceward.memory.capture.checkouts import current_root
-    from onceward.memory.mcp.server import MemoryServer
+        _reject_http_only_options(named)
+    from onceward.client import Onceward
+    from onceward.memory.capture.git_checkout import current_root
+    from onceward.memory.mcp.mcp_server import MemoryServer
     from onceward.stores import open_store
 
     options: dict[str, Any] = {
@@ -122,17 +123,17 @@ def serve(
         "may_delete": not no_delete,
         "is_in_order": not http,
         "call_seconds": timeout,
-        # A client starts this program in its own repository.
+        # Over stdio a client starts this program in its repository.
         "root": "" if http else current_root(),
     }
     with contextlib.closing(Onceward(open_store(store))) as ow:
         server = MemoryServer(ow, buffer=buffer_of(ow.store), **options)
-        assert server.outage is not None
-        with contextlib.closing(server.outage) as outage:
+        assert server.breaker is not None
+        with contextlib.closing(server.breaker) as outage:
             outage.start()
             offer_import(ow.store.url, store)
             if http:
-                _serve_http(server, place, json_output=json_output)
+                _serve_http(server, address, json_output=json_output)
             else:
                 _serve_stdio(server)
 
@@ -151,18 +152,18 @@ def _validation(*, strict: bool, lenient: bool) -> Validation:
 def _serve_stdio(server: MemoryServer) -> None:
     import anyio
 
-    from onceward.memory.mcp import stdio
+    from onceward.memory.mcp import stdio_transport
 
     if sys.stdin.isatty():
-        print("waiting for an MCP client on stdin; Ctrl-D ends it", file=sys.stderr, flush=True)
-    is_stopped = anyio.run(stdio.serve, server.build())
+        print("waiting for an MCP client on stdin; Ctrl-D stops it", file=sys.stderr, flush=True)
+    is_stopped = anyio.run(stdio_transport.serve, server.build())
     if is_stopped:
         print("stopped", file=sys.stderr)
 
 
-def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> None:
-    from onceward.access.token_file import open_token
-    from onceward.seams import Ids
+def _serve_http(server: MemoryServer, address: ListenAddress, *, json_output: bool) -> None:
+    from onceward.http.token_file import open_token
+    from onceward.system import Ids
 
     given = os.environ.get(TOKEN_VARIABLE, "")
     if given and len(given) < TOKEN_CHARACTERS_MIN:
@@ -177,36 +178,36 @@ def _serve_http(server: MemoryServer, place: Place, *, json_output: bool) -> Non
             hint = "clients send the token that `onceward token show` prints"
             print(hint, file=sys.stderr, flush=True)
         if json_output:
-            told = {"url": url, "sessionId": session_id, "mcpUrl": f"{url}/mcp"}
-            print(json.dumps(told), flush=True)
+            started = {"url": url, "sessionId": session_id, "mcpUrl": f"{url}/mcp"}
+            print(json.dumps(started), flush=True)
         else:
             print(
-                f"Onceward {__version__}: the memory is at {url}/mcp - Ctrl-C stops it", flush=True
+                f"Onceward {__version__}: memory server at {url}/mcp - Ctrl-C stops it", flush=True
             )
 
-    with until_stopped(), listen(place) as listener:
+    with until_stopped(), listen(address) as listener:
 
         def build() -> FastAPI:
             from onceward.memory.http import build_app
 
             bound = listener.getsockname()[1]
-            is_external = place.external or place.public_url is not None
-            return build_app(server, names=place.names, port=bound, is_external=is_external)
+            is_external = address.external or address.public_url is not None
+            return build_app(server, names=address.names, port=bound, is_external=is_external)
 
-        serve_app(place, listener, token, build, announce=announce)
+        serve_app(address, listener, token, build, announce=announce)
 
 
-def _refuse_addresses(named: Mapping[str, bool]) -> None:
-    """Refuse what only a server at an address can do, for else nobody would notice the slip."""
+def _reject_http_only_options(named: Mapping[str, bool]) -> None:
+    """Reject options that only apply to an HTTP server, because they would be ignored."""
     for option, is_given in named.items():
         if is_given:
-            message = f"{option} is for a server at an address"
+            message = f"{option} requires --http"
             raise InvalidArgument(message, fix=f"add --http, or leave {option} out", field=option)
 
 
 def _set_up_log(*, is_verbose: bool) -> None:
-    """Let the log go to stderr, which clients keep: only what matters, unless asked for all."""
-    from onceward.logs import set_up
+    """Log to stderr: warnings and errors, or everything if verbose."""
+    from onceward.system.logs import set_up
 
     set_up(as_json=not sys.stderr.isatty(), is_verbose=is_verbose)
     if not is_verbose:

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from onceward.cli.output import JsonFlag, print_error, print_json, warn
-from onceward.cli.run_output import Teller
+from onceward.cli.run_output import RunPrinter
 from onceward.errors import Drifted, InvalidArgument, OncewardError, RunHeld, RunMissing
-from onceward.signals import on_stop_signal
+from onceward.system.signals import on_stop_signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from onceward.journal import Record
-    from onceward.orchestrator.config import Config
-    from onceward.orchestrator.models import RunResult, Task
+    from onceward.orchestrator.config import WorkspaceConfig
+    from onceward.orchestrator.models import AgentTask, RunResult
 
 #: How many changed files are named before a question or a refusal.
 CHANGES_SHOWN_MAX: Final = 10
+DIFF_LINES_SHOWN_MAX: Final = 100
 EXIT_INPUT: Final = 2
 #: What a person may answer when files changed, and which option that is.
 _DECISIONS: Final = {"keep": "accept_drift", "redo": "redo", "stop": None}
@@ -37,11 +38,11 @@ _CHOICES: Final = """\
 
 WorkspaceOption = Annotated[
     Path | None,
-    typer.Option("--workspace", help="The directory with `onceward.json`; else this one."),
+    typer.Option("--workspace", help="The directory with `onceward.json`. Default: this one."),
 ]
 _Wait = Annotated[
     bool,
-    typer.Option("--wait", help="Wait while another orchestrator works in this workspace."),
+    typer.Option("--wait", help="Wait while another orchestrator runs in this workspace."),
 ]
 _StreamJson = Annotated[
     bool,
@@ -50,24 +51,22 @@ _StreamJson = Annotated[
 
 
 def init(
-    directory: Annotated[
-        Path, typer.Argument(help="The workspace to be; this directory if left out.")
-    ] = Path(),
+    directory: Annotated[Path, typer.Argument(help="The new workspace.")] = Path(),
     example: Annotated[
         bool,
-        typer.Option("--example", help="Add a task that is sent back by the reviewer once."),
+        typer.Option("--example", help="Add a task that the reviewer sends back once."),
     ] = False,
     json_output: JsonFlag = False,
 ) -> None:
-    """Make a workspace: `onceward.json`, a first task, and scripted agents that play it.
+    """Create a workspace: `onceward.json`, a first task and scripted agents.
 
-    Nothing that is there is overwritten.
+    Never overwrites a file.
 
     Example: `onceward init demo`
     """
-    from onceward.orchestrator.starting import start_workspace
+    from onceward.orchestrator.scaffold import create_workspace
 
-    made = start_workspace(directory, example=example)
+    made = create_workspace(directory, example=example)
     go = [f"cd {shlex.quote(str(directory))}"] if directory != Path() else []
     following = " && ".join([*go, f"onceward run --task {made.task_id}"])
     if json_output:
@@ -84,16 +83,16 @@ def init(
 def run(
     task: Annotated[
         list[str],
-        typer.Option("--task", help="The task to run, such as T-0042. Repeatable, in order."),
+        typer.Option("--task", help="Required. The task, such as T-0042. Repeatable, in order."),
     ],
     wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
-    """Run tasks: implement, review, update the spec, in as many rounds as it takes.
+    """Run tasks: implement, review and update the spec, in as many rounds as needed.
 
-    Ctrl-C stops cleanly and says how to resume, a second one kills. Exit 0 when all is done, 1 when
-    the run failed or another orchestrator works in this workspace, 130 when it was stopped.
+    Ctrl-C stops cleanly and prints how to resume; a second Ctrl-C kills. Exit 0 when all is done, 1
+    when the run failed or another orchestrator runs in this workspace, 130 when it was stopped.
 
     Example: `onceward run --task T-0042 --task T-0043`
     """
@@ -104,30 +103,30 @@ def run(
 
 def resume(
     run_id: Annotated[
-        str | None, typer.Option("--run", help="The run to go on with; the latest if left out.")
+        str | None, typer.Option("--run", help="The run to resume. Default: the latest.")
     ] = None,
     accept_drift: Annotated[
         bool,
         typer.Option(
             "--accept-drift",
-            help="Keep changed files as they are; they are reviewed again.",
+            help="Keep changed files as they are and review them again.",
         ),
     ] = False,
     redo: Annotated[
         bool,
         typer.Option(
             "--redo",
-            help="Do the steps again whose files changed; copies of yours go to `state/kept`.",
+            help="Repeat the steps whose files changed; your copies go to `state/kept`.",
         ),
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Try the step anew at which the run failed.")
+        bool, typer.Option("--retry", help="Retry the step at which the run failed.")
     ] = False,
     wait: _Wait = False,
     workspace: WorkspaceOption = None,
     json_output: _StreamJson = False,
 ) -> None:
-    """Go on with a run that was stopped, killed or failed; what is done is not done again.
+    """Resume a run that was stopped, killed or failed; completed steps are not repeated.
 
     Exit codes as for `run`; 3 when files changed since the run stopped and neither `--accept-drift`
     nor `--redo` was passed. On a terminal it shows the changes and asks.
@@ -144,8 +143,8 @@ def resume(
         session.resume(run_id, decision, retry=retry)
 
 
-def open_config(workspace: Path | None, *, starts_agents: bool = False) -> Config:
-    """Return what the workspace says of itself, checked as far as the command needs it."""
+def open_config(workspace: Path | None, *, starts_agents: bool = False) -> WorkspaceConfig:
+    """Load the workspace's configuration, checked as far as the command needs it."""
     from onceward.orchestrator.config import CONFIG_NAME, check_programs, load_config
 
     config = load_config((workspace or Path()).absolute() / CONFIG_NAME)
@@ -162,7 +161,7 @@ def latest_run(workspace: Path) -> str | None:
 
 @contextmanager
 def runs_are_named() -> Iterator[None]:
-    """Take a run that does not exist for bad input: exit 2."""
+    """Exit with 2 for a run that does not exist."""
     try:
         yield
     except RunMissing as exc:
@@ -170,9 +169,9 @@ def runs_are_named() -> Iterator[None]:
         raise typer.Exit(EXIT_INPUT) from exc
 
 
-def _load(config: Config, names: Sequence[str]) -> list[Task]:
+def _load(config: WorkspaceConfig, names: Sequence[str]) -> list[AgentTask]:
     from onceward.orchestrator.tasks import load_task
-    from onceward.secrets import Redactor
+    from onceward.system.redaction import Redactor
 
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
@@ -187,10 +186,10 @@ def _load(config: Config, names: Sequence[str]) -> list[Task]:
 
 
 class _Session:
-    """One life of a run on the command line."""
+    """One process of a run on the command line."""
 
     def __init__(
-        self, config: Config, named: Path | None, *, wait: bool, json_output: bool
+        self, config: WorkspaceConfig, named: Path | None, *, wait: bool, json_output: bool
     ) -> None:
         from onceward.orchestrator.orchestrator import Orchestrator
 
@@ -198,16 +197,16 @@ class _Session:
         self._on_wait = self._waiting if wait else None
         self._has_waited = False
         self._named = named
-        self._teller = Teller(json_output=json_output)
+        self._printer = RunPrinter(json_output=json_output)
         self._orchestrator = Orchestrator(config, watch=self._watch)
         self._stopped_by: signal.Signals | None = None
 
-    def run(self, tasks: Sequence[Task]) -> None:
+    def run(self, tasks: Sequence[AgentTask]) -> None:
         self._end(self._live(lambda: self._orchestrator.run(tasks, on_wait=self._on_wait)))
 
     def resume(self, run_id: str | None, decision: str | None, *, retry: bool) -> None:
         if not self._json_output:
-            self._teller.catch_up(self._before(run_id))
+            self._printer.catch_up(self._before(run_id))
         try:
             result = self._resumed(run_id, decision, retry=retry)
         except Drifted as exc:
@@ -223,9 +222,9 @@ class _Session:
         return self._live(lambda: work(run_id, retry=retry, on_wait=self._on_wait, **how))
 
     def _before(self, run_id: str | None) -> list[Record]:
-        """Return what happened to a run so far; nothing when that cannot be told here."""
+        """Return the records of a run so far; none if the ledger cannot be read."""
         from onceward.orchestrator.ledger import Ledger
-        from onceward.seams import SystemClock, SystemFiles
+        from onceward.system import SystemClock, SystemFiles
 
         workspace = self._orchestrator.workspace
         try:
@@ -236,20 +235,20 @@ class _Session:
 
     def _live(self, work: Callable[[], RunResult]) -> RunResult:
         try:
-            with self._teller, self._until_stopped():
+            with self._printer, self._until_stopped():
                 return work()
         except RunHeld as exc:
-            if self._stopped_by is not None:  # It was still waiting for its turn.
+            if self._stopped_by is not None:  # It was still waiting for the workspace.
                 raise typer.Exit(128 + self._stopped_by) from exc
             raise
 
     def _waiting(self, refusal: RunHeld) -> None:
         if not self._has_waited:
             self._has_waited = True
-            self._teller.notice(f"waiting: {refusal.message}")
+            self._printer.notice(f"waiting: {refusal.message}")
 
     def _watch(self, record: Record) -> None:
-        self._teller(record)
+        self._printer(record)
         if self._stopped_by is not None:  # The signal may have come before there was a run to stop.
             self._orchestrator.stop()
 
@@ -257,12 +256,12 @@ class _Session:
     def _until_stopped(self) -> Iterator[None]:
         """Stop cleanly at the first signal, die at the second."""
         # From a thread, since whatever a signal interrupts may hold the stream.
-        notice = threading.Thread(target=self._teller.notice, args=("stopping … (again to kill)",))
+        notice = threading.Thread(target=self._printer.notice, args=("stopping … (again to kill)",))
 
         def act(number: int) -> None:
             if self._stopped_by is not None:
                 # Agents that are left behind are ended by the next resume.
-                self._teller.abandon()
+                self._printer.abandon()
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
             self._stopped_by = signal.Signals(number)
@@ -277,12 +276,13 @@ class _Session:
                 notice.join()
 
     def _asked_about(self, exc: Drifted) -> str | None:
-        """Show what changed and ask what to do; None when it is to stop, or nobody can be asked."""
+        """Show the changes and ask what to do; None to stop, or without a terminal."""
         if self._json_output:
             return None
         print_changes(exc)
         if not _is_terminal():
             return None
+        _print_diff(exc)
         print(exc.message, file=sys.stderr)
         print(_CHOICES, file=sys.stderr)
         while True:
@@ -291,16 +291,16 @@ class _Session:
                 return _DECISIONS[answer]
 
     def _end(self, result: RunResult) -> None:
-        """Say how it ended and how to go on, and exit accordingly."""
+        """Print how the run ended and how to continue, and set the exit code."""
         is_done = result.status == "done"
         again = None if is_done else self._command(result)
         if self._json_output:
             fields = {"run_id": result.run_id, "status": result.status, "reason": result.reason}
             was = {"was_complete": result.was_complete, "next": again}
             unchecked = list(result.unchecked)
-            self._teller.print_json({"kind": "result", **fields, **was, "unchecked": unchecked})
+            self._printer.print_json({"kind": "result", **fields, **was, "unchecked": unchecked})
         elif result.was_complete:
-            self._teller.say(f"{result.run_id} is complete; there is nothing to do")
+            self._printer.say(f"{result.run_id} is complete; there is nothing to do")
         elif result.status == "stopped":
             print(f"stopped; go on with `{again}`", file=sys.stderr)
         elif not is_done:
@@ -319,13 +319,26 @@ class _Session:
 
 def print_changes(drifted: Drifted) -> None:
     """Name the first changed files on stderr, and how many more there are."""
-    from onceward.orchestrator.transcript import shown
+    from onceward.orchestrator.transcript import printable
 
     changes: Any = drifted.context.get("changes", ())
     for change in changes[:CHANGES_SHOWN_MAX]:
-        print(f"  {shown(change)}", file=sys.stderr)
+        print(f"  {printable(change)}", file=sys.stderr)
     if len(changes) > CHANGES_SHOWN_MAX:
         print(f"  and {len(changes) - CHANGES_SHOWN_MAX} more", file=sys.stderr)
+
+
+def _print_diff(drifted: Drifted) -> None:
+    """Show on stderr how files changed, as far as it fits on a few screens."""
+    lines = str(drifted.context.get("diff", "")).splitlines()
+    for line in lines[:DIFF_LINES_SHOWN_MAX]:
+        # Spaces matter in a diff; what else is not printed could move the cursor.
+        print(
+            "".join(each if each.isprintable() else " " for each in line.expandtabs()),
+            file=sys.stderr,
+        )
+    if len(lines) > DIFF_LINES_SHOWN_MAX:
+        print(f"… {len(lines) - DIFF_LINES_SHOWN_MAX} more lines", file=sys.stderr)
 
 
 def _is_terminal() -> bool:

@@ -1,33 +1,31 @@
-"""`onceward outcomes`: which work has an outcome, and what to do where a crash left it open."""
+"""`onceward outcomes`: list outcomes of idempotent calls; reconcile, forget and prune them."""
 
 from __future__ import annotations
 
-import getpass
 import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from onceward.cli.db import StoreUrl
-from onceward.cli.output import JsonFlag, group, json_argument, print_json
-from onceward.cli.tables import print_table, visible
+from onceward.cli.change_plan import Yes, print_change
+from onceward.cli.output import JsonFlag, group, json_argument, print_json, user_name
+from onceward.cli.store_option import StoreUrl, open_named_store
+from onceward.cli.text_tables import print_table, visible
 from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from onceward.handle import Onceward
-    from onceward.outcomes import Record
+    from onceward.outcomes import OutcomeRecord
 
-app = group("List outcomes, decide what a crash left open, forget and prune.")
+app = group("List outcomes of idempotent calls; reconcile, forget and prune them.")
 
 #: How much of a result is shown to people.
 RESULT_SHOWN_CHARS: Final = 2_000
 
 _Scope = Annotated[str, typer.Argument(help="The scope, such as the function's full name.")]
 _Key = Annotated[str, typer.Argument(help="The key of the work.")]
-_Actor = Annotated[str | None, typer.Option(help="Who decides; you, unless told otherwise.")]
-_Reason = Annotated[str, typer.Option(help="Why; it is kept with the outcome.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and stop.")]
+_Actor = Annotated[str | None, typer.Option(help="Who decides. Default: your user name.")]
+_Reason = Annotated[str, typer.Option(help="Required. Why; kept with the outcome.")]
 
 
 @app.command(name="list")
@@ -35,44 +33,44 @@ def list_outcomes(
     state: Annotated[
         str | None,
         typer.Option(
-            help="Only those that are running, done, failed, ambiguous, abandoned, free or expired."
+            help="Only this state: running, done, failed, ambiguous, abandoned, free or expired."
         ),
     ] = None,
-    scope: Annotated[str | None, typer.Option(help="Only those of this scope.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.")] = 100,
+    scope: Annotated[str | None, typer.Option(help="Only this scope.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number.")] = 100,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """List outcomes as they stand now, the newest key first.
+    """List outcomes, newest key first.
 
     Example: `onceward outcomes list --state ambiguous --store sqlite:///work.db`
     """
-    from onceward.outcomes.views import plain
+    from onceward.outcomes.views import record_json
 
-    with _opened(store) as ow:
+    with open_named_store(store) as ow:
         listed = ow.outcomes.list(state=state, scope=scope, limit=limit)
     if json_output:
-        print_json({"outcomes": [plain(record) for record in listed]})
+        print_json({"outcomes": [record_json(record) for record in listed]})
         return
     _print_table(listed)
 
 
 @app.command()
 def show(scope: _Scope, key: _Key, store: StoreUrl = None, json_output: JsonFlag = False) -> None:
-    """Show everything known of one key, and of the steps inside its work.
+    """Show the outcome of one key and its steps.
 
     Example: `onceward outcomes show shop.charge charge#7`
     """
-    from onceward.outcomes.verdicts import found
-    from onceward.outcomes.views import plain
+    from onceward.outcomes.reconcile import get_record
+    from onceward.outcomes.views import record_json
 
-    with _opened(store) as ow:
-        record = found(ow.outcomes, scope, key)
+    with open_named_store(store) as ow:
+        record = get_record(ow.outcomes, scope, key)
         steps = ow.outcomes.effects(scope, key)
     if json_output:
-        print_json({**plain(record), "effects": [plain(step) for step in steps]})
+        print_json({**record_json(record), "effects": [record_json(step) for step in steps]})
         return
-    for field, value in plain(record).items():
+    for field, value in record_json(record).items():
         print(f"{field:<12} {_shown(value)}")
     for step in steps:
         print(f"step         {_shown(step.name)}: {step.state}")
@@ -85,39 +83,39 @@ def reconcile(
     reason: _Reason,
     done: Annotated[
         str | None,
-        typer.Option(help="It did happen, with this result: JSON, `@file`, or `-` for stdin."),
+        typer.Option(help="It happened, with this result: JSON, `@file`, or `-` for stdin."),
     ] = None,
     not_done: Annotated[
-        bool, typer.Option("--not-done", help="It did not happen; the next caller runs it.")
+        bool, typer.Option("--not-done", help="It did not happen; the next call runs it.")
     ] = False,
     effect: Annotated[
-        str | None, typer.Option(help="Decide about this step inside the work instead.")
+        str | None, typer.Option(help="Decide this step of the call instead.")
     ] = None,
     actor: _Actor = None,
-    dry_run: _DryRun = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Decide about work that was begun and then fell silent: it was done, or it was not.
+    """Decide an ambiguous outcome: it happened, or it did not.
 
-    Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "no payment"`
+    Example: `onceward outcomes reconcile shop.charge charge#7 --not-done --reason "not paid" --yes`
     """
-    from onceward.outcomes.verdicts import check_open, told
+    from onceward.outcomes.reconcile import check_reconcilable, describe_decision
 
     if (done is None) is not not_done:
-        message = "done: say either --done with the result, or --not-done"
-        raise InvalidArgument(message, fix="find out whether it happened first", field="done")
+        message = "done: pass either --done with the result, or --not-done; nothing was changed"
+        raise InvalidArgument(message, fix="find out first whether it happened", field="done")
     verdict: dict[str, Any] = {"not_done": True} if done is None else {}
     if done is not None:
         verdict["done"] = json_argument("done", done)
-    with _opened(store) as ow:
-        if dry_run:
-            check_open(ow.outcomes, scope, key, effect)
+    with open_named_store(store) as ow:
+        if not yes:
+            check_reconcilable(ow.outcomes, scope, key, effect)
         else:
-            who = actor or getpass.getuser()
+            who = actor or user_name()
             ow.outcomes.reconcile(scope, key, **verdict, effect=effect, actor=who, reason=reason)
-    said = told(scope, key, effect, is_done=not not_done)
-    _answer(said, dry_run=dry_run, json_output=json_output)
+    said = describe_decision(scope, key, effect, is_done=not not_done)
+    print_change([_shown(said)], applied=yes, json_output=json_output, message=said)
 
 
 @app.command()
@@ -126,68 +124,53 @@ def forget(
     key: _Key,
     reason: _Reason,
     actor: _Actor = None,
-    dry_run: _DryRun = False,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Erase an outcome, so that the next caller runs the work again, whatever happened before.
+    """Erase an outcome: the next call with its key runs again, whatever happened before.
 
-    Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --dry-run`
+    Example: `onceward outcomes forget shop.charge charge#7 --reason "a test" --yes`
     """
-    from onceward.outcomes.verdicts import check_idle, found
+    from onceward.outcomes.reconcile import check_forgettable, get_record
 
-    with _opened(store) as ow:
-        record = found(ow.outcomes, scope, key)
-        if dry_run:
-            check_idle(record)
+    with open_named_store(store) as ow:
+        record = get_record(ow.outcomes, scope, key)
+        if not yes:
+            check_forgettable(record)
         else:
-            ow.outcomes.forget(scope, key, actor=actor or getpass.getuser(), reason=reason)
+            ow.outcomes.forget(scope, key, actor=actor or user_name(), reason=reason)
     message = f"{scope} {key}: was {record.state}; the next caller runs it"
-    _answer(message, dry_run=dry_run, json_output=json_output)
+    print_change([_shown(message)], applied=yes, json_output=json_output, message=message)
 
 
 @app.command()
 def prune(
-    batch: Annotated[int, typer.Option(help="Rows in one commit, 1 to 5000.")] = 500,
-    dry_run: _DryRun = False,
+    batch: Annotated[int, typer.Option(help="Rows per commit, 1 to 5000.")] = 500,
+    yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Erase results that have run out, and tombstones thirty days after; those keys are new again.
+    """Erase expired results, and their tombstones after thirty days; such keys are new again.
 
-    Example: `onceward outcomes prune --dry-run`
+    Example: `onceward outcomes prune --yes`
     """
-    with _opened(store) as ow:
-        pruned = ow.outcomes.prunable() if dry_run else ow.outcomes.prune(batch=batch)
-    if json_output:
-        print_json({"dry_run": dry_run, **asdict(pruned)})
-        return
-    would = "would be " if dry_run else ""
-    print(f"{pruned.expired} results {would}erased, {pruned.removed} tombstones {would}removed")
-
-
-def _opened(store: str | None) -> Onceward:
-    from onceward.handle import open as open_handle
-
-    return open_handle(store)
-
-
-def _answer(message: str, *, dry_run: bool, json_output: bool) -> None:
-    if json_output:
-        print_json({"dry_run": dry_run, "message": message})
-    else:
-        print(_shown(f"{'dry run: ' if dry_run else ''}{message}"))
+    with open_named_store(store) as ow:
+        pruned = ow.outcomes.prune(batch=batch) if yes else ow.outcomes.prunable()
+    would = "" if yes else "would be "
+    line = f"{pruned.expired} results {would}erased, {pruned.removed} tombstones {would}removed"
+    print_change([line], applied=yes, json_output=json_output, **asdict(pruned))
 
 
 def _shown(value: object) -> str:
-    """Return a value that cannot play tricks with the terminal, and does not fill it."""
+    """Return a value as short printable text."""
     is_plain = value is None or isinstance(value, (str, int))
     text = "-" if value is None else str(value) if is_plain else json.dumps(value)
     shown = visible(text)
     return shown if len(shown) <= RESULT_SHOWN_CHARS else f"{shown[:RESULT_SHOWN_CHARS]}…"
 
 
-def _print_table(records: list[Record]) -> None:
+def _print_table(records: list[OutcomeRecord]) -> None:
     rows = ((each.state, each.scope, each.key, each.updated_at, each.owner) for each in records)
     titles = ("state", "scope", "key", "changed", "owner")
     print_table(titles, ([_shown(str(value)) for value in row] for row in rows))

@@ -1,33 +1,77 @@
-"""Output: how commands read JSON arguments and speak to people and to machines."""
+"""Read JSON arguments; print results, errors and warnings as text or JSON."""
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from onceward.errors import InvalidArgument, OncewardError
 
 if TYPE_CHECKING:
-    from onceward.journal import Page
+    from onceward.journal import RecordPage
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+#: The fingerprint of the file that a cursor belongs to.
+Fingerprint = Annotated[
+    str | None,
+    typer.Option(
+        "--fingerprint",
+        help="The `fingerprint` that came with the cursor. Rejects a file that was replaced.",
+    ),
+]
 ConfigFile = Annotated[
     str | None,
     typer.Option(
         "--config",
-        help="Alert rules and retention; else `onceward.toml` here, else in `$ONCEWARD_HOME`.",
+        help="Alert rules and retention. Default: `onceward.toml` here, else in `$ONCEWARD_HOME`.",
     ),
 ]
 
 
+def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
+    """Show a flag in help as a flag: Typer would print `<bool>` behind it."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's signature
+        """Return the parameters, with flags as flags."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class HelpfulGroup(TyperGroup):
+    """A group whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's signature
+        """Return the parameters, with flags as flags."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class CommandGroup(typer.Typer):
+    """A Typer app whose commands are `HelpfulCommand`s."""
+
+    def command(self, *names: Any, **options: Any) -> Any:  # noqa: ANN401 - Typer's signature
+        """Register a command."""
+        return super().command(*names, **{"cls": HelpfulCommand, **options})
+
+
 def group(help_text: str) -> typer.Typer:
     """Make a group of commands that shows its help when no command is named."""
-    made = typer.Typer(add_completion=False, rich_markup_mode="markdown", help=help_text)
+    made = CommandGroup(
+        cls=HelpfulGroup, add_completion=False, rich_markup_mode="markdown", help=help_text
+    )
 
     @made.callback(invoke_without_command=True)
     def show_help(ctx: typer.Context) -> None:
@@ -38,10 +82,18 @@ def group(help_text: str) -> typer.Typer:
 
 
 def single(command: Callable[..., None]) -> typer.Typer:
-    """Make an app of one command, to stand beside the groups."""
-    made = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    """Make an app of one command."""
+    made = CommandGroup(add_completion=False, rich_markup_mode="markdown")
     made.command()(command)
     return made
+
+
+def user_name() -> str:
+    """Return the user's name, as the actor of a change or the sender of a message."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A user without a name, as in some containers.
+        return "unknown"
 
 
 def print_json(value: object) -> None:
@@ -51,17 +103,17 @@ def print_json(value: object) -> None:
     print(encoded(value).decode(), flush=True)
 
 
-def print_page(page: Page, *, json_output: bool) -> None:
-    """Print the records of a page, one a line; for machines all in one object, with the cursor."""
+def print_page(page: RecordPage, *, json_output: bool) -> None:
+    """Print the records of a page, one per line; as JSON one object with the next cursor."""
     if json_output:
-        print_json({"items": page.items, "nextCursor": page.next_cursor, "tag": page.tag})
+        print_json({"items": page.items, "nextCursor": page.next_cursor, "fingerprint": page.tag})
         return
     for item in page.items:
         print_json(item)
 
 
 def print_error(error: OncewardError) -> None:
-    """Say on stderr what failed and what to do, as JSON when the command was asked for JSON."""
+    """Print an error and its fix on stderr, as JSON with `--json`."""
     if "--json" in sys.argv:
         import orjson
 
@@ -73,12 +125,12 @@ def print_error(error: OncewardError) -> None:
 
 
 def warn(message: str) -> None:
-    """Say something on stderr that does not stop the command."""
+    """Print a warning on stderr."""
     print(f"warning: {message}", file=sys.stderr)
 
 
 def json_argument(name: str, text: str) -> object:
-    """Return the JSON value of an argument: written out, `@file`, or `-` for standard input."""
+    """Return the JSON value of an argument: inline, `@file`, or `-` for standard input."""
     from onceward.keys import loads
 
     try:
@@ -94,9 +146,9 @@ def _argument_text(name: str, text: str) -> bytes | str:
         return sys.stdin.buffer.read()
     if not text.startswith("@"):
         return text
-    from onceward.seams import read_named
+    from onceward.system import read_user_file
 
-    return read_named(Path(text[1:]), name=name, fix="name a readable file after the @")
+    return read_user_file(Path(text[1:]), name=name, fix="name a readable file after the @")
 
 
 def time_argument(
@@ -106,7 +158,7 @@ def time_argument(
     problem: str = "is not a time",
     fix: str = "write it as 2026-01-31 or 2026-01-31T12:00:00Z",
 ) -> datetime:
-    """Return the time that an argument tells, in UTC where it names no zone."""
+    """Parse an ISO 8601 argument; without a zone it is UTC."""
     try:
         found = datetime.fromisoformat(text)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

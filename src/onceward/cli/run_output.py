@@ -1,4 +1,4 @@
-"""Run output: a run as it goes on, for people or machines."""
+"""Run output: print a run's progress as text or JSON lines."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 REFRESHES_PER_SECOND: Final = 4
 
 
-def _silence() -> None:
-    """Let nothing that is still buffered fail again at exit."""
+def _discard_stdout() -> None:
+    """Discard buffered output, which would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Teller:
-    """Tells a run as it goes: a transcript, with a progress line on a terminal, or JSON lines."""
+class RunPrinter:
+    """Prints a run: a transcript with a progress line on a terminal, or JSON lines."""
 
     def __init__(self, *, json_output: bool) -> None:
-        """Write to stdout, whatever that is."""
+        """Write to stdout."""
         from onceward.orchestrator.progress import Progress
-        from onceward.seams import SystemClock
+        from onceward.system import SystemClock
 
         self._json_output = json_output
         self._progress = Progress()
         self._clock = SystemClock()
         self._live: Any = None
-        self._is_heard = True
+        self._has_reader = True
 
     def __enter__(self) -> Self:
         if not self._json_output and sys.stdout.isatty():
@@ -55,19 +55,19 @@ class Teller:
                 live.stop()
 
     def __call__(self, record: Record) -> None:
-        """Tell one record."""
-        from onceward.orchestrator.transcript import line_of
+        """Print one record."""
+        from onceward.orchestrator.transcript import transcript_line
 
         if self._json_output:
             self.print_json(record)
             return
-        self._progress.take(record)
-        line = line_of(record, self._progress)
+        self._progress.apply(record)
+        line = transcript_line(record, self._progress)
         if line is not None:
             self.say(line)
 
     def catch_up(self, records: Sequence[Record]) -> None:
-        """Know what was told in an earlier life of the run."""
+        """Take over the progress of an earlier process of the run."""
         from onceward.orchestrator.progress import Progress
 
         self._progress = Progress.of(records)
@@ -76,7 +76,7 @@ class Teller:
         """Return the progress line, as it is now."""
         from rich.text import Text
 
-        return Text(self._progress.line(self._clock.now()), style="dim", no_wrap=True)
+        return Text(self._progress.status_line(self._clock.now()), style="dim", no_wrap=True)
 
     def say(self, line: str) -> None:
         """Write a line above the progress line."""
@@ -88,29 +88,29 @@ class Teller:
         self._write(lambda: self._live.console.print(Text(line), soft_wrap=True))
 
     def notice(self, text: str) -> None:
-        """Say something that is no part of the transcript."""
+        """Print a line that is not part of the transcript."""
         if self._live is not None:
             self.say(text)
         else:
-            # In one piece: the transcript goes on meanwhile, and may go to the same place.
+            # In one write: the transcript may go to the same terminal.
             print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
     def abandon(self) -> None:
-        """Give the terminal its cursor back, as far as that is possible inside a signal handler."""
+        """Show the terminal's cursor again; safe inside a signal handler."""
         if self._live is not None:
             with suppress(OSError, RuntimeError):  # Whatever was interrupted may hold the stream.
                 self._live.console.show_cursor()
 
     def print_json(self, value: Record) -> None:
-        """Write a line for machines."""
+        """Write a JSON line."""
         self._write(lambda: print_json(value))
 
     def _write(self, write: Callable[[], None]) -> None:
-        if not self._is_heard:
+        if not self._has_reader:
             return
         try:
             write()
         except OSError:
-            # Whoever read has gone; that is no reason for a run to end.
-            self._is_heard = False
-            _silence()
+            # The reader closed the pipe; the run continues.
+            self._has_reader = False
+            _discard_stdout()

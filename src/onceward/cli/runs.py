@@ -10,28 +10,28 @@ import typer
 
 from onceward.cli.orchestrate import WorkspaceOption, latest_run, open_config, runs_are_named
 from onceward.cli.output import JsonFlag, group, print_json
-from onceward.cli.tables import print_table
+from onceward.cli.text_tables import print_table
 from onceward.errors import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onceward.orchestrator.models import CommandStory, CommandView, RunSummary
+    from onceward.orchestrator.models import CommandExplanation, CommandView, TaskRunSummary
     from onceward.orchestrator.orchestrator import Orchestrator
 
-app = group("Look at runs: what they did, whether their files are whole, and why they did it.")
+app = group("List, show, verify and explain runs.")
 
 #: How much of one part of a key is shown to people.
 PART_CHARACTERS_MAX: Final = 400
 _Run = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="The run's id; the latest if left out.", show_default=False),
+    typer.Argument(metavar="RUN", help="The run's id. Default: the latest.", show_default=False),
 ]
 
 
 @app.command("list")
 def list_runs(workspace: WorkspaceOption = None, json_output: JsonFlag = False) -> None:
-    """List the runs of a workspace, the latest first.
+    """List the runs of a workspace, newest first.
 
     Example: `onceward runs list`
     """
@@ -72,13 +72,13 @@ def show(
 def verify(
     run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
 ) -> None:
-    """Check a run's ledger, receipts, artifacts and manifests; exit 1 when something is wrong.
+    """Verify a run's ledger, receipts, artifacts and manifests; exit 1 if one is wrong.
 
-    Compares the delivered files with those that were approved. Looks and changes nothing.
+    Compares the delivered files with those that were approved. Reads only.
 
     Example: `onceward runs verify`
     """
-    from onceward.orchestrator.transcript import trouble
+    from onceward.orchestrator.transcript import describe_problem
 
     orchestrator = _orchestrator(workspace)
     with runs_are_named():
@@ -92,7 +92,7 @@ def verify(
             how = "as approved" if found.is_as_approved else "NOT as approved"
             print(f"delivered files: {how}")
         for finding in found.findings:
-            print(f"  {trouble(finding.path, finding.problem)}")
+            print(f"  {describe_problem(finding.path, finding.problem)}")
     if not found.ok:
         raise typer.Exit(1)
 
@@ -101,7 +101,7 @@ def verify(
 def explain(
     run: _Run = None, workspace: WorkspaceOption = None, json_output: JsonFlag = False
 ) -> None:
-    """Say for every command why it was sent, replayed or skipped, and what its key is made of.
+    """Explain why each command was sent, replayed or skipped, and the parts of its key.
 
     Example: `onceward runs explain --json`
     """
@@ -136,8 +136,8 @@ def _chosen(orchestrator: Orchestrator, run: str | None) -> str:
 # --- how things look to people -------------------------------------------------------------------
 
 
-def _row(run: RunSummary) -> tuple[str, ...]:
-    from onceward.orchestrator.transcript import between
+def _row(run: TaskRunSummary) -> tuple[str, ...]:
+    from onceward.orchestrator.transcript import elapsed
 
     return (
         run.run_id,
@@ -147,16 +147,16 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         ", ".join(run.tasks),
         str(run.steps),
         run.started_at[:19].replace("T", " "),
-        between(run.started_at, run.updated_at) or "",
+        elapsed(run.started_at, run.updated_at) or "",
         _times(run.resumed) if run.resumed else "",
     )
 
 
-def _summary_lines(run: RunSummary) -> Iterator[str]:
-    from onceward.orchestrator.transcript import between, shown
+def _summary_lines(run: TaskRunSummary) -> Iterator[str]:
+    from onceward.orchestrator.transcript import elapsed, printable
 
-    took = between(run.started_at, run.updated_at)
-    yield f"{run.run_id}: {run.status}" + (f": {shown(run.reason)}" if run.reason else "")
+    took = elapsed(run.started_at, run.updated_at)
+    yield f"{run.run_id}: {run.status}" + (f": {printable(run.reason)}" if run.reason else "")
     yield f"tasks    {', '.join(run.tasks)}"
     if run.status != "done" and run.stage is not None:
         yield f"at       {run.task_id} {run.stage}" + (
@@ -173,35 +173,38 @@ def _summary_lines(run: RunSummary) -> Iterator[str]:
 
 
 def _command_lines(command: CommandView) -> Iterator[str]:
-    from onceward.orchestrator.transcript import between, shown
+    from onceward.orchestrator.transcript import elapsed, printable
 
     stage = command.stage + (f" round {command.round}" if command.round > 1 else "")
     yield f"{command.step}. {command.task_id} {stage} · {command.agent} · {command.state}"
     yield f"   key       {command.idempotency_key}"
     yield f"   attempts  {command.attempts}, given to the agent {_times(command.sent)}"
     if command.event:
-        took = between(command.asked_at, command.answered_at)
-        status = f" {shown(command.status)}" if command.status else ""
-        yield f"   answer    {shown(command.event)}{status}" + (f" after {took}" if took else "")
+        took = elapsed(command.asked_at, command.answered_at)
+        status = f" {printable(command.status)}" if command.status else ""
+        yield f"   answer    {printable(command.event)}{status}" + (
+            f" after {took}" if took else ""
+        )
     for artifact in command.artifacts:
         digest = str(artifact.get("sha256", ""))[:12]
-        yield f"   artifact  {shown(artifact.get('path'))} ({artifact.get('size')} bytes, {digest})"
+        path, size = printable(artifact.get("path")), artifact.get("size")
+        yield f"   artifact  {path} ({size} bytes, {digest})"
     if command.problem:
-        yield f"   problem   {shown(command.problem)}"
+        yield f"   problem   {printable(command.problem)}"
 
 
-def _story_lines(story: CommandStory) -> Iterator[str]:
+def _story_lines(story: CommandExplanation) -> Iterator[str]:
     from onceward.keys import canonical_json
-    from onceward.orchestrator.transcript import shown
+    from onceward.orchestrator.transcript import printable
 
     stage = story.stage + (f" round {story.round}" if story.round > 1 else "")
     yield f"{story.step}. {story.task_id} {stage}"
     for sentence in story.why:
-        yield f"   {shown(sentence, PART_CHARACTERS_MAX)}"
+        yield f"   {printable(sentence, PART_CHARACTERS_MAX)}"
     yield f"   {story.idempotency_key} is made of"
     for name, value in story.components.items():
         text = value if isinstance(value, str) else canonical_json(_plain(value)).decode()
-        yield f"     {name:16} {shown(text, PART_CHARACTERS_MAX)}"
+        yield f"     {name:16} {printable(text, PART_CHARACTERS_MAX)}"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON, perhaps with tuples

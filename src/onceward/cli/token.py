@@ -1,42 +1,54 @@
-"""`onceward token`: the token that clients of this user's servers send."""
+"""`onceward token`: show or replace the token of this user's servers."""
 
 from __future__ import annotations
 
+from onceward.cli.change_plan import Yes, print_change
 from onceward.cli.output import JsonFlag, group, print_json
 from onceward.errors import FileMissing
 
-app = group("Show or replace the token that clients of this user's servers send.")
+app = group("Show or replace the token of this user's servers.")
 
 
 @app.command()
 def show(json_output: JsonFlag = False) -> None:
-    """Print the token, for a client that is not the owner: another user, a scraper, a proxy.
+    """Print the token, for clients other than the owner: users, scrapers, proxies.
 
     Example: `onceward token show --json`
     """
-    from onceward.access.token_file import read_token, token_path
+    from onceward.http.token_file import read_token, token_path
 
     token = read_token()
     if token is None:
         message = f"there is no token at {token_path()} yet"
-        fix = "start a server, or make one: onceward token rotate"
+        fix = "start a server, or make one: onceward token rotate --yes"
         raise FileMissing(message, fix=fix, path=str(token_path()))
     _print(token, json_output=json_output)
 
 
 @app.command()
-def rotate(json_output: JsonFlag = False) -> None:
-    """Replace the token and print the new one. Running servers take the old one until they restart.
+def rotate(yes: Yes = False, json_output: JsonFlag = False) -> None:
+    """Replace the token and print the new one; clients that send the old one are then rejected.
 
-    Example: `onceward token rotate --json`
+    A running server accepts the token that it has read until it restarts.
+
+    Example: `onceward token rotate --yes`
     """
-    from onceward.access.token_file import rotate_token
+    from onceward.http.token_file import rotate_token, token_path
 
-    _print(rotate_token(), json_output=json_output)
+    path = str(token_path())
+    if yes:
+        token = rotate_token()
+        print_change([token], applied=True, json_output=json_output, token=token, path=path)
+        return
+    lines = [
+        f"would replace the token at {path}",
+        "servers accept the new token after a restart, and reject clients that send the old one",
+    ]
+    print_change(lines, applied=False, json_output=json_output, path=path)
 
 
 def _print(token: str, *, json_output: bool) -> None:
-    from onceward.access.token_file import token_path
+    from onceward.http.token_file import token_path
 
     if json_output:
         print_json({"token": token, "path": str(token_path())})

@@ -1,4 +1,4 @@
-"""`onceward up`: serve everything that Onceward has to show on this machine."""
+"""`onceward up`: serve the console, the Lab and the conversations of a store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onceward.cli.apps import load_app
-from onceward.cli.db import StoreUrl
+from onceward.cli.app_loading import load_app
 from onceward.cli.dispatch_serve import conversing
-from onceward.cli.lab_serving import AllowRoot, allowed_roots, open_lab
-from onceward.cli.output import ConfigFile
-from onceward.cli.places import (
+from onceward.cli.http_server import Announcement, serve
+from onceward.cli.lab_server import AllowRoot, allowed_roots, open_lab
+from onceward.cli.listen_address import (
     AllowExternal,
     AllowHost,
     Host,
@@ -25,11 +24,12 @@ from onceward.cli.places import (
     RequireToken,
     ServerJson,
     TrustedProxy,
-    check_place,
+    check_listen_address,
     listen,
 )
-from onceward.cli.serving import Announcement, serve
-from onceward.cli.stopping import until_stopped
+from onceward.cli.output import ConfigFile
+from onceward.cli.stop_signals import until_stopped
+from onceward.cli.store_option import StoreUrl
 from onceward.version import __version__
 
 if TYPE_CHECKING:
@@ -45,22 +45,20 @@ _Workspace = Annotated[
     list[Path] | None,
     typer.Option(
         "--workspace",
-        help="Show the runs of this directory, too. Repeatable. Those begun here are known.",
+        help="Also show the runs of this directory. Repeatable.",
     ),
 ]
 _Apps = Annotated[
     list[str] | None,
     typer.Option(
         "--app",
-        help="Count with the sources of this app, `module:name`, what a seek repeats. Repeatable.",
+        help="Count messages with the sources of this app, as `module:name`. Repeatable.",
     ),
 ]
-_ReadOnly = Annotated[
-    bool, typer.Option("--read-only", help="Show everything in the console, and change nothing.")
-]
+_ReadOnly = Annotated[bool, typer.Option("--read-only", help="Disable all changes in the console.")]
 _Demo = Annotated[
     bool,
-    typer.Option("--demo", help="Show a living story in a temporary home: crashes, take-overs."),
+    typer.Option("--demo", help="Run a demo with crashes and takeovers in a temporary directory."),
 ]
 
 
@@ -85,14 +83,14 @@ def up(
 ) -> None:
     """Serve the console until Ctrl-C: cursors, workers, runs, keys, memory, Lab, conversations.
 
-    Agents of the store's groups are run by one process: by this one, unless another does or it is
-    read-only.
+    It also runs the agents of the store's groups, unless another process does or --read-only is
+    set.
 
     Example: `onceward up --demo`
     """
-    from onceward.access.token_file import open_token
+    from onceward.http.token_file import open_token
 
-    place = check_place(
+    address = check_listen_address(
         host,
         port,
         allow_host,
@@ -112,17 +110,17 @@ def up(
             workspaces=tuple(workspace or ()),
             is_read_only=read_only,
         )
-        with _built(store, config, roots, wanted) as (lab, build), listen(place) as listener:
+        with _built(store, config, roots, wanted) as (lab, build), listen(address) as listener:
             token = open_token()
             announcement = Announcement(
-                place=place,
+                address=address,
                 token=token,
                 session_id=lab.session.session_id,
                 sentence=f"Onceward {__version__} is at {{url}} - Ctrl-C stops it",
                 open_page=open_page,
                 json_output=json_output,
             )
-            serve(place, listener, token, build, announce=announcement)
+            serve(address, listener, token, build, announce=announcement)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,31 +136,31 @@ class _Wanted:
 def _built(
     store: str | None, config: str | None, roots: Sequence[Path], wanted: _Wanted
 ) -> Iterator[tuple[Lab, Callable[[], Starlette]]]:
-    """Look after a store and run its agents; gives the Lab, and what builds the application."""
+    """Monitor a store and run its agents; yields the Lab and the application's builder."""
     from onceward.workers.alert_rules import read_rules
     from onceward.workers.retention import read_retention
-    from onceward.workers.watching import opening, watching
+    from onceward.workers.store_monitor import monitoring, opened_lazily
 
     rules, retention = tuple(read_rules(config)), read_retention(config)
     may_change = not wanted.is_read_only
     lab = open_lab(roots)  # First: where that cannot be, nothing else is begun.
     with (
-        opening(store, may_change=may_change) as opened,
-        watching(opened, rules if may_change else None, retention) as metrics,
+        opened_lazily(store, may_change=may_change) as opened,
+        monitoring(opened, rules if may_change else None, retention) as metrics,
         conversing(opened, may_run=may_change) as chats,
     ):
 
         def build() -> Starlette:
             from onceward.console.app import build_app
-            from onceward.console.house import House
+            from onceward.console.context import ConsoleContext
             from onceward.console.workspaces import Workspaces
-            from onceward.cursors.cursors import operator
+            from onceward.cursors.cursors import current_operator
 
-            house = House(
+            context = ConsoleContext(
                 ow=opened,
                 store_url=opened.store.url,
                 version=__version__,
-                actor=operator(),
+                actor=current_operator(),
                 lab=lab,
                 chats=chats,
                 apps=wanted.apps,
@@ -170,14 +168,14 @@ def _built(
                 workspaces=Workspaces(list(wanted.workspaces)),
                 is_read_only=wanted.is_read_only,
             )
-            return build_app(metrics=metrics, lab=lab, dispatch=chats, house=house)
+            return build_app(metrics=metrics, lab=lab, dispatch=chats, context=context)
 
         yield lab, build
 
 
 @contextlib.contextmanager
 def _story(store: str | None) -> Iterator[DemoWorld]:
-    """Let the demo live in a home of its own, which is gone at the end."""
+    """Run the demo in a temporary directory."""
     from onceward.demo import living
 
     with tempfile.TemporaryDirectory(

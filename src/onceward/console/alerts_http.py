@@ -8,19 +8,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 
-from onceward.console.answers import (
-    PAGE_ITEMS_MAX,
-    Limit,
-    answers,
-    clamped,
-    json_answer,
-    moment,
-)
-from onceward.console.house import House
+from onceward.console.context import ConsoleContext
+from onceward.console.responses import PAGE_ITEMS_MAX, Limit, answers, clamped, json_answer, moment
 from onceward.doctor import Check, examine_machine, examine_store
 from onceward.errors import OncewardError, StoreBusy
 from onceward.stores.queries import migrations
-from onceward.workers.alert_models import Alert, Rule
+from onceward.workers.alert_models import Alert, AlertRule
 from onceward.workers.alerts import Alerts
 
 #: Alerts of one answer, unless more are asked for.
@@ -30,20 +23,20 @@ DOCTOR_SECONDS_MAX: Final = 30.0
 Deep = Annotated[bool, Query(description="Let the engine check all of the store; may take long.")]
 
 
-def alerts_router(house: House) -> APIRouter:
+def alerts_router(context: ConsoleContext) -> APIRouter:
     """Return the routes of alerts and of the doctor."""
     router = APIRouter()
-    _add_alerts(router, house)
-    _add_doctor(router, house)
+    _add_alerts(router, context)
+    _add_doctor(router, context)
     return router
 
 
-def _add_alerts(router: APIRouter, house: House) -> None:
+def _add_alerts(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/console/alerts", responses=answers())
     def alerts(limit: Limit = ALERTS_SHOWN) -> Response:
         """List alerts, those that are not over first, then the newest; and the rules."""
-        found = Alerts(house.ow()).list(clamped(limit, PAGE_ITEMS_MAX))
-        rules = [rule_item(rule, found) for rule in house.rules]
+        found = Alerts(context.ow()).list(clamped(limit, PAGE_ITEMS_MAX))
+        rules = [rule_item(rule, found) for rule in context.rules]
         items = [alert_item(each) for each in found]
         return json_answer({"items": items, "next": None, "rules": rules, "as_of": moment()})
 
@@ -54,15 +47,15 @@ def alert_item(alert: Alert) -> dict[str, Any]:
     return {**asdict(alert), "text": alert.text(event)}  # type: ignore[arg-type]  # one of the two
 
 
-def rule_item(rule: Rule, alerts: tuple[Alert, ...]) -> dict[str, Any]:
-    """Return a rule; where it is told may hold a secret, and is not."""
+def rule_item(rule: AlertRule, alerts: tuple[Alert, ...]) -> dict[str, Any]:
+    """Return a rule without the address of its webhook, which may hold a secret."""
     shown = asdict(rule)
     del shown["webhook"]
     firing = sum(each.rule == rule.name and each.state == "firing" for each in alerts)
     return {**shown, "has_webhook": rule.webhook is not None, "firing": firing}
 
 
-def _add_doctor(router: APIRouter, house: House) -> None:
+def _add_doctor(router: APIRouter, context: ConsoleContext) -> None:
     # It syncs files, and may read a whole store: one at a time.
     turn = threading.Lock()
 
@@ -73,13 +66,13 @@ def _add_doctor(router: APIRouter, house: House) -> None:
             message = "another check is under way"
             raise StoreBusy(message, fix="wait for it, then ask again")
         try:
-            return json_answer(_examined(house, is_deep=deep))
+            return json_answer(_examined(context, is_deep=deep))
         finally:
             turn.release()
 
 
-def _examined(house: House, *, is_deep: bool) -> dict[str, Any]:
-    checks, store = _store(house, is_deep=is_deep)
+def _examined(context: ConsoleContext, *, is_deep: bool) -> dict[str, Any]:
+    checks, store = _store(context, is_deep=is_deep)
     checks = [*checks, *examine_machine(is_serving=True)]
     return {
         "ok": not any(check.status == "fail" for check in checks),
@@ -89,14 +82,19 @@ def _examined(house: House, *, is_deep: bool) -> dict[str, Any]:
     }
 
 
-def _store(house: House, *, is_deep: bool) -> tuple[list[Check], dict[str, Any]]:
+def _store(context: ConsoleContext, *, is_deep: bool) -> tuple[list[Check], dict[str, Any]]:
     """Look at the store; one that cannot be reached is a finding, not a failure of the doctor."""
     try:
-        store = house.ow().store
+        store = context.ow().store
         applied = sorted(row[0] for row in store.read("list_migrations"))
     except OncewardError as exc:
         failed = Check(name="store", status="fail", detail=exc.message, fix=exc.fix)
-        return [failed], {"engine": None, "url": house.store_url, "migrations": None, "known": None}
+        return [failed], {
+            "engine": None,
+            "url": context.store_url,
+            "migrations": None,
+            "known": None,
+        }
     facts = {
         "engine": store.engine,
         "url": store.url,

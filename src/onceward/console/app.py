@@ -1,6 +1,6 @@
 """App: builds the console's web application: pages, health, metrics, the API, Lab, conversations.
 
-Knows nothing of sockets, ports and tokens; the gate in front of it does.
+Knows nothing of sockets, ports and tokens; the request guard in front of it does.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from fastapi import FastAPI, Response
 
 from onceward.console.manual import manual_router
 from onceward.console.models import Health
-from onceward.console.shell import built_pages, fixed_assets, lost_page, plain_router, shell_router
-from onceward.failures import GATE_ANSWERS, wire_errors
+from onceward.console.single_page_app import (
+    built_pages,
+    fixed_assets,
+    lost_page,
+    plain_router,
+    shell_router,
+)
+from onceward.http.errors import GUARD_RESPONSES, install_error_handlers
 from onceward.version import __version__
-from onceward.workers.metrics import CONTENT_TYPE, Metrics
+from onceward.workers.metrics import CONTENT_TYPE, MetricsPage
 
 if TYPE_CHECKING:
-    from onceward.console.house import House
-    from onceward.dispatch.chats import Chats
+    from onceward.console.context import ConsoleContext
+    from onceward.dispatch.conversations import Chats
     from onceward.lab.lab import Lab
 
 #: How the plain page leads to what is served.
@@ -47,11 +53,11 @@ def build_app(
     metrics: Callable[[], bytes] | None = None,
     lab: Lab | None = None,
     dispatch: Chats | None = None,
-    house: House | None = None,
+    context: ConsoleContext | None = None,
 ) -> FastAPI:
-    """Return the application; serve it behind the gate.
+    """Return the application; serve it behind the request guard.
 
-    Whoever serves it calls `app.state.stop_waiting()`, from any thread, when the server is about to
+    The server calls `app.state.stop_waiting()`, from any thread, when the server is about to
     stop: it answers the requests that wait for news.
 
     Args:
@@ -59,7 +65,7 @@ def build_app(
         metrics: Makes what Prometheus reads.
         lab: The Experiment Lab, if it is to be served too.
         dispatch: The conversations, if they are to be served too.
-        house: What the console looks at, if it is to be served; else there is one plain page.
+        context: What the console looks at, if it is to be served; else there is one plain page.
 
     """
     app = FastAPI(
@@ -71,15 +77,15 @@ def build_app(
         openapi_url="/api/console/openapi.json",
         redirect_slashes=False,  # a redirect would repeat the Host header
     )
-    app.state.rounds = ()
-    wire_errors(app)
+    app.state.background_loops = ()
+    install_error_handlers(app)
     _add_health(app, version)
-    _add_metrics(app, metrics or Metrics(None).page)
+    _add_metrics(app, metrics or MetricsPage(None).page)
     links = [_LAB_LINK] * (lab is not None) + [_CHAT_LINK] * (dispatch is not None)
     app.include_router(manual_router(_read("manual.html").decode()))
-    _add_pages(app, version, links, is_console=house is not None)
+    _add_pages(app, version, links, is_console=context is not None)
     ends = [
-        *([] if house is None else [_add_console(app, house)]),
+        *([] if context is None else [_add_console(app, context)]),
         *([] if lab is None else [_add_lab(app, lab, version)]),
         *([] if dispatch is None else [_add_chats(app, dispatch, version)]),
     ]
@@ -90,32 +96,32 @@ def build_app(
 @asynccontextmanager
 async def _living(app: FastAPI) -> AsyncIterator[None]:
     """Let what counts in the background run as long as the server does."""
-    for each in app.state.rounds:
+    for each in app.state.background_loops:
         each.start()
     try:
         yield
     finally:
-        for each in app.state.rounds:
+        for each in app.state.background_loops:
             each.stop()
 
 
 def _add_lab(app: FastAPI, lab: Lab, version: str) -> Callable[[], None]:
     """Add the Lab; return what ends the waiting for its feedback."""
+    from onceward.lab.feedback_long_poll import FeedbackNotifier  # noqa: PLC0415 - the same
     from onceward.lab.http import lab_router  # noqa: PLC0415 - only who serves it loads it
-    from onceward.lab.waiting import Bell  # noqa: PLC0415 - the same
 
-    bell = app.state.bell = Bell(lab.paths.feedback)
-    app.include_router(lab_router(lab, version=version, bell=bell))
-    return partial(_end, bell.close, lab.stop)
+    notifier = app.state.notifier = FeedbackNotifier(lab.paths.feedback)
+    app.include_router(lab_router(lab, version=version, notifier=notifier))
+    return partial(_end, notifier.close, lab.stop)
 
 
 def _add_chats(app: FastAPI, chats: Chats, version: str) -> Callable[[], None]:
     """Add the conversations; return what ends the waiting for news of them."""
-    from onceward.dispatch.http import bell_of, dispatch_router  # noqa: PLC0415 - the same
+    from onceward.dispatch.http import dispatch_router, notifier_of  # noqa: PLC0415 - the same
 
-    bell = app.state.chat_bell = bell_of(chats)
-    app.include_router(dispatch_router(chats, version=version, bell=bell))
-    return partial(_end, bell.close, chats.stop)
+    notifier = app.state.chat_notifier = notifier_of(chats)
+    app.include_router(dispatch_router(chats, version=version, notifier=notifier))
+    return partial(_end, notifier.close, chats.stop)
 
 
 def _end(*ends: Callable[[], object]) -> None:
@@ -124,7 +130,7 @@ def _end(*ends: Callable[[], object]) -> None:
 
 
 def _add_health(app: FastAPI, version: str) -> None:
-    @app.get("/healthz", responses=GATE_ANSWERS, summary="Tell that the server answers")
+    @app.get("/healthz", responses=GUARD_RESPONSES, summary="Tell that the server answers")
     @app.head("/healthz", include_in_schema=False)
     async def health() -> Health:
         return Health(version=version)
@@ -144,7 +150,7 @@ def _add_pages(app: FastAPI, version: str, links: Sequence[str], *, is_console: 
     files = built_pages() if is_console else None
     if files is not None:
         app.include_router(shell_router(files, fixed))
-        app.state.lost = lost_page(files)
+        app.state.not_found_page = lost_page(files)
         return
     page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
     page = page.replace("{{ served }}", "\n        ".join(links))
@@ -156,7 +162,7 @@ def _read(name: str) -> bytes:
     return (resources.files(__package__) / "pages" / name).read_bytes()
 
 
-def _add_console(app: FastAPI, house: House) -> Callable[[], None]:
+def _add_console(app: FastAPI, context: ConsoleContext) -> Callable[[], None]:
     from onceward.console.routes import add_console  # noqa: PLC0415 - the same
 
-    return add_console(app, house)
+    return add_console(app, context)

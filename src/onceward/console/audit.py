@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 import orjson
 
 from onceward.keys.encoding import encoded
-from onceward.secrets import Redactor
 from onceward.stores import Row, Store, Transaction
+from onceward.system.redaction import Redactor
 
 #: More of what was asked or answered is not kept.
 TEXT_BYTES_MAX: Final = 16 * 1024
@@ -20,7 +20,7 @@ Ending = Literal["done", "refused"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class AuditEntry:
     """One action, as it is kept."""
 
     id: int
@@ -62,25 +62,25 @@ def add(  # noqa: PLR0913 - one argument a column, all by name
         target=target,
         request_id=request_id,
         outcome=outcome,
-        details=_kept(details),
-        result=_kept(result),
+        details=_cut_value(details),
+        result=_cut_value(result),
         is_repeatable=is_repeatable,
     )
 
 
-def page(store: Store, *, before: int, limit: int) -> list[Entry]:
+def page(store: Store, *, before: int, limit: int) -> list[AuditEntry]:
     """Return actions before a number, the newest first."""
     return [_entry(row) for row in store.read("audit_page", before=before, limit=limit)]
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row) -> AuditEntry:
     *columns, details, result = row
-    names = list(Entry.__dataclass_fields__)[:-2]
+    names = list(AuditEntry.__dataclass_fields__)[:-2]
     kept = dict(zip(names, columns, strict=True))
-    return Entry(**kept, details=orjson.loads(details), result=orjson.loads(result))
+    return AuditEntry(**kept, details=orjson.loads(details), result=orjson.loads(result))
 
 
-def _kept(value: Mapping[str, Any]) -> str:
+def _cut_value(value: Mapping[str, Any]) -> str:
     text = encoded(_redactor().value(dict(value)))
     if len(text) > TEXT_BYTES_MAX:
         text = encoded({"cut": text[:TEXT_BYTES_MAX].decode(errors="ignore"), "bytes": len(text)})

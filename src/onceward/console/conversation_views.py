@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from onceward.dispatch.models import DeliveryRecord, Group, GroupStatus, Message
+from onceward.dispatch.models import DeliveryRecord, Group, GroupMessage, GroupStatus
 from onceward.stores import Row, Store
 
 #: How much of what was said stands in a list.
@@ -16,19 +16,14 @@ LINE_CHARACTERS_MAX: Final = 200
 DELIVERIES_MAX: Final = 50
 SAYINGS_MAX: Final = 50
 MOVES_MAX: Final = 20
-#: Messages of a letter, or of a replay, that are shown before somebody decides.
+#: Messages of a dead letter, or of a replay, that a preview shows.
 SAMPLE_MAX: Final = 5
 MESSAGES_MAX: Final = 50
 
 
 def group_version(group: Group) -> str:
-    """Return what is another when somebody paused or resumed a group."""
+    """Return a version that changes when a group is paused or resumed."""
     return "paused" if group.is_paused else "open"
-
-
-def letter_version(record: DeliveryRecord) -> str:
-    """Return what is another when somebody decided about a letter."""
-    return f"{record.state}.{record.attempt}"
 
 
 def plain_group(status: GroupStatus) -> dict[str, Any]:
@@ -70,7 +65,6 @@ def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
         "started_at": record.started_at,
         "ended_at": record.ended_at,
         "agent": _agent(record.agent),
-        "version": letter_version(record),
     }
 
 
@@ -83,8 +77,8 @@ def _agent(text: str | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def plain_message(message: Message, characters: int = TEXT_CHARACTERS_MAX) -> dict[str, Any]:
-    """Return what somebody said, cut where it is long."""
+def plain_message(message: GroupMessage, characters: int = TEXT_CHARACTERS_MAX) -> dict[str, Any]:
+    """Return a message; a long text is cut."""
     return {
         "seq": message.seq,
         "id": message.id,
@@ -96,7 +90,7 @@ def plain_message(message: Message, characters: int = TEXT_CHARACTERS_MAX) -> di
     }
 
 
-def sample(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def sample(messages: Sequence[GroupMessage]) -> list[dict[str, Any]]:
     """Return the first few of many messages, a line each."""
     return [plain_message(each, LINE_CHARACTERS_MAX) for each in messages[:SAMPLE_MAX]]
 

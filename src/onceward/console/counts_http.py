@@ -7,8 +7,8 @@ from dataclasses import asdict
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from onceward.console.answers import answers, json_answer
-from onceward.console.tallies import Tallies
+from onceward.console.counts import CountSampler
+from onceward.console.responses import answers, json_answer
 
 
 class CountsAnswer(BaseModel, frozen=True):
@@ -23,14 +23,14 @@ class CountsAnswer(BaseModel, frozen=True):
     as_of: str | None
 
 
-def counts_router(tallies: Tallies) -> APIRouter:
+def counts_router(counts_sampler: CountSampler) -> APIRouter:
     """Return the route of the counts."""
     router = APIRouter()
 
     @router.get("/api/console/counts", response_model=CountsAnswer, responses=answers())
     async def counts() -> Response:
         """Tell how many of everything there are; nothing is counted for it."""
-        found = asdict(tallies.counts())
+        found = asdict(counts_sampler.counts())
         return json_answer(found if found["as_of"] else dict.fromkeys(found))
 
     return router

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import orjson
 
-from onceward.console.blocking import Beside, blocked_because
-from onceward.console.house import House
-from onceward.console.shapes import Sample, shape_of, spark_of
+from onceward.client import Onceward
+from onceward.console.context import ConsoleContext
+from onceward.console.cursor_blockers import CursorDetails, blocked_because
+from onceward.console.lag_trend import Sample, shape_of, spark_of
 from onceward.cursors import CursorState
-from onceward.cursors.traces import grants_of, refusals_of
-from onceward.handle import Onceward
-from onceward.workers.measures import Measures
+from onceward.cursors.lease_history import grants_of, rejected_writes_of
+from onceward.workers.lag_records import LagRecords
 from onceward.workers.retention import DAY_SECONDS
-from onceward.workers.views import plain, state_word
+from onceward.workers.views import cursor_json, state_name
 
 HISTORY_MAX: Final = 100
 TRACES_MAX: Final = 50
@@ -41,7 +41,7 @@ def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]
     if not states:
         return []
     names = [state.name for state in states]
-    measures, beside = Measures(ow).of(names), _beside(ow, names)
+    measures, beside = LagRecords(ow).of(names), _beside(ow, names)
     samples = _samples(ow, names) if len(names) <= SPARK_CURSORS_MAX else {}
     found = []
     for state in states:
@@ -51,11 +51,11 @@ def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]
         measure, line = measures.get(state.name), samples.get(state.name, ())
         found.append(
             {
-                **plain(state, measure),
-                # The version of its rules is another thing than that of what somebody looked at.
+                **cursor_json(state, measure),
+                # The version of its rules is not the version that the operator saw.
                 "rules_version": state.version,
                 "version": _version(state, known),
-                "state": state_word(state),
+                "state": state_name(state),
                 "shape": shape_of(line),
                 "spark": spark_of(line),
                 "parked": known.parked,
@@ -72,14 +72,14 @@ def item_of(ow: Onceward, name: str) -> dict[str, Any]:
 
 
 def version_of(ow: Onceward, name: str) -> str:
-    """Return what is another text once somebody did something to a cursor."""
+    """Return a version that changes whenever an operator changes a cursor."""
     state = ow.cursors.show(name)
     return _version(state, _beside(ow, [name])[name])
 
 
-def detail_of(house: House, name: str) -> dict[str, Any]:
+def detail_of(context: ConsoleContext, name: str) -> dict[str, Any]:
     """Return everything about one cursor; CursorMissing if there is none."""
-    ow = house.ow()
+    ow = context.ow()
     with ow.store.snapshot():
         item = item_of(ow, name)
         failing = _beside(ow, [name])[name].failing
@@ -89,23 +89,23 @@ def detail_of(house: House, name: str) -> dict[str, Any]:
             **item,
             "history": [asdict(each) for each in ow.cursors.history(name, HISTORY_MAX)],
             "grants": [asdict(each) for each in grants_of(ow.store, name, TRACES_MAX)],
-            "refusals": [asdict(each) for each in refusals_of(ow.store, name, TRACES_MAX)],
+            "refusals": [asdict(each) for each in rejected_writes_of(ow.store, name, TRACES_MAX)],
             "samples": _thinned(ow, name),
             "attempts": [failing] if failing else [],
-            "can_count": house.count_of(name) is not None,
+            "can_count": context.count_of(name) is not None,
             "undoable": dict(zip(names, undoable[0], strict=True)) if undoable else None,
         }
 
 
-def _version(state: CursorState, beside: Beside) -> str:
+def _version(state: CursorState, beside: CursorDetails) -> str:
     return f"{beside.last_entry or 0}.{'paused' if state.is_paused else 'running'}"
 
 
-def _beside(ow: Onceward, names: Sequence[str]) -> dict[str, Beside]:
+def _beside(ow: Onceward, names: Sequence[str]) -> dict[str, CursorDetails]:
     is_long = len(names) > SPARK_CURSORS_MAX
     most = COUNTED_IN_LONG_MAX if is_long else COUNTED_MAX
     rows = ow.store.read("cursor_beside", names=orjson.dumps(names).decode(), most=most)
-    return {row[0]: Beside(*row) for row in rows}
+    return {row[0]: CursorDetails(*row) for row in rows}
 
 
 def _samples(ow: Onceward, names: Sequence[str]) -> dict[str, tuple[Sample, ...]]:

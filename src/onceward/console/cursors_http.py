@@ -7,8 +7,12 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.acting import Acting, Action
-from onceward.console.answers import (
+from onceward.console.actions import ActionExecutor, OperatorAction
+from onceward.console.context import ConsoleContext
+from onceward.console.cursor_actions import Moving, moved, paused, planned
+from onceward.console.cursor_paging import filter_of, read_page
+from onceward.console.cursor_views import detail_of, items_of
+from onceward.console.responses import (
     ACTION_ANSWERS,
     PAGE_ITEMS,
     ActionKey,
@@ -21,10 +25,6 @@ from onceward.console.answers import (
     moment,
     page_answer,
 )
-from onceward.console.cursor_acts import Moving, moved, paused, planned
-from onceward.console.cursor_pages import read_page, wanted_of
-from onceward.console.cursor_views import detail_of, items_of
-from onceward.console.house import House
 from onceward.cursors.models import (
     NAME_CHARACTERS_MAX,
     POSITION_CHARACTERS_MAX,
@@ -54,15 +54,15 @@ Order = Annotated[
 ]
 
 
-class _Body(BaseModel):
-    """What every action upon a cursor says."""
+class _CursorBody(BaseModel):
+    """The fields of every action on a cursor."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=NAME_CHARACTERS_MAX)
     #: Why; it is kept in the history.
     reason: str = Field(default="", max_length=REASON_CHARACTERS_MAX)
-    #: `version` of the cursor as it was looked at; without it nobody compares.
+    #: `version` of the cursor that the operator saw; None skips the check.
     seen: str | None = Field(default=None, max_length=_SEEN_CHARACTERS_MAX)
 
     def check(self) -> None:
@@ -71,12 +71,12 @@ class _Body(BaseModel):
         check_text("reason", self.reason, characters_max=REASON_CHARACTERS_MAX, may_be_empty=True)
 
 
-class Pausing(_Body):
-    """Let nobody begin new work on a cursor, or let them again."""
+class Pausing(_CursorBody):
+    """Pause or resume a cursor."""
 
 
-class Seeking(_Body):
-    """Move a cursor by hand."""
+class Seeking(_CursorBody):
+    """Seek a cursor."""
 
     #: Work goes on behind it; null is the start.
     position: str | None = Field(max_length=POSITION_CHARACTERS_MAX)
@@ -89,22 +89,22 @@ class Seeking(_Body):
         check_text("position", self.position or "", characters_max=most, may_be_empty=True)
 
 
-class Undoing(_Body):
-    """Move a cursor to where it was before its last seek."""
+class Undoing(_CursorBody):
+    """Undo the last seek of a cursor."""
 
     dry_run: bool = False
 
 
-def cursors_router(house: House, acting: Acting) -> APIRouter:
+def cursors_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of cursors."""
     router = APIRouter()
-    _add_looking(router, house)
-    _add_pausing(router, house, acting)
-    _add_moving(router, house, acting)
+    _add_looking(router, context)
+    _add_pausing(router, context, actions)
+    _add_moving(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, house: House) -> None:
+def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/cursors", responses=answers())
     def list_cursors(
         limit: Limit = PAGE_ITEMS,
@@ -119,10 +119,14 @@ def _add_looking(router: APIRouter, house: House) -> None:
         Lists of more than 500 have no `spark` and no `shape`; `parked` and `dead` are counted up
         to 1,000, in such lists up to 100.
         """
-        ow, wanted = house.ow(), wanted_of(q, state)
+        ow, cursor_filter = context.ow(), filter_of(q, state)
         with ow.store.snapshot():
             found, following = read_page(
-                ow.store, wanted, sort=sort, after=after, limit=clamped(limit, PAGE_CURSORS_MAX)
+                ow.store,
+                cursor_filter,
+                sort=sort,
+                after=after,
+                limit=clamped(limit, PAGE_CURSORS_MAX),
             )
             items = items_of(ow, found)
         return page_answer(items, following)
@@ -130,44 +134,44 @@ def _add_looking(router: APIRouter, house: House) -> None:
     @router.get("/api/cursors/show", responses=answers(404))
     def show_cursor(name: Name) -> Response:
         """Show everything about one cursor: its past, its leases, who was refused, its measures."""
-        return json_answer({**detail_of(house, check_name(name)), "as_of": moment()})
+        return json_answer({**detail_of(context, check_name(name)), "as_of": moment()})
 
 
-def _add_pausing(router: APIRouter, house: House, acting: Acting) -> None:
+def _add_pausing(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     def act(body: Pausing, key: str, *, is_pause: bool) -> Response:
         body.check()
-        action = Action(
+        action = OperatorAction(
             name="cursor.pause" if is_pause else "cursor.resume",
             target=body.name,
             key=key,
             body=body.model_dump(),
         )
-        work = paused(house, body.name, body.reason, body.seen, is_pause=is_pause)
-        return acting.do(action, work)
+        work = paused(context, body.name, body.reason, body.seen, is_pause=is_pause)
+        return actions.execute(action, work)
 
     @router.post("/api/cursors/pause", responses=ACTION_ANSWERS)
     def pause_cursor(body: Pausing, key: ActionKey) -> Response:
-        """Let nobody begin new work on a cursor; a batch that runs may finish."""
+        """Pause a cursor; in-flight work finishes."""
         return act(body, key, is_pause=True)
 
     @router.post("/api/cursors/resume", responses=ACTION_ANSWERS)
     def resume_cursor(body: Pausing, key: ActionKey) -> Response:
-        """Let work on a paused cursor go on."""
+        """Resume a paused cursor."""
         return act(body, key, is_pause=False)
 
 
-def _add_moving(router: APIRouter, house: House, acting: Acting) -> None:
+def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     def act(body: Seeking | Undoing, moving: Moving, key: str | None) -> Response:
         body.check()
         if body.dry_run:
-            return acting.think(lambda: planned(house, moving))
+            return actions.preview(lambda: planned(context, moving))
         asked = body.model_dump(exclude={"dry_run"})
-        action = Action(name=f"cursor.{moving.kind}", target=body.name, key=key, body=asked)
-        return acting.do(action, moved(house, moving))
+        action = OperatorAction(name=f"cursor.{moving.kind}", target=body.name, key=key, body=asked)
+        return actions.execute(action, moved(context, moving))
 
     @router.post("/api/cursors/seek", responses=ACTION_ANSWERS)
     def seek_cursor(body: Seeking, key: MaybeKey = None) -> Response:
-        """Move a cursor by hand; whoever holds it is stopped. A dry run says what it would do."""
+        """Seek a cursor. Its present holder is fenced. A dry run returns the plan."""
         moving = Moving(
             kind="seek",
             name=body.name,
@@ -179,6 +183,6 @@ def _add_moving(router: APIRouter, house: House, acting: Acting) -> None:
 
     @router.post("/api/cursors/undo", responses=ACTION_ANSWERS)
     def undo_seek(body: Undoing, key: MaybeKey = None) -> Response:
-        """Move a cursor to where it was before its last seek; a dry run says what it would do."""
+        """Undo the last seek of a cursor; a dry run returns the plan."""
         moving = Moving(kind="undo", name=body.name, reason=body.reason, seen=body.seen)
         return act(body, moving, key)

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: look at what was given up, put it back after a preview, or drop it."""
+"""Dead letters of workers and chat over HTTP: list, show, redrive after a preview, drop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.acting import Acting, Action, check_seen
-from onceward.console.answers import (
+from onceward.console.actions import ActionExecutor, OperatorAction, check_seen
+from onceward.console.context import ConsoleContext
+from onceward.console.dead_views import (
+    REDRIVE_MAX,
+    check_versions,
+    chosen,
+    detail_of,
+    item_of,
+    plan_of,
+    version_of,
+)
+from onceward.console.responses import (
     ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
@@ -22,18 +32,9 @@ from onceward.console.answers import (
     number_after,
     page_answer,
 )
-from onceward.console.dead_views import (
-    REDRIVE_MAX,
-    check_versions,
-    chosen,
-    detail_of,
-    item_of,
-    plan_of,
-    version_of,
-)
-from onceward.console.house import House
+from onceward.dispatch import Operators
 from onceward.errors import Conflict, InvalidArgument
-from onceward.retries import DeadLetter, DeadLetters
+from onceward.retries import DeadFilter, DeadLetter, DeadLetters
 from onceward.retries.models import check_text
 from onceward.stores import Transaction
 from onceward.stores.paging import NEWEST
@@ -59,17 +60,27 @@ Words = Annotated[
         description="A part of the cursor, the position, the key or the error.",
     ),
 ]
+SourceFilter = Annotated[
+    Literal["worker", "chat"] | None, Query(description="Only letters of workers, or of chat.")
+]
+GroupFilter = Annotated[
+    str | None, Query(max_length=_TEXT_CHARS_MAX, description="Only chat letters of this group.")
+]
+ErrorFilter = Annotated[
+    str | None, Query(max_length=_TEXT_CHARS_MAX, description="Only letters with this error text.")
+]
 _Id = Annotated[int, Field(ge=1, le=_ID_MAX)]
 _Seen = Annotated[str, Field(max_length=_SEEN_CHARS_MAX)]
 
 
 class Redriving(BaseModel):
-    """Which messages to put back: by number, or all of a cursor, the oldest first."""
+    """Which letters to redrive: by number, or all of a cursor or group, oldest first."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     ids: tuple[_Id, ...] | None = Field(default=None, min_length=1, max_length=REDRIVE_MAX)
     cursor: str | None = Field(default=None, min_length=1, max_length=_TEXT_CHARS_MAX)
+    group: str | None = Field(default=None, min_length=1, max_length=_TEXT_CHARS_MAX)
     reason: str | None = Field(default=None, max_length=REASON_CHARS_MAX)
     #: `version` of each letter as it was looked at, by its number.
     seen: dict[str, _Seen] | None = Field(default=None, max_length=REDRIVE_MAX)
@@ -77,14 +88,21 @@ class Redriving(BaseModel):
 
     def check(self) -> None:
         """Refuse what is unclear, and what no store can hold."""
-        if (self.ids is None) == (self.cursor is None):
-            message = "ids: name letters, or a cursor, and not both"
-            raise InvalidArgument(message, fix="pass ids or cursor", field="ids")
+        if [self.ids, self.cursor, self.group].count(None) != 2:
+            message = "ids: pass exactly one of ids, cursor and group"
+            raise InvalidArgument(message, fix="pass ids, cursor or group", field="ids")
         check_text("cursor", self.cursor or "-")
+        check_text("group", self.group or "-")
+        check_text("reason", (self.reason or "").strip() or "-")
+
+    @property
+    def filter(self) -> DeadFilter:
+        """Return the filter for letters that are not named by number."""
+        return DeadFilter(cursor=self.cursor, group=self.group)
 
 
 class Dropping(BaseModel):
-    """Give a message up for good; its letter stays to be read."""
+    """Discard a dead letter; it stays readable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -94,32 +112,38 @@ class Dropping(BaseModel):
     dry_run: bool = False
 
 
-def dead_router(house: House, acting: Acting) -> APIRouter:
+def dead_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of dead letters."""
     router = APIRouter()
-    _add_looking(router, house)
-    _add_redriving(router, house, acting)
-    _add_dropping(router, house, acting)
+    _add_looking(router, context)
+    _add_redriving(router, context, actions)
+    _add_dropping(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, house: House) -> None:
+def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/dead", responses=answers())
-    def list_letters(
+    def list_letters(  # noqa: PLR0913, PLR0917 - each is a query parameter
         limit: Limit = PAGE_ITEMS,
         after: After = None,
         state: StateFilter = "dead",
         cursor: CursorFilter = None,
+        group: GroupFilter = None,
+        source: SourceFilter = None,
+        error: ErrorFilter = None,
         q: Words = None,
     ) -> Response:
-        """List messages that were given up, the newest first.
+        """List dead letters, newest first.
 
         A page looks at a bounded number of letters: with `next` and no items, ask again.
         """
-        for field, text in (("cursor", cursor), ("q", q)):
+        for field, text in (("cursor", cursor), ("group", group), ("error", error), ("q", q)):
             check_text(field, text or "-")
-        page = house.ow().dead.page(
+        page = context.ow().dead.page(
             cursor=cursor or None,
+            group=group or None,
+            source=source,
+            error=error or None,
             state=None if state == "all" else state,
             words=q or None,
             before=number_after(after, NEWEST),
@@ -130,26 +154,31 @@ def _add_looking(router: APIRouter, house: House) -> None:
 
     @router.get("/api/dead/show", responses=answers(404))
     def show(id: LetterId) -> Response:  # noqa: A002 - its name in the address
-        """Show one letter: the message, the error, every attempt, and where it would line up."""
-        dead = house.ow().dead
-        found = dead.show(id)
-        return json_answer({**detail_of(found, dead.lines([id])), "as_of": moment()})
+        """Show one letter: its message or chat messages, the error, and every attempt."""
+        ow = context.ow()
+        found = ow.dead.show(id)
+        messages = Operators(ow.store).messages_of(found)
+        return json_answer({**detail_of(found, ow.dead.lines([id]), messages), "as_of": moment()})
 
 
-def _add_redriving(router: APIRouter, house: House, acting: Acting) -> None:
+def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/dead/redrive", responses=ACTION_ANSWERS)
     def redrive(body: Redriving, key: MaybeKey = None) -> Response:
-        """Put messages back, to be tried at once; twice is harmless.
+        """Requeue dead letters of workers and chat. Idempotent.
 
-        A dry run says how many, of which cursors, behind which keys they line up, and shows some.
+        A dry run counts them by cursor and by key, and shows some.
         """
         body.check()
-        dead = house.ow().dead
+        dead = context.ow().dead
         if body.dry_run:
-            return acting.think(lambda: _plan(dead, body)[1])
-        target = body.cursor or ", ".join(map(str, (body.ids or ())[:20]))
-        action = Action(name="dead.redrive", target=target, key=key, body=body.model_dump())
-        return acting.do(action, lambda tx: _redrive(dead, tx, body, house.actor))
+            return actions.preview(lambda: _plan(dead, body)[1])
+        target = body.cursor or body.group or ", ".join(map(str, (body.ids or ())[:20]))
+        action = OperatorAction(name="dead.redrive", target=target, key=key, body=body.model_dump())
+        response = actions.execute(action, lambda tx: _redrive(dead, tx, body, context.actor))
+        if context.chats is not None:
+            # Chat messages may be pending again: the dispatcher of this process need not poll.
+            context.chats.dispatcher.wake()
+        return response
 
 
 def _plan(
@@ -157,7 +186,7 @@ def _plan(
 ) -> tuple[list[DeadLetter], dict[str, Any]]:
     """Return what a redrive would do; inside the transaction that does it, nothing else changes."""
     read = None if tx is None else partial(dead.hold, tx, to_redrive=True)
-    letters, is_cut = chosen(dead, body.ids, body.cursor, read=read)
+    letters, is_cut = chosen(dead, body.ids, body.filter, read=read)
     check_versions(letters, body.seen)
     lines = dead.lines(letter.id for letter in letters)
     return letters, plan_of(letters, lines, is_cut=is_cut)
@@ -167,21 +196,24 @@ def _redrive(dead: DeadLetters, tx: Transaction, body: Redriving, actor: str) ->
     letters, plan = _plan(dead, body, tx)
     if not letters:
         return plan
-    done = dead.redrive([letter.id for letter in letters], actor=actor)
+    ids = [letter.id for letter in letters]
+    done = dead.redrive(ids, actor=actor, reason=body.reason or "")
     return {**plan, "count": len(done.ids), "ids": list(done.ids), "skipped": list(done.skipped)}
 
 
-def _add_dropping(router: APIRouter, house: House, acting: Acting) -> None:
+def _add_dropping(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/dead/drop", responses=ACTION_ANSWERS)
     def drop(body: Dropping, key: MaybeKey = None) -> Response:
-        """Give a message up for good; its letter stays to be read."""
+        """Discard a dead letter; it stays readable."""
         check_text("reason", body.reason.strip())
-        dead = house.ow().dead
+        dead = context.ow().dead
         if body.dry_run:
-            return acting.think(lambda: {"letter": item_of(_undropped(dead, body))})
-        action = Action(name="dead.drop", target=str(body.id), key=key, body=body.model_dump())
+            return actions.preview(lambda: {"letter": item_of(_undropped(dead, body))})
+        action = OperatorAction(
+            name="dead.drop", target=str(body.id), key=key, body=body.model_dump()
+        )
 
-        return acting.do(action, lambda tx: _drop(dead, tx, body, house.actor))
+        return actions.execute(action, lambda tx: _drop(dead, tx, body, context.actor))
 
 
 def _drop(dead: DeadLetters, tx: Transaction, body: Dropping, actor: str) -> dict[str, Any]:

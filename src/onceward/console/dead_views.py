@@ -6,12 +6,14 @@ import base64
 import codecs
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
-from onceward.console.acting import check_seen
+from onceward.console.actions import check_seen
+from onceward.console.conversation_views import MESSAGES_MAX, plain_message
+from onceward.dispatch.models import GroupMessage
 from onceward.errors import DeadLetterMissing
-from onceward.retries import DeadFilter, DeadLetter, DeadLetterDetail, DeadLetters, Line
+from onceward.retries import DeadFilter, DeadLetter, DeadLetterDetail, DeadLetters, RequeueTarget
 from onceward.retries.views import plain
 
 #: Letters that one redrive puts back.
@@ -32,8 +34,10 @@ def item_of(letter: DeadLetter) -> dict[str, Any]:
     return {**plain(letter), "version": version_of(letter)}
 
 
-def detail_of(letter: DeadLetterDetail, lines: Sequence[Line]) -> dict[str, Any]:
-    """Return all that was kept of a letter, and where its message would line up again."""
+def detail_of(
+    letter: DeadLetterDetail, lines: Sequence[RequeueTarget], messages: Sequence[GroupMessage]
+) -> dict[str, Any]:
+    """Return a letter with its message or chat messages, and where a redrive would put it."""
     raw, is_cut = letter.raw[:RAW_BYTES_MAX], letter.raw_size > RAW_BYTES_MAX
     return {
         **plain(letter),
@@ -42,6 +46,8 @@ def detail_of(letter: DeadLetterDetail, lines: Sequence[Line]) -> dict[str, Any]
         "raw_base64": base64.b64encode(raw).decode(),
         "raw_is_cut": is_cut,
         "line": asdict(lines[0]) if lines else None,
+        "messages": [plain_message(each) for each in messages[:MESSAGES_MAX]],
+        "messages_count": len(messages),
     }
 
 
@@ -56,17 +62,17 @@ def _text(raw: bytes, *, is_cut: bool) -> str | None:
 def chosen(
     dead: DeadLetters,
     ids: Sequence[int] | None,
-    cursor: str | None = None,
+    wanted: DeadFilter | None = None,
     *,
     read: Callable[[Sequence[int]], list[DeadLetter]] | None = None,
 ) -> tuple[list[DeadLetter], bool]:
-    """Return the letters that somebody means, and whether there are more than one call takes.
+    """Return the selected dead letters, and whether there are more than one call takes.
 
-    Whoever is going to change them reads them so that nobody else does.
+    A caller that will change them locks them here.
     """
     is_cut = False
     if ids is None:
-        found = dead.matching(DeadFilter(cursor=cursor, limit=REDRIVE_MAX + 1))
+        found = dead.matching(replace(wanted or DeadFilter(), limit=REDRIVE_MAX + 1))
         ids, is_cut = found[:REDRIVE_MAX], len(found) > REDRIVE_MAX
     letters = (read or dead.some)(ids)
     missing = sorted(set(ids) - {letter.id for letter in letters})
@@ -83,7 +89,7 @@ def check_versions(letters: Sequence[DeadLetter], seen: Mapping[str, str] | None
 
 
 def plan_of(
-    letters: Sequence[DeadLetter], lines: Sequence[Line], *, is_cut: bool
+    letters: Sequence[DeadLetter], lines: Sequence[RequeueTarget], *, is_cut: bool
 ) -> dict[str, Any]:
     """Return what a redrive of these letters does, before it is done."""
     dead = [letter for letter in letters if letter.state == "dead"]

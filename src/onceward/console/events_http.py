@@ -9,8 +9,8 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from onceward.console.answers import answers, json_answer
-from onceward.console.pulse import Event, Pulse
+from onceward.console.change_feed import ChangeEvent, ChangeFeed
+from onceward.console.responses import answers, json_answer
 from onceward.keys.encoding import encoded
 
 #: A page that hears nothing for three of these shows that it may be behind.
@@ -24,13 +24,13 @@ _NUMBER_MAX: Final = 2**53 - 1
 Since = Annotated[
     int | None, Query(ge=0, le=_NUMBER_MAX, description="The number of the last event seen.")
 ]
-LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
+LastSeen = Annotated[str | None, Header(alias="Last-ChangeEvent-ID", max_length=20)]
 
 
-def events_router(pulse: Pulse) -> APIRouter:
+def events_router(feed: ChangeFeed) -> APIRouter:
     """Return the stream."""
     router = APIRouter()
-    streams = _Streams(pulse)
+    streams = _Streams(feed)
 
     @router.get("/api/console/events", responses=answers(), response_class=Response)
     async def events(
@@ -39,13 +39,13 @@ def events_router(pulse: Pulse) -> APIRouter:
         last_seen: LastSeen = None,
         poll: Annotated[bool, Query(description="Answer at once, in JSON.")] = False,  # noqa: FBT002 - its name in the query
     ) -> Response:
-        """Tell which areas have changed behind a number, from now on or at once."""
+        """Return the areas that changed after a number, at once or when one changes."""
         is_number = last_seen and last_seen.isascii() and last_seen.isdigit()
         number = int(last_seen) if last_seen and is_number else since
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if poll or streams.is_full:
-            return await anyio.to_thread.run_sync(_polled, pulse, number)
+            return await anyio.to_thread.run_sync(_polled, feed, number)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(
             streams.flow(number), media_type="text/event-stream", headers=headers
@@ -57,8 +57,8 @@ def events_router(pulse: Pulse) -> APIRouter:
 class _Streams:
     """The streams that are open."""
 
-    def __init__(self, pulse: Pulse) -> None:
-        self._pulse = pulse
+    def __init__(self, feed: ChangeFeed) -> None:
+        self._pulse = feed
         self._open = 0
 
     @property
@@ -66,10 +66,10 @@ class _Streams:
         return self._open >= STREAMS_MAX
 
     async def flow(self, number: int | None) -> AsyncIterator[bytes]:
-        """Tell of changes as they are seen, and between them that somebody is there."""
+        """Stream changes as they are detected, with keep-alives between them."""
         self._open += 1
         try:
-            with self._pulse.listening() as listener:
+            with self._pulse.subscribe() as waiter:
                 yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
                 while not self._pulse.closed:
                     news = self._pulse.since(number)
@@ -81,26 +81,26 @@ class _Streams:
                             kind, news.number, {"n": news.number, "as_of": self._pulse.as_of}
                         )
                     number = news.number
-                    await listener.wait(BEAT_SECONDS)
+                    await waiter.wait(BEAT_SECONDS)
         finally:
             self._open -= 1
 
 
-def _polled(pulse: Pulse, number: int | None) -> Response:
-    """Look now, since nobody may be looking, and answer."""
-    pulse.glance()
-    news = pulse.since(number)
+def _polled(feed: ChangeFeed, number: int | None) -> Response:
+    """Check now, since no thread may be checking, and answer."""
+    feed.check_if_stale()
+    news = feed.since(number)
     return json_answer(
         {
             "events": [_body(each) for each in news.events],
             "is_reset": news.is_reset,
             "next": news.number,
-            "as_of": pulse.as_of,
+            "as_of": feed.as_of,
         }
     )
 
 
-def _body(event: Event) -> dict[str, object]:
+def _body(event: ChangeEvent) -> dict[str, object]:
     return {"n": event.number, "areas": event.areas, "as_of": event.as_of}
 
 

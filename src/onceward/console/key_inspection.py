@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from onceward.errors import InvalidArgument, InvalidJson, NotCanonical
-from onceward.keys import Command, canonical_json, explain, lint, loads
+from onceward.keys import CommandContent, canonical_json, explain, lint, loads
 
-#: More findings, or longer texts of a difference, help nobody.
+#: More findings, or longer texts of a difference, do not help a reader.
 FINDINGS_MAX: Final = 200
 SIDE_CHARACTERS_MAX: Final = 2_000
 _OTHER: Final = "other"
@@ -51,7 +51,7 @@ def inspect_json(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _command(fields: Mapping[str, Any], where: str) -> Command:
+def _command(fields: Mapping[str, Any], where: str) -> CommandContent:
     """Return the command that was sent; its parts may come as values or as text."""
     content = {name: fields[name] for name in ("action", "task_id", "snapshot_id")}
     for name in _PARTS:
@@ -59,7 +59,7 @@ def _command(fields: Mapping[str, Any], where: str) -> Command:
         if is_given or name == "inputs":
             content[name] = _value(fields, name, where)
     try:
-        command = Command.from_mapping(content)
+        command = CommandContent.from_mapping(content)
         for name in _PARTS:
             canonical_json(getattr(command, name), root=name)
     except InvalidArgument as exc:
@@ -70,7 +70,7 @@ def _command(fields: Mapping[str, Any], where: str) -> Command:
 
 
 def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
-    """Return a value that came as such, or as the text that somebody pasted."""
+    """Return a value that came as JSON, or as pasted text."""
     text = fields.get(f"{name}_text")
     if text is None:
         if name in fields and (fields[name] is not None or name == "value"):
@@ -101,7 +101,7 @@ def _lint(parts: Mapping[str, object]) -> list[dict[str, str]]:
     return [{"path": each.path, "why": each.reason} for each in found[:FINDINGS_MAX]]
 
 
-def _explained(command: Command, other: Command) -> dict[str, Any]:
+def _explained(command: CommandContent, other: CommandContent) -> dict[str, Any]:
     found = explain(command, other)
     return {
         "same": found.same,

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.answers import answers, json_answer, moment
 from onceward.console.key_inspection import inspect_command, inspect_json
+from onceward.console.responses import answers, json_answer, moment
 from onceward.keys import loads
 
 
 class CommandFields(BaseModel):
-    """The work content of a command; JSON may come as text, as somebody pasted it."""
+    """The work content of a command; JSON may come as pasted text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +43,7 @@ class JsonQuestion(BaseModel):
     value_text: str | None = None
 
 
-class Finding(BaseModel, frozen=True):
+class FindingAnswer(BaseModel, frozen=True):
     """Something that a retry would send differently."""
 
     path: str
@@ -75,7 +75,7 @@ class Inspected(BaseModel, frozen=True):
     #: As text, by the name of the part.
     canonical: dict[str, str]
     sha256: str | None
-    lint: tuple[Finding, ...]
+    lint: tuple[FindingAnswer, ...]
     other_key: str | None
     explain: Explained | None
     as_of: str

@@ -9,8 +9,15 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.acting import Acting, Action
-from onceward.console.answers import (
+from onceward.console.actions import ActionExecutor, OperatorAction
+from onceward.console.context import ConsoleContext
+from onceward.console.memory_views import (
+    plain_card,
+    plain_entity,
+    plain_explanation,
+    plain_neighbourhood,
+)
+from onceward.console.responses import (
     ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
@@ -23,22 +30,21 @@ from onceward.console.answers import (
     number_after,
     page_answer,
 )
-from onceward.console.house import House
-from onceward.console.memory_views import (
-    plain_card,
-    plain_entity,
-    plain_explanation,
-    plain_neighbourhood,
-)
 from onceward.errors import InvalidArgument, NotFound
-from onceward.memory.explaining import explain as explain_entity
+from onceward.memory.entity_pages import NODES_MAX, EntityPageReader
 from onceward.memory.graph import Graph
-from onceward.memory.graph.words import QUERY_CHARACTERS_MAX
-from onceward.memory.looking import NODES_MAX, Looker
-from onceward.memory.models import NAME_BYTES_MAX, TYPE_BYTES_MAX, ChangeId, Origin, Removed
-from onceward.memory.shapes import removed
-from onceward.secrets import Redactor
+from onceward.memory.graph.tokenizer import QUERY_CHARACTERS_MAX
+from onceward.memory.models import (
+    NAME_BYTES_MAX,
+    TYPE_BYTES_MAX,
+    AffectedCounts,
+    ChangeId,
+    WriteOrigin,
+)
+from onceward.memory.provenance import explain as explain_entity
+from onceward.memory.serialization import removed
 from onceward.stores import Transaction
+from onceward.system.redaction import Redactor
 
 NODES_DEFAULT: Final = 150
 HOPS_MAX: Final = 2
@@ -74,16 +80,16 @@ class RestoreBody(BaseModel):
     dry_run: bool = False
 
 
-def memory_router(house: House, acting: Acting) -> APIRouter:
+def memory_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of the memory."""
     router = APIRouter()
     redactor = Redactor.from_environment(os.environ)
 
     def graph() -> Graph:
-        return Graph(house.ow().store, redactor=redactor)
+        return Graph(context.ow().store, redactor=redactor)
 
     _add_looking(router, graph)
-    _add_restoring(router, house, acting, graph)
+    _add_restoring(router, context, actions, graph)
     return router
 
 
@@ -93,7 +99,7 @@ def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
         q: Words = "", kind: Type = "", limit: Limit = PAGE_ITEMS, after: After = None
     ) -> Response:
         """Search names and observations, the best first; without words the newest entities."""
-        looker, wanted = Looker(graph()), clamped(limit)
+        looker, wanted = EntityPageReader(graph()), clamped(limit)
         plain = kind.replace('"', " ").strip()
         query = f'{q} type:"{plain}"' if plain else q
         if query.strip():
@@ -106,12 +112,14 @@ def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
     @router.get("/api/memory/entity", responses=answers(404))
     def entity(name: Name) -> Response:
         """Show an entity: its facts and who said them, relations, history; also a deleted one."""
-        return json_answer({**plain_entity(Looker(graph()).whole(name)), "as_of": moment()})
+        return json_answer(
+            {**plain_entity(EntityPageReader(graph()).details(name)), "as_of": moment()}
+        )
 
     @router.get("/api/memory/neighbourhood", responses=answers(404))
     def neighbourhood(name: Name, hops: Hops = 1, limit: Nodes = NODES_DEFAULT) -> Response:
         """Return what is around an entity, the nearest first; never the whole graph."""
-        found = Looker(graph()).neighbourhood(name, hops=hops, nodes_max=limit)
+        found = EntityPageReader(graph()).neighbourhood(name, hops=hops, nodes_max=limit)
         return json_answer({**plain_neighbourhood(found), "as_of": moment()})
 
     @router.get("/api/memory/explain", responses=answers(404))
@@ -119,7 +127,7 @@ def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
         """Say where an entity came from: who wrote each fact, in which run, and when."""
         memory, one = graph(), None
         if observation is not None:
-            one = Looker(memory).observation(name, observation)
+            one = EntityPageReader(memory).observation(name, observation)
             if one is None:
                 message = f"this entity has no observation {observation}"
                 raise NotFound(message, fix="take the number from the entity", field="observation")
@@ -128,7 +136,7 @@ def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
 
 
 def _add_restoring(
-    router: APIRouter, house: House, acting: Acting, graph: Callable[[], Graph]
+    router: APIRouter, context: ConsoleContext, actions: ActionExecutor, graph: Callable[[], Graph]
 ) -> None:
     @router.post("/api/memory/restore", responses=ACTION_ANSWERS)
     def restore(body: RestoreBody, key: MaybeKey = None) -> Response:
@@ -137,34 +145,34 @@ def _add_restoring(
             message = "name: say which entity, or which change, and not both"
             raise InvalidArgument(message, fix="send one of them", field="name")
         if body.dry_run:
-            return acting.think(lambda: _would_restore(graph(), body))
+            return actions.preview(lambda: _would_restore(graph(), body))
 
         def work(_: Transaction) -> dict[str, Any]:
             change = None if body.change is None else ChangeId(body.change)
-            origin = Origin(source=f"{house.actor}, in the console")
+            origin = WriteOrigin(source=f"{context.actor}, in the console")
             memory = graph()
             touched = memory.restore(name=body.name, change=change, origin=origin)
             return _told(memory, body, touched)
 
-        action = Action(
+        action = OperatorAction(
             name="memory.restore",
             target=body.name or f"change {body.change}",
             key=key,
             body=body.model_dump(),
         )
-        return acting.do(action, work)
+        return actions.execute(action, work)
 
 
 def _would_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
-    touched = Looker(graph).restorable(name=body.name, change=body.change)
+    touched = EntityPageReader(graph).restorable_counts(name=body.name, change=body.change)
     return _told(graph, body, touched)
 
 
-def _told(graph: Graph, body: RestoreBody, touched: Removed) -> dict[str, Any]:
+def _told(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str, Any]:
     """Return what a restoration brings; of an entity that is there, what else it lacks."""
     told = removed(touched, "restored")
     is_something = any((touched.entities, touched.observations, touched.relations))
-    left = [] if is_something or body.name is None else Looker(graph).left(body.name)
+    left = [] if is_something or body.name is None else EntityPageReader(graph).left(body.name)
     if body.dry_run:
         told["message"] = told["message"].replace("restored: ", "would restore ")
     if left:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from onceward.memory.explaining import Explanation
-from onceward.memory.looking import CONTENT_CHARACTERS_MAX, Card, Neighbourhood, Whole
-from onceward.memory.models import Change, Observation, Relation
-from onceward.memory.sentences import LONG_CHARACTERS, fact
+from onceward.memory.entity_pages import (
+    CONTENT_CHARACTERS_MAX,
+    EntityDetails,
+    EntitySummary,
+    Neighbourhood,
+)
+from onceward.memory.fact_text import DETAIL_CHARACTERS_MAX, fact_text
+from onceward.memory.models import EntityChange, Observation, Relation
+from onceward.memory.provenance import EntityProvenance
 
-#: How much of what a change was about is told.
+#: How much of the text of a change is shown.
 TEXT_CHARACTERS_MAX: Final = 500
 
 
-def plain_card(card: Card) -> dict[str, Any]:
+def plain_card(card: EntitySummary) -> dict[str, Any]:
     """Return an entity as a list has it."""
     told = asdict(card)
     del told["id"]  # Names are what people and agents know.
     return told
 
 
-def plain_entity(whole: Whole) -> dict[str, Any]:
+def plain_entity(whole: EntityDetails) -> dict[str, Any]:
     """Return an entity alone."""
     entity = whole.entity
     return {
@@ -44,7 +49,7 @@ def plain_observation(one: Observation) -> dict[str, Any]:
         "id": one.id,
         "content": one.content,
         "is_cut": len(one.content) == CONTENT_CHARACTERS_MAX,
-        "headline": fact(one.content, LONG_CHARACTERS),
+        "headline": fact_text(one.content, DETAIL_CHARACTERS_MAX),
         "kind": one.kind,
         "ts": one.ts,
         "source": one.source,
@@ -77,7 +82,7 @@ def plain_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
     }
 
 
-def plain_explanation(told: Explanation, observation: Observation | None) -> dict[str, Any]:
+def plain_explanation(told: EntityProvenance, observation: Observation | None) -> dict[str, Any]:
     """Return where an entity came from, with all facts or with the one that was asked for."""
     found = asdict(told)
     for name in ("relations", "chain"):
@@ -90,7 +95,7 @@ def plain_explanation(told: Explanation, observation: Observation | None) -> dic
     return found
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: EntityChange) -> dict[str, Any]:
     text = change.text
     is_long = len(text) > TEXT_CHARACTERS_MAX
     told = {**asdict(change), "action": str(change.action)}

@@ -10,10 +10,16 @@ from typing import Any, Final
 import orjson
 
 from onceward.keys.encoding import read_json
-from onceward.outcomes.models import EffectRecord, Failure, Listed, OutcomeState, Record
-from onceward.outcomes.outcomes import NAMED_MAX, Outcomes
-from onceward.outcomes.views import plain
-from onceward.stores.paging import NEWEST, Page
+from onceward.outcomes.models import (
+    EffectRecord,
+    OutcomeListItem,
+    OutcomeRecord,
+    OutcomeState,
+    StoredFailure,
+)
+from onceward.outcomes.outcomes import KEY_MATCHES_MAX, Outcomes
+from onceward.outcomes.views import record_json
+from onceward.stores.paging import NEWEST, QueryPage
 
 #: A longer result is not sent to a page; its size is.
 RESULT_BYTES_MAX: Final = 256 * 1024
@@ -26,12 +32,12 @@ _SETTLED: Final = {
 }
 
 
-def version_of(record: Record) -> str:
+def version_of(record: OutcomeRecord) -> str:
     """Return what names a state of a key: an action that saw another is refused."""
     return f"{record.state}.{record.fence}"
 
 
-def item_of(record: Record, *, has_result: bool) -> Item:
+def item_of(record: OutcomeRecord, *, has_result: bool) -> Item:
     """Return a key as lists show it."""
     failure = record.failure
     return {
@@ -52,7 +58,7 @@ def item_of(record: Record, *, has_result: bool) -> Item:
     }
 
 
-def detail_of(record: Record, steps: list[EffectRecord]) -> Item:
+def detail_of(record: OutcomeRecord, steps: list[EffectRecord]) -> Item:
     """Return everything known of a key, its steps and its story."""
     size = len(record.result or b"")
     is_cut = size > RESULT_BYTES_MAX
@@ -63,7 +69,7 @@ def detail_of(record: Record, steps: list[EffectRecord]) -> Item:
         "result_size": size,
         "result_is_cut": is_cut,
         "failure": None if record.failure is None else _failure(record.failure),
-        "effects": [plain(step) for step in steps],
+        "effects": [record_json(step) for step in steps],
         "attempts": story_of(record, steps),
     }
 
@@ -76,31 +82,31 @@ def page_of(  # noqa: PLR0913 - which ones, all of it named
     words: str | None,
     before: int,
     limit: int,
-) -> Page[Listed]:
+) -> QueryPage[OutcomeListItem]:
     """Return a page, the newest first; before all, those whose key is exactly what is looked for.
 
     Those are found by the index, however old they are; later pages leave them out.
     """
     if words is None:
         return outcomes.page(state=state, scope=scope, before=before, limit=limit)
-    named = outcomes.named(words, scope)
-    first: list[Listed] = []
+    named = outcomes.numbers_of_key(words, scope)
+    first: list[OutcomeListItem] = []
     if before == NEWEST:
         for number in sorted(named, reverse=True):
             (each,) = outcomes.page(before=number + 1, limit=1).items or (None,)
             if each is not None and each.number == number and state in (None, each.record.state):
                 first.append(each)
     # What comes first comes on top: at most a few, and a page without any room would never end.
-    assert len(first) <= NAMED_MAX, first
+    assert len(first) <= KEY_MATCHES_MAX, first
     rest = outcomes.page(state=state, scope=scope, words=words, before=before, limit=limit)
     others = (each for each in rest.items if each.number not in named)
-    return Page(items=(*first, *others), next=rest.next)
+    return QueryPage(items=(*first, *others), next=rest.next)
 
 
 # --- the story ------------------------------------------------------------------------------------
 
 
-def story_of(record: Record, steps: list[EffectRecord]) -> list[Item]:
+def story_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
     """Return what happened to a key, in order, as far as it is known."""
     told: list[Item] = []
     note = _note(record)
@@ -122,14 +128,14 @@ def story_of(record: Record, steps: list[EffectRecord]) -> list[Item]:
     return told
 
 
-def _claim(record: Record) -> Item:
+def _claim(record: OutcomeRecord) -> Item:
     who = f"{record.owner}, fence {record.fence}"
     if _is_one_commit(record):
         return _line(record.claimed_at, "claimed", f"by {who}, in one commit with its effects")
     return _line(record.claimed_at, "claimed", f"by {who}")
 
 
-def _is_one_commit(record: Record) -> bool:
+def _is_one_commit(record: OutcomeRecord) -> bool:
     is_whole = record.claimed_at == record.updated_at and record.on_crash == "rerun"
     return is_whole and record.state in (OutcomeState.DONE, OutcomeState.FAILED)
 
@@ -149,7 +155,7 @@ def _step(step: EffectRecord) -> list[Item]:
     return lines
 
 
-def _end(record: Record, *, is_decided: bool) -> list[Item]:
+def _end(record: OutcomeRecord, *, is_decided: bool) -> list[Item]:
     """Return how it came out, when that was its holder's word."""
     state = record.state
     if state is OutcomeState.RUNNING:
@@ -162,7 +168,7 @@ def _end(record: Record, *, is_decided: bool) -> list[Item]:
         then = (
             "the next caller runs it" if state is OutcomeState.ABANDONED else "it may have happened"
         )
-        return [_line(record.until, "silent", f"its lease ran out without a word: {then}")]
+        return [_line(record.until, "silent", f"its lease expired without a result: {then}")]
     words = _SETTLED[state]
     if state is OutcomeState.DONE and record.result is None:
         words = "done; its result could not be stored"
@@ -171,7 +177,7 @@ def _end(record: Record, *, is_decided: bool) -> list[Item]:
     return [_line(record.updated_at, str(state), words)]
 
 
-def _is_latest(record: Record, verdict: str) -> bool:
+def _is_latest(record: OutcomeRecord, verdict: str) -> bool:
     """Say whether the note is about the state of now; a later claim keeps the note of before."""
     if verdict == "done":
         return record.state in (OutcomeState.DONE, OutcomeState.EXPIRED)
@@ -182,18 +188,18 @@ def _decision(note: dict[str, str]) -> str:
     return f"{note['actor']} decided: {note['verdict']} ({note['reason']})"
 
 
-def _note(known: Record | EffectRecord) -> dict[str, str] | None:
+def _note(known: OutcomeRecord | EffectRecord) -> dict[str, str] | None:
     if known.note is None:
         return None
     note: dict[str, str] = orjson.loads(known.note)
     return note
 
 
-def _failure(failure: Failure) -> Item:
+def _failure(failure: StoredFailure) -> Item:
     return {"type": failure.type, "message": failure.message, "data": failure.data}
 
 
-def _said(failure: Failure | None) -> str:
+def _said(failure: StoredFailure | None) -> str:
     return "" if failure is None else f"{failure.type}: {failure.message}"
 
 

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from onceward.console.acting import Acting, Action, check_seen
-from onceward.console.answers import (
+from onceward.console.actions import ActionExecutor, OperatorAction, check_seen
+from onceward.console.context import ConsoleContext
+from onceward.console.outcome_views import detail_of, item_of, page_of, version_of
+from onceward.console.responses import (
     ACTION_ANSWERS,
     PAGE_ITEMS,
     After,
@@ -22,19 +24,17 @@ from onceward.console.answers import (
     number_after,
     page_answer,
 )
-from onceward.console.house import House
-from onceward.console.outcome_views import detail_of, item_of, page_of, version_of
 from onceward.errors import InvalidArgument
 from onceward.keys import compact_json
-from onceward.outcomes import EffectRecord, Outcomes, OutcomeState, Record
+from onceward.outcomes import EffectRecord, OutcomeRecord, Outcomes, OutcomeState
 from onceward.outcomes.claims import NAME_CHARS_MAX, check_names
-from onceward.outcomes.verdicts import (
-    check_idle,
-    found,
-    found_step,
-    is_decided_so,
-    open_fence,
-    told,
+from onceward.outcomes.reconcile import (
+    check_forgettable,
+    describe_decision,
+    get_effect,
+    get_record,
+    is_same_decision,
+    reconcilable_fence,
 )
 from onceward.retries.models import check_text
 from onceward.stores.paging import NEWEST
@@ -56,7 +56,7 @@ Key = Annotated[str, Query(min_length=1, max_length=NAME_CHARS_MAX)]
 
 
 class _About(BaseModel):
-    """Which key somebody decides about, and why."""
+    """The key to decide about, and the reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,13 +76,13 @@ class _About(BaseModel):
             message = "seen: say which state of the key you looked at"
             raise InvalidArgument(message, fix="send the `version` it has", field="seen")
 
-    def check_seen(self, record: Record) -> None:
+    def check_seen(self, record: OutcomeRecord) -> None:
         """Refuse to decide about another state than the one that was seen."""
         is_fence = self.seen is not None and self.seen.isdecimal()
         now = str(record.fence) if is_fence else version_of(record)
         check_seen(f"{record.scope} {record.key}", self.seen, now)
 
-    def is_next(self, record: Record) -> bool:
+    def is_next(self, record: OutcomeRecord) -> bool:
         """Say whether a key has changed once since it was seen: a decision is a new fence."""
         fence = (self.seen or "").rpartition(".")[2]
         return fence.isdecimal() and record.fence == int(fence) + 1
@@ -125,15 +125,15 @@ class Deciding(_About):
         return {**self.model_dump(exclude={"result"}), "result": kept}
 
 
-def outcomes_router(house: House, acting: Acting) -> APIRouter:
+def outcomes_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of outcomes."""
     router = APIRouter()
-    _add_looking(router, house)
-    _add_deciding(router, house, acting)
+    _add_looking(router, context)
+    _add_deciding(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, house: House) -> None:
+def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/outcomes", responses=answers())
     def list_outcomes(
         limit: Limit = PAGE_ITEMS,
@@ -149,7 +149,7 @@ def _add_looking(router: APIRouter, house: House) -> None:
         for field, text in (("scope", scope), ("q", q)):
             check_text(field, text or "-")
         page = page_of(
-            house.ow().outcomes,
+            context.ow().outcomes,
             state=state,
             scope=scope or None,
             words=q or None,
@@ -162,76 +162,78 @@ def _add_looking(router: APIRouter, house: House) -> None:
     @router.get("/api/outcomes/show", responses=answers(404))
     def show(scope: Scope, key: Key) -> Response:
         """Tell everything known of a key: its result, its steps, its story."""
-        outcomes = house.ow().outcomes
+        outcomes = context.ow().outcomes
         return json_answer({**_detail(outcomes, scope, key), "as_of": moment()})
 
 
-def _add_deciding(router: APIRouter, house: House, acting: Acting) -> None:
+def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/outcomes/reconcile", responses=ACTION_ANSWERS)
     def reconcile(body: Deciding, key: MaybeKey = None) -> Response:
         """Decide about work that was begun and then fell silent: it was done, or it was not."""
         body.check()
-        outcomes = house.ow().outcomes
+        outcomes = context.ow().outcomes
         if body.dry_run:
-            return acting.think(lambda: _plan(outcomes, body))
-        action = Action(
+            return actions.preview(lambda: _plan(outcomes, body))
+        action = OperatorAction(
             name="outcome.reconcile",
             target=f"{body.scope} {body.key}",
             key=key,
             body=body.as_asked(),
             is_atomic=False,
         )
-        return acting.do(action, lambda _: _decide(outcomes, body, house.actor))
+        return actions.execute(action, lambda _: _decide(outcomes, body, context.actor))
 
     @router.post("/api/outcomes/forget", responses=ACTION_ANSWERS)
     def forget(body: Forgetting, key: MaybeKey = None) -> Response:
         """Erase an outcome, so that the next caller runs the work again, whatever happened."""
         body.check()
-        outcomes = house.ow().outcomes
+        outcomes = context.ow().outcomes
         if body.dry_run:
-            return acting.think(lambda: _plan_forgetting(outcomes, body))
-        action = Action(
+            return actions.preview(lambda: _plan_forgetting(outcomes, body))
+        action = OperatorAction(
             name="outcome.forget",
             target=f"{body.scope} {body.key}",
             key=key,
             body=body.model_dump(),
             is_atomic=False,
         )
-        return acting.do(action, lambda _: _forget(outcomes, body, house.actor))
+        return actions.execute(action, lambda _: _forget(outcomes, body, context.actor))
 
 
 def _detail(outcomes: Outcomes, scope: str, key: str) -> dict[str, Any]:
     with outcomes.store.snapshot():
-        record = found(outcomes, scope, key)
+        record = get_record(outcomes, scope, key)
         return detail_of(record, outcomes.effects(scope, key))
 
 
 def _item(outcomes: Outcomes, body: _About, text: str) -> dict[str, Any]:
-    record = found(outcomes, body.scope, body.key)
+    record = get_record(outcomes, body.scope, body.key)
     return {"outcome": item_of(record, has_result=record.result is not None), "text": text}
 
 
-def _looked(outcomes: Outcomes, body: Deciding) -> tuple[Record, EffectRecord | None]:
+def _looked(outcomes: Outcomes, body: Deciding) -> tuple[OutcomeRecord, EffectRecord | None]:
     """Return the key and the step as they are at one moment."""
     with outcomes.store.snapshot():
-        record = found(outcomes, body.scope, body.key)
+        record = get_record(outcomes, body.scope, body.key)
         if body.effect is None:
             return record, None
-        return record, found_step(outcomes, body.scope, body.key, body.effect)
+        return record, get_effect(outcomes, body.scope, body.key, body.effect)
 
 
 def _plan(outcomes: Outcomes, body: Deciding) -> dict[str, Any]:
     record, step = _looked(outcomes, body)
     body.check_seen(record)
-    open_fence(record, step)
-    return _item(outcomes, body, told(body.scope, body.key, body.effect, is_done=body.is_done))
+    reconcilable_fence(record, step)
+    return _item(
+        outcomes, body, describe_decision(body.scope, body.key, body.effect, is_done=body.is_done)
+    )
 
 
 def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
     """Decide, unless a life before this one has, just so."""
     record, step = _looked(outcomes, body)
     said = {"verdict": "done" if body.is_done else "not done", "actor": actor}
-    is_before = is_decided_so(step or record, **said, reason=body.reason, result=body.result)
+    is_before = is_same_decision(step or record, **said, reason=body.reason, result=body.result)
     if not (is_before and (step is not None or body.is_next(record))):
         body.check_seen(record)
         verdict: dict[str, Any] = {"done": body.result} if body.is_done else {"not_done": True}
@@ -242,28 +244,30 @@ def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
             effect=body.effect,
             actor=actor,
             reason=body.reason,
-            fence=open_fence(record, step),
+            fence=reconcilable_fence(record, step),
         )
-    return _item(outcomes, body, told(body.scope, body.key, body.effect, is_done=body.is_done))
+    return _item(
+        outcomes, body, describe_decision(body.scope, body.key, body.effect, is_done=body.is_done)
+    )
 
 
 def _plan_forgetting(outcomes: Outcomes, body: Forgetting) -> dict[str, Any]:
-    record = found(outcomes, body.scope, body.key)
+    record = get_record(outcomes, body.scope, body.key)
     body.check_seen(record)
-    check_idle(record)
+    check_forgettable(record)
     return _item(outcomes, body, _forgotten(record))
 
 
 def _forget(outcomes: Outcomes, body: Forgetting, actor: str) -> dict[str, Any]:
     """Forget what was seen, unless a life before this one has; never what came of it later."""
-    record = found(outcomes, body.scope, body.key)
+    record = get_record(outcomes, body.scope, body.key)
     text = _forgotten(record)
-    is_before = is_decided_so(record, verdict="forgotten", actor=actor, reason=body.reason)
+    is_before = is_same_decision(record, verdict="forgotten", actor=actor, reason=body.reason)
     if not (is_before and body.is_next(record)):
         body.check_seen(record)
         outcomes.forget(body.scope, body.key, actor=actor, reason=body.reason, seen=record)
     return _item(outcomes, body, text)
 
 
-def _forgotten(record: Record) -> str:
+def _forgotten(record: OutcomeRecord) -> str:
     return f"{record.scope} {record.key}: was {record.state}; the next caller runs it"

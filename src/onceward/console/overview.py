@@ -1,7 +1,7 @@
-"""Overview: what needs somebody, in sentences, and how the house does. Decides nothing else.
+"""Overview: what needs an operator's attention, in sentences, and the store's health. Read-only.
 
-Everything it reads is kept by others or found by an index: a house of a million rows opens as fast
-as an empty one.
+Everything it reads is already aggregated or found by an index: a store of a million rows opens as
+fast as an empty one.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
-from onceward.console.house import House
+from onceward.console.context import ConsoleContext
+from onceward.console.counts import AreaCounts
+from onceward.console.health_history import HealthSample
 from onceward.console.run_views import RunItem, newest_runs
-from onceward.console.tallies import Counts
-from onceward.console.vitals import Vital
 from onceward.cursors.models import OWN_PREFIX
 from onceward.dispatch.models import DUAL
 from onceward.stores import Row
-from onceward.stores.opening import home
+from onceward.stores.store_urls import home
 from onceward.workers.alert_models import UNITS
 from onceward.workers.alerts import Alerts
 
-#: `person`: nothing goes on before somebody decides. `watch`: worth a look.
+#: `person`: blocked until an operator decides. `watch`: worth a look.
 Severity = Literal["person", "watch"]
-#: Behind for so long, and nobody at it: stuck.
+#: A free cursor that lags for so long is stuck.
 STUCK_SECONDS: Final = 60.0
 FREE_BYTES_MIN: Final = 1024**3
 ACTIVITY_MAX: Final = 50
@@ -36,8 +36,8 @@ RUNS_LOOKED_AT: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attention:
-    """Something that needs somebody: a sentence, where to go, and what to do there."""
+class AttentionItem:
+    """Something that needs attention: a sentence, a link, and the action to take there."""
 
     id: str
     severity: Severity
@@ -46,21 +46,23 @@ class Attention:
     action: str
 
 
-def attention(house: House, counts: Counts, vital: Vital | None) -> list[Attention]:
-    """Return what needs somebody, what cannot wait first."""
-    stuck = dict(_stuck(house))
+def attention(
+    context: ConsoleContext, counts: AreaCounts, sample: HealthSample | None
+) -> list[AttentionItem]:
+    """Return what needs attention, the most urgent first."""
+    stuck = dict(_stuck(context))
     found = [
         *_disk(),
-        *_alerts(house, stuck),
+        *_alerts(context, stuck),
         *_waiting(counts),
-        *_runs(house),
+        *_runs(context),
         *(each.attention for each in stuck.values()),
-        *_seen(vital, list(stuck.values())),
+        *_seen(sample, list(stuck.values())),
     ]
     return sorted(found, key=lambda each: each.severity != "person")
 
 
-def tiles(history: Sequence[Vital], counts: Counts) -> dict[str, Any]:
+def tiles(history: Sequence[HealthSample], counts: AreaCounts) -> dict[str, Any]:
     """Return the four numbers of the last hour, and how they came about."""
     now = history[-1] if history else None
     return {
@@ -74,21 +76,21 @@ def tiles(history: Sequence[Vital], counts: Counts) -> dict[str, Any]:
     }
 
 
-def activity(house: House) -> list[dict[str, Any]]:
+def activity(context: ConsoleContext) -> list[dict[str, Any]]:
     """Return what happened last, the newest first."""
-    rows = house.ow().store.read("overview_activity", limit=ACTIVITY_MAX)
+    rows = context.ow().store.read("overview_activity", limit=ACTIVITY_MAX)
     return [_happened(row) for row in rows if not row[2].startswith(OWN_PREFIX)]
 
 
-# --- what needs somebody -------------------------------------------------------------------------
+# --- what needs attention ------------------------------------------------------------------------
 
 
-def _disk() -> Iterator[Attention]:
+def _disk() -> Iterator[AttentionItem]:
     place = next(level for level in (home(), *home().parents) if level.is_dir())
     usage = os.statvfs(place)
     free = usage.f_bavail * usage.f_frsize
     if free < FREE_BYTES_MIN:
-        yield Attention(
+        yield AttentionItem(
             id="disk",
             severity="person",
             text=f"Only {free / 1024**2:.0f} MiB are free where the store and the journals are.",
@@ -97,17 +99,17 @@ def _disk() -> Iterator[Attention]:
         )
 
 
-def _alerts(house: House, stuck: Mapping[str, _Stuck]) -> Iterator[Attention]:
-    """Return what fires and is not told anyway: dead letters are counted, stuck cursors named."""
+def _alerts(context: ConsoleContext, stuck: Mapping[str, _Stuck]) -> Iterator[AttentionItem]:
+    """Return firing alerts that are not shown otherwise, as counts or stuck cursors."""
     firing = [
         each
-        for each in Alerts(house.ow()).list(limit=100)
+        for each in Alerts(context.ow()).list(limit=100)
         if each.state == "firing"
         and each.kind != "dead"
         and not (each.kind == "lag" and each.cursor in stuck)
     ]
     for alert in firing[:NAMED_MAX]:
-        yield Attention(
+        yield AttentionItem(
             id=f"alert:{alert.id}",
             severity="person",
             text=f"{alert.cursor}: {alert.value:g} {UNITS[alert.kind]}, above {alert.threshold:g}.",
@@ -115,7 +117,7 @@ def _alerts(house: House, stuck: Mapping[str, _Stuck]) -> Iterator[Attention]:
             action="Open the cursor",
         )
     if len(firing) > NAMED_MAX:
-        yield Attention(
+        yield AttentionItem(
             id="alerts",
             severity="person",
             text=f"{len(firing) - NAMED_MAX} more alerts fire.",
@@ -124,38 +126,30 @@ def _alerts(house: House, stuck: Mapping[str, _Stuck]) -> Iterator[Attention]:
         )
 
 
-def _waiting(counts: Counts) -> Iterator[Attention]:
+def _waiting(counts: AreaCounts) -> Iterator[AttentionItem]:
     """Return what a person must decide about."""
     told = (
         ("dead", counts.dead, "dead letter waits", "dead letters wait", "/dead", "Decide"),
         (
             "ambiguous",
             counts.ambiguous,
-            "key is in doubt: begun, then silence. It waits",
-            "keys are in doubt: begun, then silence. They wait",
-            "/requests?state=ambiguous",
+            "key is ambiguous: it started but never reported a result. It waits",
+            "keys are ambiguous: they started but never reported a result. They wait",
+            "/outcomes?state=ambiguous",
             "Reconcile",
-        ),
-        (
-            "said",
-            counts.conversations_dead,
-            "conversation was given up and waits",
-            "conversations were given up and wait",
-            "/dead?tab=conversations",
-            "Decide",
         ),
     )
     for name, count, one, many, href, action in told:
         if count:
             text = f"{count:,} {one if count == 1 else many} for a decision."
-            yield Attention(id=name, severity="person", text=text, href=href, action=action)
+            yield AttentionItem(id=name, severity="person", text=text, href=href, action=action)
 
 
-def _runs(house: House) -> Iterator[Attention]:
-    for item in newest_runs(house.workspaces, limit=RUNS_LOOKED_AT):
+def _runs(context: ConsoleContext) -> Iterator[AttentionItem]:
+    for item in newest_runs(context.workspaces, limit=RUNS_LOOKED_AT):
         trouble = _trouble(item)
         if trouble:
-            yield Attention(
+            yield AttentionItem(
                 id=f"run:{item.summary.run_id}",
                 severity="person",
                 text=f"{item.summary.run_id} {trouble}",
@@ -166,7 +160,7 @@ def _runs(house: House) -> Iterator[Attention]:
 
 def _trouble(item: RunItem) -> str | None:
     if item.summary.status == "failed":
-        return f"failed: {item.summary.reason or 'nobody knows why'}."
+        return f"failed: {item.summary.reason or 'no reason is recorded'}."
     if item.summary.status == "running" and not item.is_held:
         return f"was cut off after step {item.summary.steps}; `onceward resume` goes on with it."
     return None
@@ -174,21 +168,21 @@ def _trouble(item: RunItem) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stuck:
-    """A cursor with messages that nobody works on."""
+    """A cursor with waiting messages and no worker."""
 
-    attention: Attention
+    attention: AttentionItem
     is_expired: bool
     is_paused: bool
 
 
-def _stuck(house: House) -> Iterator[tuple[str, _Stuck]]:
-    rows = house.ow().store.read("overview_behind", limit=NAMED_MAX)
+def _stuck(context: ConsoleContext) -> Iterator[tuple[str, _Stuck]]:
+    rows = context.ow().store.read("overview_behind", limit=NAMED_MAX)
     for name, seconds, messages, owner, is_paused in rows:
         if seconds < STUCK_SECONDS:
             continue
         many = "messages wait" if messages is None else f"{messages:,} messages wait"
         why = "it is paused" if is_paused else _nobody(owner)
-        attention = Attention(
+        attention = AttentionItem(
             id=f"behind:{name}",
             severity="watch" if is_paused else "person",
             text=f"{name}: {many}, the oldest for {_told(seconds)}, and {why}.",
@@ -203,26 +197,26 @@ def _stuck(house: House) -> Iterator[tuple[str, _Stuck]]:
 
 
 def _nobody(owner: str | None) -> str:
-    return f"the lease of {owner} ran out" if owner else "no worker has it"
+    return f"the lease of {owner} expired" if owner else "no worker has it"
 
 
-def _seen(vital: Vital | None, stuck: Sequence[_Stuck]) -> Iterator[Attention]:
+def _seen(sample: HealthSample | None, stuck: Sequence[_Stuck]) -> Iterator[AttentionItem]:
     """Return what was counted beyond what is named."""
-    if vital is None:
+    if sample is None:
         return
-    expired = vital.expired - sum(each.is_expired for each in stuck)
-    paused = vital.paused - sum(each.is_paused for each in stuck)
+    expired = sample.expired - sum(each.is_expired for each in stuck)
+    paused = sample.paused - sum(each.is_paused for each in stuck)
     if expired > 0:
         leases, they = ("lease has", "it") if expired == 1 else ("leases have", "them")
-        yield Attention(
+        yield AttentionItem(
             id="expired",
             severity="watch",
-            text=f"{expired:,} {leases} run out, and nobody took {they} over.",
+            text=f"{expired:,} {leases} expired, and no worker took {they} over.",
             href="/cursors?q=state%3Aexpired",
             action="See which",
         )
     if paused > 0:
-        yield Attention(
+        yield AttentionItem(
             id="paused",
             severity="watch",
             text=f"{paused:,} {'cursor is' if paused == 1 else 'cursors are'} paused.",
@@ -274,7 +268,7 @@ def _told(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _rates(history: Sequence[Vital]) -> list[dict[str, Any]]:
+def _rates(history: Sequence[HealthSample]) -> list[dict[str, Any]]:
     """Return the messages processed between each two measures."""
     return [
         {"at": later.at, "value": max(0, later.processed - earlier.processed)}

@@ -7,23 +7,25 @@ from dataclasses import asdict
 from fastapi import APIRouter, Response
 
 from onceward.console import overview
-from onceward.console.answers import answers, json_answer, moment
-from onceward.console.house import House
-from onceward.console.tallies import Tallies
-from onceward.console.vitals import Vitals
+from onceward.console.context import ConsoleContext
+from onceward.console.counts import CountSampler
+from onceward.console.health_history import HealthHistory
+from onceward.console.responses import answers, json_answer, moment
 
 
-def overview_router(house: House, tallies: Tallies, vitals: Vitals) -> APIRouter:
+def overview_router(
+    context: ConsoleContext, counts_sampler: CountSampler, health: HealthHistory
+) -> APIRouter:
     """Return the route."""
     router = APIRouter()
 
     @router.get("/api/console/overview", responses=answers())
     def look() -> Response:
-        """Tell what needs somebody, how the last hour was, and what happened last."""
-        counts, history = tallies.counts(), vitals.history()
+        """Return what needs attention, the last hour's numbers, and the latest activity."""
+        counts, history = counts_sampler.counts(), health.history()
         now = history[-1] if history else None
-        happened = overview.activity(house)
-        wanted = overview.attention(house, counts, now)
+        happened = overview.activity(context)
+        wanted = overview.attention(context, counts, now)
         return json_answer(
             {
                 "attention": [asdict(each) for each in wanted],

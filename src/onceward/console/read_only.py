@@ -1,6 +1,6 @@
 """Read-only: keeps a console that only shows from changing anything through the pages it frames.
 
-What goes through `acting` refuses by itself and still thinks actions through; the Lab and the
+What goes through `actions` refuses by itself and still thinks actions through; the Lab and the
 conversations have doors of their own, and these are closed here.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onceward.errors import RequestRefused
-from onceward.gate import answer
+from onceward.http.guard import error_response
 
 #: Whose changes do not go through the console's actions.
 _DOORS: Final = ("/api/runs", "/api/experiments", "/api/feedback", "/api/export", "/api/chat")
@@ -35,6 +35,6 @@ class ReadOnly:
         """Pass on what reads."""
         is_change = scope["type"] == "http" and scope["method"] not in _READS
         if is_change and scope["path"].startswith(_DOORS):
-            await answer(read_only())(scope, receive, send)
+            await error_response(read_only())(scope, receive, send)
             return
         await self._app(scope, receive, send)

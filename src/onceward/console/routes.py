@@ -7,56 +7,56 @@ from collections.abc import Callable
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from onceward.console.acting import Acting
+from onceward.console.actions import ActionExecutor
 from onceward.console.alerts_http import alerts_router
+from onceward.console.change_detectors import detectors_of
+from onceward.console.change_feed import ChangeFeed
+from onceward.console.context import ConsoleContext
 from onceward.console.conversations_http import conversations_router
+from onceward.console.counts import CountSampler
 from onceward.console.counts_http import counts_router
 from onceward.console.cursors_http import cursors_router
 from onceward.console.dead_http import dead_router
 from onceward.console.events_http import events_router
-from onceward.console.frame_http import frame_router
-from onceward.console.house import House
+from onceward.console.health_history import HealthHistory
 from onceward.console.keys_http import keys_router
-from onceward.console.looks import looks_of
 from onceward.console.memory_http import memory_router
 from onceward.console.outcomes_http import outcomes_router
 from onceward.console.overview_http import overview_router
-from onceward.console.pulse import Pulse
 from onceward.console.read_only import ReadOnly
 from onceward.console.runs_http import runs_router
-from onceward.console.tallies import Tallies
-from onceward.console.vitals import Vitals
+from onceward.console.session_http import frame_router
 from onceward.console.workers_http import workers_router
-from onceward.seams import SystemClock
+from onceward.system import SystemClock
 
 
-def add_console(app: FastAPI, house: House) -> Callable[[], None]:
+def add_console(app: FastAPI, context: ConsoleContext) -> Callable[[], None]:
     """Add the console's API; return what ends the waiting for its events."""
-    acting = Acting(house)
-    tallies, vitals = Tallies(house.ow), Vitals(house.ow)
-    # Numbers that no earlier server gave out: whoever comes back with one of those is told so.
-    pulse = Pulse(looks_of(house), first=int(SystemClock().now().timestamp() * 1_000))
-    app.state.pulse = pulse
+    actions = ActionExecutor(context)
+    counts_sampler, health = CountSampler(context.ow), HealthHistory(context.ow)
+    # Numbers that no earlier server used: a page with an older number gets a reset.
+    feed = ChangeFeed(detectors_of(context), first=int(SystemClock().now().timestamp() * 1_000))
+    app.state.feed = feed
     for router in (
-        frame_router(house),
-        events_router(pulse),
-        overview_router(house, tallies, vitals),
-        counts_router(tallies),
-        cursors_router(house, acting),
-        workers_router(house),
-        outcomes_router(house, acting),
+        frame_router(context),
+        events_router(feed),
+        overview_router(context, counts_sampler, health),
+        counts_router(counts_sampler),
+        cursors_router(context, actions),
+        workers_router(context),
+        outcomes_router(context, actions),
         keys_router(),
-        dead_router(house, acting),
-        alerts_router(house),
-        runs_router(house),
-        memory_router(house, acting),
-        conversations_router(house, acting),
+        dead_router(context, actions),
+        alerts_router(context),
+        runs_router(context),
+        memory_router(context, actions),
+        conversations_router(context, actions),
     ):
         app.include_router(_with_heads(router))
-    if house.is_read_only:
+    if context.is_read_only:
         app.add_middleware(ReadOnly)
-    app.state.rounds = (tallies, vitals)
-    return pulse.close
+    app.state.background_loops = (counts_sampler, health)
+    return feed.close
 
 
 def _with_heads(router: APIRouter) -> APIRouter:

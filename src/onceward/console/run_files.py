@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceward.agents.artifacts import check_path
-from onceward.console.run_lives import RunStory
+from onceward.console.run_history import RunHistory
 from onceward.errors import FileMissing, InvalidCursor, NotFound, OncewardError
-from onceward.journal.cursor import parse_cursor
-from onceward.orchestrator.ledger import Line, lines_of
-from onceward.orchestrator.replay import RECEIVED, Asked
-from onceward.rooted import RootedDirectory, RootedFile
+from onceward.journal.byte_cursor import parse_cursor
+from onceward.orchestrator.ledger import LedgerLine, ledger_lines
+from onceward.orchestrator.ledger_replay import RECEIVED, CommandState
+from onceward.system.safe_paths import RootedDirectory, RootedFile
 
 #: What one page of a ledger reads, at the most; a longer line is a page of its own.
 PAGE_BYTES_MAX: Final = 1024 * 1024
@@ -31,7 +31,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JournalPage:
+class LedgerPage:
     """Records of a ledger, in the order in which they were written."""
 
     items: list[dict[str, Any]]
@@ -39,16 +39,16 @@ class JournalPage:
     following: str | None
 
 
-def journal_page(file: RootedFile, after: str | None, limit: int) -> JournalPage:
+def journal_page(file: RootedFile, after: str | None, limit: int) -> LedgerPage:
     """Return the records behind a place, which is a number of bytes; reads no more than a page."""
     start = _start(file, after)
     items: list[dict[str, Any]] = []
-    for line in lines_of(file, start, file.stat.size):
+    for line in ledger_lines(file, start, file.stat.size):
         if len(items) == limit or line.offset - start >= PAGE_BYTES_MAX:
-            return JournalPage(items=items, following=str(line.offset))
+            return LedgerPage(items=items, following=str(line.offset))
         if line.record is not None or line.problem is not None:
             items.append(_plain(line))
-    return JournalPage(items=items, following=None)
+    return LedgerPage(items=items, following=None)
 
 
 def _start(file: RootedFile, after: str | None) -> int:
@@ -59,7 +59,7 @@ def _start(file: RootedFile, after: str | None) -> int:
     return start
 
 
-def _plain(line: Line) -> dict[str, Any]:
+def _plain(line: LedgerLine) -> dict[str, Any]:
     record = line.record
     if record is None:
         text = line.raw[: 4 * DAMAGED_CHARACTERS_MAX].decode(errors="replace")
@@ -91,9 +91,9 @@ def artifact_of(root: Path, step: int, path: str, recorded: Mapping[str, Any]) -
     return {**told, **found, "is_as_recorded": is_same}
 
 
-def recorded_of(story: RunStory, step: int, path: str) -> dict[str, Any]:
+def recorded_of(story: RunHistory, step: int, path: str) -> dict[str, Any]:
     """Return what the receipt of a step says of a file; NotFound when it names no such."""
-    asked = story.state.asked
+    asked = story.state.commands
     named = _named(asked[step - 1]) if 0 < step <= len(asked) else []
     for each in named:
         if isinstance(each, dict) and each.get("path") == path:
@@ -102,7 +102,7 @@ def recorded_of(story: RunStory, step: int, path: str) -> dict[str, Any]:
     raise NotFound(message, fix="choose one of the artifacts of the run", field="path")
 
 
-def _named(asked: Asked) -> list[Any]:
+def _named(asked: CommandState) -> list[Any]:
     named = (asked.event or {}).get("artifacts") if asked.state == RECEIVED else None
     return named if isinstance(named, list) else []
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from onceward.console.run_lives import NONSENSE, Life, RunStory
-from onceward.console.run_reading import RunItem, item_of, runs_of
+from onceward.console.run_history import NONSENSE, RunHistory, RunProcess
+from onceward.console.run_index import RunItem, item_of, runs_of
 from onceward.console.workspaces import Workspaces, plain_workspace
-from onceward.orchestrator.models import CommandStory, CommandView
-from onceward.orchestrator.views import stories_of, view_of
+from onceward.orchestrator.models import CommandExplanation, CommandView
+from onceward.orchestrator.views import explain_commands, view_of
 from onceward.orchestrator.workspace import Workspace
 
 __all__ = ["RunItem", "newest_runs", "plain_item", "plain_stories", "plain_whole"]
@@ -33,7 +33,7 @@ def plain_item(item: RunItem) -> dict[str, Any]:
     }
 
 
-def plain_whole(place: Workspace, story: RunStory) -> dict[str, Any]:
+def plain_whole(place: Workspace, story: RunHistory) -> dict[str, Any]:
     """Return a run as JSON has it alone: its commands, its lives, and what they cost."""
     item = item_of(story, place.root).as_it_stands()
     lives = story.lives(is_held=item.is_held)
@@ -46,7 +46,7 @@ def plain_whole(place: Workspace, story: RunStory) -> dict[str, Any]:
         "workspace": plain_workspace(place.root),
         "goal": item.goal,
         "commands": commands,
-        "is_cut": len(story.state.asked) > len(commands),
+        "is_cut": len(story.state.commands) > len(commands),
         "lives": [{"from": e.from_at, "to": e.to_at, "ending": e.ending} for e in lives],
         "crashes": _crashes(lives),
         "replays": len(story.kept),
@@ -55,10 +55,10 @@ def plain_whole(place: Workspace, story: RunStory) -> dict[str, Any]:
     }
 
 
-def plain_stories(story: RunStory) -> list[dict[str, Any]]:
+def plain_stories(story: RunHistory) -> list[dict[str, Any]]:
     """Return why each command was sent; nothing of a ledger that makes no sense."""
     try:
-        return [_plain(each) for each in stories_of(story.state)[-COMMANDS_MAX:]]
+        return [_plain(each) for each in explain_commands(story.state)[-COMMANDS_MAX:]]
     except NONSENSE:
         return []
 
@@ -67,12 +67,12 @@ def _summary(item: RunItem) -> dict[str, Any]:
     return {**asdict(item.summary), "state": item.state, "is_held": item.is_held}
 
 
-def _plain(told: CommandView | CommandStory) -> dict[str, Any]:
+def _plain(told: CommandView | CommandExplanation) -> dict[str, Any]:
     """Return one command as JSON has it; what agents nested in it stays as it is."""
     return {each.name: getattr(told, each.name) for each in fields(told)}
 
 
-def _crashes(lives: Sequence[Life]) -> list[dict[str, Any]]:
+def _crashes(lives: Sequence[RunProcess]) -> list[dict[str, Any]]:
     """Return where a run died, and in the middle of what."""
     crashes = []
     for at, life in enumerate(lives):
@@ -80,6 +80,6 @@ def _crashes(lives: Sequence[Life]) -> list[dict[str, Any]]:
             continue
         text = f"died in step {life.step}, {life.stage}" if life.step else "died between two steps"
         if at + 1 == len(lives):
-            text += "; nobody has resumed it yet"
+            text += "; it has not been resumed yet"
         crashes.append({"at": life.to_at, "text": text})
     return crashes

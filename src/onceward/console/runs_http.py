@@ -1,4 +1,4 @@
-"""Runs over HTTP: the list, one run, its ledger, its reasons and its files. Reads, and no more."""
+"""Runs over HTTP: the list, one run, its ledger, why commands were sent, its files. Read-only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from onceward.console.answers import (
+from onceward.console.context import ConsoleContext
+from onceward.console.responses import (
     PAGE_ITEMS,
     After,
     Limit,
@@ -17,18 +18,17 @@ from onceward.console.answers import (
     moment,
     page_answer,
 )
-from onceward.console.house import House
 from onceward.console.run_files import artifact_of, journal_page, recorded_of
-from onceward.console.run_lives import NONSENSE
-from onceward.console.run_reading import Runs, Wanted, runs_of
+from onceward.console.run_history import NONSENSE
+from onceward.console.run_index import RunFilter, RunIndex, runs_of
 from onceward.console.run_views import plain_item, plain_stories, plain_whole
 from onceward.orchestrator.ledger import Ledger
-from onceward.orchestrator.models import Finding, Verification
-from onceward.orchestrator.tree import Tree
-from onceward.orchestrator.verify import verify_run
+from onceward.orchestrator.models import RunVerification, VerificationFinding
+from onceward.orchestrator.run_verification import verify_run
 from onceward.orchestrator.workspace import Workspace
-from onceward.rooted import PATH_BYTES_MAX
-from onceward.seams import SystemClock, SystemFiles
+from onceward.orchestrator.workspace_tree import WorkspaceTree
+from onceward.system import SystemClock, SystemFiles
+from onceward.system.safe_paths import PATH_BYTES_MAX
 
 #: More commands than any run has.
 _STEP_MAX: Final = 10**9
@@ -38,7 +38,7 @@ WorkspaceId = Annotated[str, Query(max_length=64, description="The id of a works
 RunId = Annotated[str, Query(max_length=100, description="The id of a run.")]
 Status = Annotated[
     Literal["running", "crashed", "done", "failed", "stopped"] | None,
-    Query(description="Only these; `crashed` is running, and nobody is at it."),
+    Query(description="Only these; `crashed` has no end and no process holds it."),
 ]
 Text = Annotated[
     str,
@@ -50,22 +50,22 @@ FilePath = Annotated[
 ]
 
 
-def runs_router(house: House) -> APIRouter:
+def runs_router(context: ConsoleContext) -> APIRouter:
     """Return the routes of runs."""
     router = APIRouter()
-    runs = runs_of(house.workspaces)
+    runs = runs_of(context.workspaces)
     _add_looking(router, runs)
     _add_files(router, runs)
     return router
 
 
-def _add_looking(router: APIRouter, runs: Runs) -> None:
+def _add_looking(router: APIRouter, runs: RunIndex) -> None:
     @router.get("/api/orchestrator/runs", responses=answers())
     def list_runs(
         limit: Limit = PAGE_ITEMS, after: After = None, status: Status = None, q: Text = ""
     ) -> Response:
         """List the runs of all workspaces, the latest first; an empty page may have a next one."""
-        wanted = Wanted(status=status, text=q.strip())
+        wanted = RunFilter(status=status, text=q.strip())
         page = runs.page(wanted, limit=clamped(limit), after=after or None)
         return page_answer(map(plain_item, page.items), page.following)
 
@@ -83,7 +83,7 @@ def _add_looking(router: APIRouter, runs: Runs) -> None:
         return json_answer({"commands": stories, "as_of": moment()})
 
 
-def _add_files(router: APIRouter, runs: Runs) -> None:
+def _add_files(router: APIRouter, runs: RunIndex) -> None:
     @router.get("/api/orchestrator/journal", responses=answers(404))
     def journal(
         workspace: WorkspaceId, run: RunId, limit: Limit = PAGE_ITEMS, after: After = None
@@ -107,7 +107,7 @@ def _add_files(router: APIRouter, runs: Runs) -> None:
         with runs.ledger(workspace, run) as (root, _):
             place, files, clock = Workspace(root=root), SystemFiles(), SystemClock()
             ledger = Ledger(place.ledger(run), files=files, clock=clock)
-            tree = Tree(place, files=files, clock=clock)
+            tree = WorkspaceTree(place, files=files, clock=clock)
             try:
                 found = verify_run(ledger, place, tree, files)
             except NONSENSE:
@@ -115,7 +115,7 @@ def _add_files(router: APIRouter, runs: Runs) -> None:
         return json_answer({**asdict(found), "ok": found.ok, "as_of": moment()})
 
 
-def _senseless(run: str) -> Verification:
+def _senseless(run: str) -> RunVerification:
     problem = "it holds a record that makes no sense, though its checksum fits"
-    finding = Finding(path=f"events/{run}.ndjson", problem=problem)
-    return Verification(run_id=run, records=0, receipts=0, artifacts=0, findings=(finding,))
+    finding = VerificationFinding(path=f"events/{run}.ndjson", problem=problem)
+    return RunVerification(run_id=run, records=0, receipts=0, artifacts=0, findings=(finding,))

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
-from onceward.console.answers import answers, json_answer, moment
-from onceward.console.house import House
-from onceward.console.lanes import workers_and_lanes
+from onceward.console.context import ConsoleContext
+from onceward.console.responses import answers, json_answer, moment
+from onceward.console.worker_timeline import workers_and_lanes
 
 MINUTES: Final = 10.0
 MINUTES_MAX: Final = 24 * 60.0
@@ -19,7 +19,7 @@ Minutes = Annotated[
 ]
 
 
-def workers_router(house: House) -> APIRouter:
+def workers_router(context: ConsoleContext) -> APIRouter:
     """Return the routes of workers."""
     router = APIRouter()
 
@@ -27,8 +27,8 @@ def workers_router(house: House) -> APIRouter:
     def list_workers(minutes: Minutes = MINUTES) -> Response:
         """List the workers with their leases, and one lane of leases for each.
 
-        Whoever holds a lease or did so lately is listed, registered or not.
+        Workers that hold or recently held a lease are listed, registered or not.
         """
-        return json_answer({**workers_and_lanes(house.ow(), minutes), "as_of": moment()})
+        return json_answer({**workers_and_lanes(context.ow(), minutes), "as_of": moment()})
 
     return router

@@ -1,4 +1,4 @@
-"""Workspaces: the directories whose runs a console shows: those it was told, and those it knows of.
+"""Workspaces: the directories whose runs a console shows: those given, and those registered.
 
 A directory that is gone is passed over, and comes back when it is there again. Knows no run.
 """
@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from onceward.errors import NotFound
-from onceward.orchestrator.registry import Registry, is_there, workspace_id
+from onceward.orchestrator.workspace_registry import (
+    WorkspaceRegistry,
+    workspace_exists,
+    workspace_id,
+)
 
-#: How much of an id that somebody sent is repeated to them.
+#: How much of an unknown id an error repeats.
 _SHOWN_CHARACTERS: Final = 40
 
 
@@ -23,11 +27,11 @@ class Workspaces:
     def __init__(self, named: Sequence[Path] = (), *, home: Path | None = None) -> None:
         """Show these, and those in which a run was started on this machine."""
         self._named = tuple(Path(os.path.realpath(each)) for each in named)
-        self._registry = Registry(home=home)
+        self._registry = WorkspaceRegistry(home=home)
 
     def list(self) -> tuple[Path, ...]:
         """Return those that are there: first those that were named, then the others by path."""
-        there = [each for each in self._named if is_there(each)]
+        there = [each for each in self._named if workspace_exists(each)]
         return tuple(dict.fromkeys([*there, *self._registry.workspaces()]))
 
     def find(self, id_: str) -> Path:

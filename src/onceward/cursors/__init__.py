@@ -1,11 +1,11 @@
-"""Onward: how far a reader has come, who holds it, and whether it may move."""
+"""Cursors: durable positions of consumers, each leased to one worker at a time."""
 
 from onceward.cursors.cursors import Cursors as Cursors
 from onceward.cursors.dual import DualCursor as DualCursor
-from onceward.cursors.dual_models import Batch as Batch
-from onceward.cursors.dual_models import Ended as Ended
-from onceward.cursors.dual_models import Pending as Pending
-from onceward.cursors.heartbeat import Heartbeat as Heartbeat
+from onceward.cursors.dual_models import DualBatch as DualBatch
+from onceward.cursors.dual_models import EndedBatch as EndedBatch
+from onceward.cursors.dual_models import PendingRange as PendingRange
+from onceward.cursors.heartbeat import LeaseHeartbeat as LeaseHeartbeat
 from onceward.cursors.lease import Lease as Lease
 from onceward.cursors.models import CursorState as CursorState
 from onceward.cursors.models import Epoch as Epoch
@@ -14,16 +14,16 @@ from onceward.cursors.models import Move as Move
 from onceward.cursors.models import Renewal as Renewal
 
 __all__ = [
-    "Batch",
     "CursorState",
     "Cursors",
+    "DualBatch",
     "DualCursor",
-    "Ended",
+    "EndedBatch",
     "Epoch",
-    "Heartbeat",
     "HistoryEntry",
     "Lease",
+    "LeaseHeartbeat",
     "Move",
-    "Pending",
+    "PendingRange",
     "Renewal",
 ]

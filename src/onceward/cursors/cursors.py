@@ -1,6 +1,6 @@
-"""Cursors: positions that readers come back to, each held by one worker at a time.
+"""Cursors: acquire, list, pause, resume and seek the cursors of a store.
 
-Owns who may have a cursor, and what operators do to it. What a holder does is in `lease`.
+Grants leases, and implements what operators do. What the holder of a lease does is in `lease`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from onceward.crash import crash_point
-from onceward.cursors import moves
-from onceward.cursors.heartbeat import Heartbeat
-from onceward.cursors.history import note
+from onceward.cursors import seeks
+from onceward.cursors.change_history import record_change
+from onceward.cursors.fence_log import FenceLog
+from onceward.cursors.heartbeat import LeaseHeartbeat
 from onceward.cursors.lease import Lease
 from onceward.cursors.models import (
     HEARTBEATS_PER_LEASE,
@@ -38,36 +38,36 @@ from onceward.cursors.models import (
     entry_of,
     state_of,
 )
-from onceward.cursors.patience import Patience
-from onceward.cursors.refusals import Refusals
-from onceward.cursors.versions import check_path, migrate
+from onceward.cursors.position_versions import check_migratable, migrate
+from onceward.cursors.takeover_delay import TakeoverDelay
 from onceward.errors import CursorMissing, InvalidArgument, StoreBusy
-from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.stores import Row, Store, Transaction
+from onceward.system import Clock, Randomness, SystemClock, SystemRandomness
+from onceward.system.crash_points import crash_point
 
 
 class Cursors:
     """The cursors of one store."""
 
     def __init__(
-        self, store: Store, *, follow: moves.Follow, randomness: Randomness | None = None
+        self, store: Store, *, follow: seeks.PlanFollowUp, randomness: Randomness | None = None
     ) -> None:
-        """Use this store, whose schema is current; what waits beside cursors follows moves."""
+        """Use this store; `follow` plans what a move does to parked messages."""
         self._store = store
         self._follow = follow
         self._randomness = randomness or SystemRandomness()
-        # On SQLite the store's clock decides; on PostgreSQL this one decides nothing.
+        # Used on SQLite only, where it is the store's clock.
         self._clock: Clock = getattr(store, "clock", None) or SystemClock()
-        self._patience = Patience()
+        self._takeover_delay = TakeoverDelay()
         self._worker: tuple[int, str] = (0, "")
         #: Renews the leases that are held by `Lease.hold`.
-        self.heartbeat = Heartbeat()
-        #: Notes whom the store turned away.
-        self.refusals = Refusals(store)
+        self.heartbeat = LeaseHeartbeat()
+        #: Records rejected stale writes.
+        self.fence_log = FenceLog(store)
 
     @property
     def worker(self) -> str:
-        """Return this process's own worker id, new at every start: `host/pid/random`."""
+        """Return the worker id of this process, new at every start: `host/pid/random`."""
         process, worker = self._worker
         if process != os.getpid():
             worker = f"{socket.gethostname()}/{os.getpid()}/{self._randomness.hex(8)}"
@@ -85,28 +85,28 @@ class Cursors:
     ) -> Lease | None:
         """Return the lease of a cursor, or None while another worker holds it or it is paused.
 
-        The cursor is made if there is none. A position of an older `version` is rewritten by
+        The cursor is created if it is missing. A position of an older `version` is rewritten by
         `migrations`, by the version each starts from; VersionMismatch if one is missing. The same
-        worker is always granted again, and its earlier handle is refused from then on.
+        worker is always granted again, and writes with its earlier lease are rejected from then on.
         """
         worker = self.worker if worker is None else check_name(worker)
         lease_seconds = check_lease_seconds(lease_seconds)
         seen = self._state(check_name(name))
         if seen is not None:
-            if not self._may_be_taken(seen, worker):
+            if not self._may_be_acquired(seen, worker):
                 return None
-            check_path(name, seen.position, seen.version, version, migrations or {})
+            check_migratable(name, seen.position, seen.version, version, migrations or {})
         rows = self._grant(name, worker, lease_seconds, version, seen)
         if not rows:
             return None
         crash_point("cursor.acquire.after_commit")
         epoch, position, stored = rows[0]
         assert seen is None or epoch > seen.epoch, (epoch, seen)
-        self._patience.forget(name)
+        self._takeover_delay.forget(name)
         lease = Lease(
             store=self._store,
             heartbeat=self.heartbeat,
-            refusals=self.refusals,
+            fence_log=self.fence_log,
             name=name,
             worker=worker,
             epoch=Epoch(epoch),
@@ -118,14 +118,14 @@ class Cursors:
         return lease
 
     def pause(self, name: str, reason: str = "", actor: str | None = None) -> CursorState:
-        """Let nobody acquire a cursor; a batch that runs may finish."""
+        """Pause a cursor: it cannot be acquired; the running batch may finish."""
         return self._set_paused(name, reason, actor, paused=True)
 
     def resume(self, name: str, reason: str = "", actor: str | None = None) -> CursorState:
-        """Let a paused cursor be acquired again."""
+        """Resume a paused cursor."""
         return self._set_paused(name, reason, actor, paused=False)
 
-    def seek(  # noqa: PLR0913 - what operators must say
+    def seek(  # noqa: PLR0913 - all of it recorded
         self,
         name: str,
         position: str | None,
@@ -135,11 +135,11 @@ class Cursors:
         dry_run: bool = False,
         count: CountBetween | None = None,
     ) -> Move:
-        """Set the position by hand, None for the start; a worker that holds it is refused.
+        """Set the position, None for the start; stale writes of the present holder are rejected.
 
-        `count(a, b)`, which sources have, says how many messages lie behind a up to b. Without it
-        nobody knows how many will be repeated or skipped, nor which parked messages the cursor will
-        read again: those stay, unless it goes to the start.
+        `count(a, b)`, which sources have, returns the number of messages after a up to b. Without
+        it, the numbers of repeated and skipped messages are unknown, and parked messages stay
+        unless the cursor moves to the start.
         """
         target = None if position is None else check_position(position)
         return self._move(
@@ -155,15 +155,16 @@ class Cursors:
         dry_run: bool = False,
         count: CountBetween | None = None,
     ) -> Move:
-        """Move a cursor to where it was before its last seek; once more for the seek before.
+        """Move a cursor to its position before the last seek; repeat for earlier seeks.
 
-        What that seek had forgotten comes back, unless it was read since. Without `count` nobody
-        knows, and what does not wait anew comes back: some may be repeated, nothing is lost.
+        Messages that the seek discarded are restored, unless they were read since. Without `count`
+        that is unknown, and all that are not parked again are restored: some may be processed
+        twice, none is lost.
         """
         return self._move(name, "undo", reason, actor, count=count, dry_run=dry_run)
 
     def show(self, name: str) -> CursorState:
-        """Return one cursor as it is now; CursorMissing if there is none."""
+        """Return one cursor in its present state; CursorMissing if there is none."""
         state = self._state(check_name(name))
         if state is None:
             message = f"there is no cursor {name!r}"
@@ -173,7 +174,7 @@ class Cursors:
     def list(self, pattern: str = "*") -> tuple[CursorState, ...]:
         """Return the cursors whose names match a pattern such as `distribution_niche_*`.
 
-        Those that begin with `~` are Onceward's own: only a pattern that does so too finds them.
+        Names that begin with `~` are internal: only a pattern that begins with `~` finds them.
         """
         is_own = pattern.startswith(OWN_PREFIX)
         found: list[CursorState] = []
@@ -190,7 +191,7 @@ class Cursors:
         return tuple(found[:LIST_ROWS_MAX])
 
     def history(self, name: str, limit: int = 100) -> tuple[HistoryEntry, ...]:
-        """Return what was done to a cursor, newest first."""
+        """Return the operator actions on a cursor, newest first."""
         if not 0 < limit <= LIST_ROWS_MAX:
             message = f"limit: must be 1 to {LIST_ROWS_MAX}, not {limit}"
             raise InvalidArgument(message, fix="leave it out for 100", field="limit")
@@ -201,18 +202,18 @@ class Cursors:
         rows = self._store.read("cursor_show", name=name)
         return state_of(rows[0]) if rows else None
 
-    def _may_be_taken(self, seen: CursorState, worker: str) -> bool:
-        """Look before asking for the write lock; the statement decides."""
+    def _may_be_acquired(self, seen: CursorState, worker: str) -> bool:
+        """Check before waiting for the write lock; the statement decides."""
         is_own = seen.lease_owner in (None, worker)
         if seen.is_paused or (seen.is_held and not is_own):
             return False
-        return is_own or not self._patience.is_too_early(seen, self._clock.boot_seconds())
+        return is_own or not self._takeover_delay.is_postponed(seen, self._clock.boot_seconds())
 
     def _grant(
         self, name: str, worker: str, lease_seconds: float, version: int, seen: CursorState | None
     ) -> Sequence[Row]:
         heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
-        wait_max = self._patience.wait_seconds_max(seen, heartbeat_seconds)
+        wait_max = self._takeover_delay.wait_seconds_max(seen, heartbeat_seconds)
         asked = self._clock.boot_seconds()
         waited = 0.0
 
@@ -225,15 +226,15 @@ class Cursors:
                 worker=worker,
                 seconds=lease_seconds,
                 version=version,
-                may_steal=waited < wait_max,
+                may_take_over=waited < wait_max,
             )
 
         try:
-            rows = self._store.write_apart(grant)
-        except StoreBusy:  # Somebody is inside and did not end in time: it is not to be had now.
+            rows = self._store.run_in_own_transaction(grant)
+        except StoreBusy:  # The write lock was not free in time: the cursor cannot be acquired now.
             return []
         if not rows and seen is not None and waited >= wait_max:
-            self._patience.gave_way(seen, self._clock.boot_seconds() + heartbeat_seconds)
+            self._takeover_delay.postpone(seen, self._clock.boot_seconds() + heartbeat_seconds)
         return rows
 
     def _move(  # noqa: PLR0913 - all by name
@@ -247,32 +248,35 @@ class Cursors:
         count: CountBetween | None,
         dry_run: bool,
     ) -> Move:
-        counted = moves.Counted(count) if count else None
-        request = moves.Request(
+        counted = seeks.CachedCount(count) if count else None
+        request = seeks.MoveRequest(
             cursor=name, kind=kind, position=position, count=counted, follow=self._follow
         )
         for _ in range(MOVE_TRIES_MAX):
-            planned = moves.plan(self._store, request, self.show(name))
+            planned = seeks.plan(self._store, request, self.show(name))
             if dry_run:
                 return planned
-            with suppress(moves.Uncounted), counted.silent() if counted else nullcontext():
+            with (
+                suppress(seeks.CountUnavailable),
+                counted.cached_only() if counted else nullcontext(),
+            ):
                 moved = self._store.write(
-                    lambda tx: moves.move(tx, request, reason=reason, actor=actor)
+                    lambda tx: seeks.move(tx, request, reason=reason, actor=actor)
                 )
                 return replace(planned, **moved._asdict())
-        message = f"{name!r} went on {MOVE_TRIES_MAX} times while its messages were counted"
-        raise StoreBusy(message, fix="pause it, then move it")
+        message = f"{name!r} advanced {MOVE_TRIES_MAX} times during the count; nothing was changed"
+        raise StoreBusy(message, fix="pause the cursor, then try again")
 
     def _set_paused(
         self, name: str, reason: str, actor: str | None, *, paused: bool
     ) -> CursorState:
         self.show(name)
-        by = actor or operator()
+        by = actor or current_operator()
 
         def change(tx: Transaction) -> None:
             for epoch, position in tx.query("cursor_pause", name=name, paused=paused):
                 crash_point("cursor.pause.after_change")
-                note(
+                record_change(
                     tx,
                     cursor=name,
                     kind="pause" if paused else "resume",
@@ -287,10 +291,10 @@ class Cursors:
         return self.show(name)
 
 
-def operator() -> str:
-    """Return who acts by hand when nobody says so: `user@host`."""
+def current_operator() -> str:
+    """Return the default actor of operator commands: `user@host`."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # A container may run under a number that has no name.
+    except (KeyError, OSError):  # A container may run under a user id without a name.
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"

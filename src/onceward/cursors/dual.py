@@ -1,8 +1,8 @@
-"""DualCursor: how far messages were read, and how far each group of them was processed.
+"""Dual cursor: the positions of chat, read and processed per group; fences batches.
 
 The read cursor moves as soon as messages are seen. A group's processed cursor moves when work on a
-batch begins, with the way back recorded, and goes back when it fails, unless output was sent. What
-lies between is found again, also after a crash. Positions are arrival numbers, never times.
+batch begins, with the rollback position recorded, and moves back when the work fails, unless output
+was sent. Messages in between are found again, also after a crash. Positions are arrival numbers.
 """
 
 from __future__ import annotations
@@ -12,26 +12,33 @@ from datetime import UTC, datetime
 
 import orjson
 
-from onceward.crash import crash_point
-from onceward.cursors.dual_models import Arrival, Batch, BatchNumber, Ended, Ending, Pending
+from onceward.cursors.dual_models import (
+    Arrival,
+    BatchNumber,
+    DualBatch,
+    EndedBatch,
+    Ending,
+    PendingRange,
+)
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
 from onceward.stores import Row, Store, Transaction
+from onceward.system.crash_points import crash_point
 
 
 class DualCursor:
     """One dual cursor in a store; every method is one transaction, or part of the open one."""
 
     def __init__(self, store: Store, name: str) -> None:
-        """Name it; it begins at 0, before the first arrival."""
+        """Use the dual cursor with this name; a new one begins at 0, before the first arrival."""
         self._store = store
-        #: Its name.
+        #: Name of the dual cursor.
         self.name = name
 
     def next_sequence(self, tx: Transaction, group: str | None = None) -> Arrival:
-        """Draw the number of a message that arrives in this transaction.
+        """Assign the next arrival number to a message of this transaction.
 
-        Others who draw wait until it commits: numbers are in the order of commits, so a reader that
-        has seen one has seen all before it. Draw late in long transactions.
+        Other transactions wait here until it commits: numbers are in commit order, so a reader that
+        has seen one has seen all before it. Call it late in long transactions.
         """
         ((drawn,),) = tx.query("dual_sequence", dual=self.name)
         position = Arrival(drawn)
@@ -42,16 +49,16 @@ class DualCursor:
 
     @property
     def read(self) -> Arrival:
-        """Return how far messages were read."""
+        """Return the read position."""
         return self._positions()[1]
 
     def processed(self, group: str) -> Arrival:
-        """Return how far a group is processed, by way of trial when a batch is in flight."""
+        """Return the processed position of a group; provisional while a batch is in flight."""
         rows = self._store.read("dual_group", dual=self.name, group=group)
         return Arrival(rows[0][0] if rows else 0)
 
     def advance_global(self, position: int) -> Arrival:
-        """Move the read cursor onward, as soon as messages were seen; never back."""
+        """Move the read position forward, as soon as messages are seen; never back."""
         arrived, _ = self._positions()
         _check_range("position", position, 0, arrived)
 
@@ -69,16 +76,16 @@ class DualCursor:
         position: int,
         *,
         batch: Sequence[object] = (),
-        extends: Batch | None = None,
-    ) -> Batch:
-        """Begin work on a group's messages up to `position`; `batch` is what to remember of them.
+        extends: DualBatch | None = None,
+    ) -> DualBatch:
+        """Begin a batch of a group's messages up to `position`; `batch` is stored with it.
 
-        With `extends` more messages are handed to work that goes on. BatchInFlight when there is
-        work that was not named, Superseded when what was named is not in flight any more.
+        `extends` adds the messages to a batch in flight. BatchInFlight when another batch is in
+        flight, Superseded when the named batch no longer is.
         """
 
-        def operation(tx: Transaction) -> Batch:
-            processed, last = self._turn(tx, group)
+        def operation(tx: Transaction) -> DualBatch:
+            processed, last = self._lock_group(tx, group)
             current = self._in_flight(tx, group)
             ((_, read),) = tx.query("dual_positions", dual=self.name)
             if extends is not None:
@@ -101,52 +108,51 @@ class DualCursor:
 
         return self._store.write(operation)
 
-    def output_sent(self, batch: Batch | str) -> None:
-        """Mark that output of this work goes out: what was handed over so far is not repeated.
+    def output_sent(self, batch: DualBatch | str) -> None:
+        """Record that output of this batch is sent: messages up to here are not repeated.
 
         Call it before the output leaves, in the transaction that records it.
         """
 
         def operation(tx: Transaction) -> None:
-            group, current = self._begun(tx, batch)
-            upto = _upto(batch, current)
+            group, current = self._lock_batch(tx, batch)
+            upto = _covered_position(batch, current)
             place = {"dual": self.name, "group": group, "number": current.number}
             tx.query("dual_output", **place, position=upto)
             crash_point("dual.output.after_mark")
 
         self._store.write(operation)
 
-    def output_unsent(self, batch: Batch, position: int | None) -> None:
-        """Say anew how far output of this work went out: some of it has reached nobody."""
+    def output_unsent(self, batch: DualBatch, position: int | None) -> None:
+        """Correct the position up to which output was sent, when some was not delivered."""
 
         def operation(tx: Transaction) -> None:
-            group, current = self._begun(tx, batch)
+            group, current = self._lock_batch(tx, batch)
             place = {"dual": self.name, "group": group, "number": current.number}
             tx.query("dual_output_set", **place, position=position)
 
         self._store.write(operation)
 
-    def check(self, batch: Batch) -> None:
-        """Raise Superseded unless this work is in flight; nobody ends it before the transaction."""
+    def check(self, batch: DualBatch) -> None:
+        """Raise Superseded unless this batch is in flight; locks it until the transaction ends."""
 
         def operation(tx: Transaction) -> None:
-            self._begun(tx, batch)
+            self._lock_batch(tx, batch)
 
         self._store.write(operation)
 
-    def commit_group(self, batch: Batch | str, *, is_literal: bool = False) -> Arrival:
-        """End work that succeeded, and return where the group stands.
+    def commit_group(self, batch: DualBatch | str, *, is_literal: bool = False) -> Arrival:
+        """End a batch that succeeded, and return the group's position.
 
-        A handle speaks for what it names: follow-ups that somebody added to the batch since, and
-        that this handle does not know of, come again, unless output was sent behind them.
-        `is_literal`: whoever did the work says that it is done so far and no further, whatever was
-        sent.
+        A handle covers the messages it was created with: follow-ups that were added to the batch
+        since are handed out again, unless output was sent after them. With `is_literal` the batch
+        is done up to its own position only, whatever was sent.
         """
 
         def operation(tx: Transaction) -> Arrival:
-            group, current = self._begun(tx, batch)
+            group, current = self._lock_batch(tx, batch)
             sent = Arrival(0) if is_literal else current.output_position or Arrival(0)
-            upto = max(_upto(batch, current), sent)
+            upto = max(_covered_position(batch, current), sent)
             place = {"dual": self.name, "group": group, "number": current.number}
             tx.query("dual_move", **place, position=upto)
             tx.query("dual_end", **place)
@@ -156,27 +162,27 @@ class DualCursor:
         return self._store.write(operation)
 
     def rollback_group(
-        self, batch: Batch | str, *, reason: str = "failed", actor: str = "onceward"
-    ) -> Ended:
-        """End work that failed; the group goes back to where it stood, so the messages come again.
+        self, batch: DualBatch | str, *, reason: str = "failed", actor: str = "onceward"
+    ) -> EndedBatch:
+        """End a batch that failed; the group moves back, so its messages are handed out again.
 
-        When output was sent it stays: only what was handed over after the last output comes again.
+        When output was sent, only messages after the last output are handed out again.
         """
 
-        def operation(tx: Transaction) -> Ended:
-            _, current = self._begun(tx, batch)
+        def operation(tx: Transaction) -> EndedBatch:
+            _, current = self._lock_batch(tx, batch)
             return self._end_failed(tx, current, reason, actor)
 
         return self._store.write(operation)
 
     def move_group(self, group: str, position: int, *, reason: str, actor: str) -> Arrival:
-        """Let a group stand elsewhere, as a person wants it; returns where it stood.
+        """Set a group's position as an operator, and return the previous one.
 
-        BatchInFlight while somebody works on it. It is in the history, as every way back is.
+        BatchInFlight while a batch is in flight. Recorded in the history, as rollbacks are.
         """
 
         def operation(tx: Transaction) -> Arrival:
-            processed, last = self._turn(tx, group)
+            processed, last = self._lock_group(tx, group)
             current = self._in_flight(tx, group)
             if current is not None:
                 raise BatchInFlight(group=group, number=current.number)
@@ -196,75 +202,75 @@ class DualCursor:
 
         return self._store.write(operation)
 
-    def recover(self, *, actor: str = "onceward") -> list[Ended]:
-        """End what a crash left in flight, as if it had failed; call it at start.
+    def recover(self, *, actor: str = "onceward") -> list[EndedBatch]:
+        """Roll back the batches that a crash left in flight; call it at start.
 
-        Whoever still works on one of these batches is fenced: it can neither commit nor roll back.
+        A process that still works on one of them is fenced: it can neither commit nor roll back.
         """
 
-        def operation(tx: Transaction) -> list[Ended]:
+        def operation(tx: Transaction) -> list[EndedBatch]:
             groups = [row[0] for row in tx.query("dual_batches", dual=self.name)]
             ended = []
             for group in sorted(groups):
-                self._turn(tx, group)
-                found = self._in_flight(tx, group)  # Read again: somebody may have ended it.
+                self._lock_group(tx, group)
+                found = self._in_flight(tx, group)  # Read again: another process may have ended it.
                 if found is not None:
                     ended.append(self._end_failed(tx, found, "recovered", actor))
             return ended
 
         return self._store.write(operation)
 
-    def pending(self, group: str | None = None) -> list[Pending]:
-        """Return what was read and is not processed, and what is in flight; longest waiting first.
+    def pending(self, group: str | None = None) -> list[PendingRange]:
+        """Return messages read but not processed, and batches in flight; longest waiting first.
 
-        A group is known once it was given to `next_sequence` or `advance_group`. One that is asked
-        for by name is always in the answer, perhaps empty.
+        A group is known once it was passed to `next_sequence` or `advance_group`. A group that is
+        requested by name is always returned, possibly empty.
         """
         if group is None:
             rows = self._store.read("dual_groups", dual=self.name)
             return [
-                Pending(group=name, after=after, upto=upto, batch=number)
+                PendingRange(group=name, after=after, upto=upto, batch=number)
                 for name, after, upto, number in rows
             ]
         rows = self._store.read("dual_group", dual=self.name, group=group) or [(0, None)]
         ((after, number),) = rows
-        return [Pending(group=group, after=after, upto=self.read, batch=number)]
+        return [PendingRange(group=group, after=after, upto=self.read, batch=number)]
 
-    def in_flight(self) -> list[Batch]:
-        """Return the batches whose end is not known."""
+    def in_flight(self) -> list[DualBatch]:
+        """Return the batches in flight."""
         return [_batch(row) for row in self._store.read("dual_batches", dual=self.name)]
 
     def _positions(self) -> tuple[Arrival, Arrival]:
         ((arrived, read),) = self._store.read("dual_positions", dual=self.name)
         return Arrival(arrived), Arrival(read)
 
-    def _turn(self, tx: Transaction, group: str) -> tuple[int, int]:
-        """Return where a group stands and its last batch; it is ours until the transaction ends."""
-        ((processed, last),) = tx.query("dual_turn", dual=self.name, group=group)
+    def _lock_group(self, tx: Transaction, group: str) -> tuple[int, int]:
+        """Lock a group until the transaction ends; return its position and last batch number."""
+        ((processed, last),) = tx.query("dual_lock_group", dual=self.name, group=group)
         return processed, last
 
-    def _in_flight(self, tx: Transaction, group: str) -> Batch | None:
+    def _in_flight(self, tx: Transaction, group: str) -> DualBatch | None:
         rows = tx.query("dual_batch", dual=self.name, group=group)
         return _batch(rows[0]) if rows else None
 
-    def _begun(self, tx: Transaction, batch: Batch | str) -> tuple[str, Batch]:
-        """Return the batch in flight; a handle must name that very one."""
+    def _lock_batch(self, tx: Transaction, batch: DualBatch | str) -> tuple[str, DualBatch]:
+        """Lock the group and return its batch in flight, which must be the one named."""
         group = batch if isinstance(batch, str) else batch.group
-        self._turn(tx, group)
+        self._lock_group(tx, group)
         return group, self._fenced(group, batch, self._in_flight(tx, group))
 
-    def _fenced(self, group: str, named: Batch | str, current: Batch | None) -> Batch:
+    def _fenced(self, group: str, named: DualBatch | str, current: DualBatch | None) -> DualBatch:
         if current is None:
             message = f"nothing is in flight for {group!r} of {self.name}; nothing was changed"
             raise Superseded(message, group=group)
-        if isinstance(named, Batch) and (named.group, named.number) != (group, current.number):
-            message = f"batch {named.number} of {named.group!r} is over; nothing was changed"
+        if isinstance(named, DualBatch) and (named.group, named.number) != (group, current.number):
+            message = f"batch {named.number} of {named.group!r} has ended; nothing was changed"
             raise Superseded(message, group=group, number=named.number, current=current.number)
         return current
 
-    def _end_failed(self, tx: Transaction, batch: Batch, reason: str, actor: str) -> Ended:
+    def _end_failed(self, tx: Transaction, batch: DualBatch, reason: str, actor: str) -> EndedBatch:
         place = {"dual": self.name, "group": batch.group, "number": batch.number}
-        tx.query("dual_move", **place, position=batch.way_back)
+        tx.query("dual_move", **place, position=batch.rollback_position)
         crash_point("dual.rollback.after_move")
         tx.query("dual_end", **place)
         tx.query(
@@ -273,15 +279,15 @@ class DualCursor:
             actor=actor,
             reason=reason,
             from_position=str(batch.position),
-            to_position=str(batch.way_back),
+            to_position=str(batch.rollback_position),
             number=batch.number,
         )
         ending: Ending = "rolled back" if batch.output_position is None else "kept"
-        return Ended(batch=batch, ending=ending, position=batch.way_back)
+        return EndedBatch(batch=batch, ending=ending, position=batch.rollback_position)
 
 
-def _upto(named: Batch | str, current: Batch) -> Arrival:
-    """Return how far a handle speaks: to where its batch stood when it was given out."""
+def _covered_position(named: DualBatch | str, current: DualBatch) -> Arrival:
+    """Return the position that a handle covers: the batch's when the handle was created."""
     return current.position if isinstance(named, str) else min(named.position, current.position)
 
 
@@ -300,11 +306,11 @@ def _items_text(items: tuple[object, ...]) -> str:
         raise InvalidArgument(message, fix="pass plain JSON values", field="batch") from exc
 
 
-def _batch(row: Row) -> Batch:
+def _batch(row: Row) -> DualBatch:
     group, number, previous, position, output, items, started_at = row
     if isinstance(started_at, str):
         started_at = datetime.fromisoformat(started_at)
-    return Batch(
+    return DualBatch(
         group=group,
         number=number,
         previous=previous,

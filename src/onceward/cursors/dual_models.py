@@ -1,4 +1,4 @@
-"""Dual models: what a dual cursor has in flight, and what is left to do. Knows no store."""
+"""Dual models: batches in flight and pending messages of a dual cursor. Knows no store."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NewType
 
-#: The number of a group's batch; grows with each one, so that an old handle is recognised.
+#: A fencing token: the number of a group's batch; a stale handle has a lower one.
 BatchNumber = NewType("BatchNumber", int)
-#: An arrival number: messages have them in the order of their commits, without an end.
+#: An arrival number: assigned to messages in commit order.
 Arrival = NewType("Arrival", int)
 
-#: `rolled back`: to where the batch began. `kept`: output was sent, so only what was handed over
-#: after the last output comes again.
+#: `rolled back`: to where the batch began. `kept`: output was sent, so only messages after the last
+#: output are handed out again.
 Ending = Literal["rolled back", "kept"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
-    """Messages of one group that somebody works on; also the token to end it with."""
+class DualBatch:
+    """Messages of one group that are being processed; also the handle to end the batch."""
 
     group: str
-    #: The fence: only the batch with the group's latest number can be ended.
+    #: The fencing token: only the batch with the group's latest number can be ended.
     number: BatchNumber
-    #: Where the group stood before; a failure leads back here.
+    #: The group's position before the batch; a failure moves back to it.
     previous: Arrival
-    #: Where the group stands now, by way of trial.
+    #: The group's provisional position.
     position: Arrival
-    #: How far the group stood when output was last sent; None: nothing was sent.
+    #: The group's position when output was last sent; None: nothing was sent.
     output_position: Arrival | None
-    #: What the caller wants to remember, such as the ids of the messages.
+    #: Data of the caller, such as the ids of the messages.
     items: tuple[object, ...]
     started_at: datetime
 
     @property
-    def way_back(self) -> Arrival:
-        """Return where a failure leads: no further than the last output, which is not repeated."""
+    def rollback_position(self) -> Arrival:
+        """Return the position after a failure: at the last output, which is not repeated."""
         return self.previous if self.output_position is None else self.output_position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pending:
-    """What a group has read and not processed: arrivals with `after < number <= upto`."""
+class PendingRange:
+    """Messages of a group, read but not processed: `after < number <= upto`."""
 
     group: str
-    #: The group is processed up to here, by way of trial when a batch is in flight.
+    #: Processed up to here; provisional while a batch is in flight.
     after: Arrival
-    #: Messages up to here were read.
+    #: Read up to here.
     upto: Arrival
-    #: The batch in flight, whose end is not known.
+    #: The batch in flight.
     batch: BatchNumber | None
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is left to hand out."""
+        """Return whether no message is left to hand out."""
         return self.after >= self.upto
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """How a batch ended that did not succeed."""
+class EndedBatch:
+    """A batch that was rolled back, completely or to its last output."""
 
-    batch: Batch
+    batch: DualBatch
     ending: Ending
-    #: Where the group stands now.
+    #: The group's position now.
     position: Arrival

@@ -1,7 +1,7 @@
-"""Heartbeat: one thread that renews the leases of a process while their handlers work.
+"""Heartbeat: renew the leases of a process in one thread while their handlers work.
 
-A handler may be busy for longer than its lease; this thread is not. A store that does not answer is
-no lost lease: it tries again, and the fence decides in the end.
+A handler may be busy for longer than its lease; this thread is not. When the store does not answer
+it retries: the lease may still be valid, and the fencing token decides in the end.
 """
 
 from __future__ import annotations
@@ -15,72 +15,72 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from onceward.errors import InvalidArgument, LeaseLost
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 if TYPE_CHECKING:
     from onceward.cursors.lease import Lease
 
-#: After a failed renewal, try again so many times before the next would have been due.
+#: Retries of a failed renewal before the next one would have been due.
 RETRIES_PER_HEARTBEAT: Final = 4
 _log = logging.getLogger("onceward.cursors")
 
 
-class _Beat:
-    """One lease that is kept, and when it is to be renewed next."""
+class _RenewedLease:
+    """One lease that is renewed, and when it is due next."""
 
     def __init__(self, lease: Lease, seconds: float, now: float) -> None:
         self.lease = lease
         self.seconds = seconds
-        #: At once: nobody knows how much of the lease was used up before.
+        #: At once: how much of the lease has passed is unknown.
         self.due = now
         self.holders = 1
 
-    def beat(self) -> float:
+    def renew(self) -> float:
         """Renew, and return the seconds until the next time."""
         try:
             self.lease.renew()
         except LeaseLost as exc:
             if not self.lease.is_released:
                 _log.warning("lease lost", extra={"action": "lease_lost", **exc.context})
-        except Exception as exc:  # noqa: BLE001 - without this thread every lease would run out
+        except Exception as exc:  # noqa: BLE001 - without this thread every lease would expire
             extra = {"action": "lease_not_renewed", "cursor": self.lease.name, "error": str(exc)}
             _log.warning("lease not renewed, trying again", extra=extra)
             return self.seconds / RETRIES_PER_HEARTBEAT
         return self.seconds
 
 
-class Heartbeat:
+class LeaseHeartbeat:
     """The leases of one process that are renewed in the background."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
-        """Start nothing; the thread lives while there is a lease to keep."""
+        """Start no thread yet; it runs while there is a lease to renew."""
         self._clock = clock or SystemClock()
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._changed = threading.Condition()
-        self._beats: dict[Lease, _Beat] = {}
+        self._renewed: dict[Lease, _RenewedLease] = {}
         self._thread: threading.Thread | None = None
 
     def _after_fork(self) -> None:
-        """Forget the parent's thread and leases: neither is in this process."""
+        """Discard the parent's thread and leases: neither is in this process."""
         if self._process != os.getpid():
-            self._begin_anew()
+            self._reset()
 
     def add(self, lease: Lease, seconds: float) -> None:
-        """Renew this lease every so many seconds, until it is dropped or lost."""
+        """Renew this lease at this interval until it is removed, dropped or lost."""
         if not 0 < seconds < lease.lease_seconds:
             message = f"heartbeat_seconds: must be less than the lease's {lease.lease_seconds:g}"
             raise InvalidArgument(message, fix="leave it out", field="heartbeat_seconds")
         self._after_fork()
         with self._changed:
-            kept = self._beats.get(lease)
-            if kept is not None:
-                kept.holders += 1
-                kept.seconds = min(kept.seconds, seconds)
+            renewed = self._renewed.get(lease)
+            if renewed is not None:
+                renewed.holders += 1
+                renewed.seconds = min(renewed.seconds, seconds)
             else:
-                self._beats[lease] = _Beat(lease, seconds, self._clock.monotonic())
+                self._renewed[lease] = _RenewedLease(lease, seconds, self._clock.monotonic())
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="onceward-heartbeat", daemon=True
@@ -92,55 +92,55 @@ class Heartbeat:
         """Undo one `add`."""
         self._after_fork()
         with self._changed:
-            kept = self._beats.get(lease)
-            if kept is None:
+            renewed = self._renewed.get(lease)
+            if renewed is None:
                 return
-            kept.holders -= 1
-            if not kept.holders:
-                del self._beats[lease]
+            renewed.holders -= 1
+            if not renewed.holders:
+                del self._renewed[lease]
                 self._changed.notify_all()
 
     def drop(self, lease: Lease) -> None:
-        """Renew this lease no more, whoever wanted it."""
+        """Stop renewing this lease, for all its holders."""
         self._after_fork()
         with self._changed:
-            if self._beats.pop(lease, None) is not None:
+            if self._renewed.pop(lease, None) is not None:
                 self._changed.notify_all()
 
     @contextmanager
     def hold(self, lease: Lease, seconds: float) -> Iterator[None]:
-        """Keep a lease while the block runs; see `Lease.hold`."""
+        """Renew a lease while the block runs; see `Lease.hold`."""
         lease.check()
-        cancelling = _Cancelling()
+        cancellation = _TaskCancellation()
         self.add(lease, seconds)
         try:
-            with lease.when_lost(cancelling.request):
+            with lease.when_lost(cancellation.request):
                 yield
         except asyncio.CancelledError as exc:
-            if cancelling.end():
-                lease.check()  # Raises: the loss is why it was cancelled.
-            raise exc  # noqa: TRY201 - it is what we caught, whatever happened since
+            if cancellation.end():
+                lease.check()  # Raises LeaseLost, the reason for the cancellation.
+            raise exc  # noqa: TRY201 - the error that was caught, not a later one
         finally:
-            cancelling.end()
+            cancellation.end()
             self.remove(lease)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._beats:
+                if not self._renewed:
                     self._thread = None
                     return
                 now = self._clock.monotonic()
-                due = [beat for beat in self._beats.values() if beat.due <= now]
+                due = [each for each in self._renewed.values() if each.due <= now]
                 if not due:
-                    self._changed.wait(min(beat.due for beat in self._beats.values()) - now)
+                    self._changed.wait(min(each.due for each in self._renewed.values()) - now)
                     continue
-            for beat in due:
-                beat.due = now + beat.beat()
+            for each in due:
+                each.due = now + each.renew()
 
 
-class _Cancelling:
-    """The asyncio task inside a block, if there is one, and whether we asked it to end."""
+class _TaskCancellation:
+    """Cancels the asyncio task inside a block, if there is one, when the lease is lost."""
 
     def __init__(self) -> None:
         try:
@@ -157,7 +157,7 @@ class _Cancelling:
             self._loop.call_soon_threadsafe(self._cancel)
 
     def end(self) -> bool:
-        """Let the task be; say whether it was cancelled by us alone."""
+        """Stop cancellation; return whether the task was cancelled by this alone."""
         self._ended = True
         asked, self._asked = self._asked, False
         return asked and self._task is not None and self._task.uncancel() == 0

@@ -1,7 +1,7 @@
-"""Lease: the right of one worker to move one cursor, until it runs out or somebody takes it.
+"""Lease: one worker's right to move a cursor; each write is checked by its fencing token (epoch).
 
-Every statement names owner and epoch, so that a handle that is no longer the holder's changes
-nothing, whatever its process believes. A handle that does not know its position stops by itself.
+It lasts until it expires or is taken over. Every statement names owner and epoch, so that stale
+writes are rejected in the database. A lease whose position is ambiguous stops by itself.
 Knows neither sources nor handlers.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onceward.crash import crash_point
+from onceward.cursors.fence_log import AttemptedWrite, FenceLog
 from onceward.cursors.models import (
     HEARTBEATS_PER_LEASE,
     Epoch,
@@ -20,15 +20,15 @@ from onceward.cursors.models import (
     check_position,
     state_of,
 )
-from onceward.cursors.refusals import Refusals, Tried
 from onceward.errors import InvalidArgument, LeaseLost
 from onceward.stores import Row, Store, Transaction
 from onceward.stores.commit import is_unknown
+from onceward.system.crash_points import crash_point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onceward.cursors.heartbeat import Heartbeat
+    from onceward.cursors.heartbeat import LeaseHeartbeat
 
 
 class Lease:
@@ -38,40 +38,40 @@ class Lease:
         self,
         *,
         store: Store,
-        heartbeat: Heartbeat,
-        refusals: Refusals,
+        heartbeat: LeaseHeartbeat,
+        fence_log: FenceLog,
         name: str,
         worker: str,
         epoch: Epoch,
         position: str | None,
         lease_seconds: float,
     ) -> None:
-        """Stand for what the store granted."""
+        """Describe a lease that the store granted."""
         self._store = store
         self._heartbeat = heartbeat
-        self._refusals = refusals
+        self._fence_log = fence_log
         #: Name of the cursor.
         self.name = name
-        #: Who holds it.
+        #: The worker that holds it.
         self.worker = worker
-        #: Under which epoch; no other grant of this cursor has the same.
+        #: The fencing token; each grant of this cursor has a higher one.
         self.epoch = epoch
-        #: The last position that was processed, as far as this handle knows; None is the start.
+        #: The last position that this lease has checkpointed, or acquired; None is the start.
         self.position = position
-        #: How long it lasts from each renewal or checkpoint on.
+        #: How long it lasts from each renewal or checkpoint.
         self.lease_seconds = lease_seconds
-        #: Set once it is known that somebody else holds the cursor, or moved it, or that nobody
-        #: knows whether our own last checkpoint did.
+        #: Set once the cursor is known to be taken over or moved, or once it is unknown whether the
+        #: last checkpoint of this lease was stored.
         self.lost = threading.Event()
-        #: Whether the last renewal found the cursor paused: what runs may finish, no more.
+        #: Whether the last renewal found the cursor paused: only the running batch may finish.
         self.is_paused = False
-        #: Set by `release`, whatever became of it.
+        #: Set by `release`, even if that fails.
         self.is_released = False
         self._current_epoch: int | None = None
-        self._is_in_doubt = False
-        #: What the database refuses if it refuses a transaction of ours.
-        self._trying: Tried = "write"
-        self._on_lost: list[Callable[[], None]] = []
+        self._is_ambiguous = False
+        #: What to record if the database rejects a transaction of this lease.
+        self._attempted: AttemptedWrite = "write"
+        self._loss_callbacks: list[Callable[[], None]] = []
         self._mutex = threading.Lock()
 
     def __repr__(self) -> str:
@@ -83,8 +83,8 @@ class Lease:
         return self.lease_seconds / HEARTBEATS_PER_LEASE
 
     def renew(self) -> Renewal:
-        """Extend it, in a commit of its own; LeaseLost when it is not ours any more."""
-        self._check_doubt()
+        """Extend the lease, in its own commit; LeaseLost when another grant has replaced it."""
+        self._check_not_ambiguous()
         rows = self._write("cursor_renew", "renew", seconds=self.lease_seconds)
         crash_point("cursor.renew.after_commit")
         self.is_paused = bool(rows[0][0])
@@ -98,14 +98,14 @@ class Lease:
         count: int = 1,
         failed: int | None = None,
     ) -> None:
-        """Move the cursor, with everything else in `tx` or on its own; renews the lease.
+        """Move the cursor, in `tx` or in its own commit; renews the lease.
 
         Inside `tx` it is the last statement: when the lease is lost, leaving the block raises
         LeaseLost and nothing of the transaction stays. `count` messages are counted as processed.
-        The number of failures in a row becomes 0; with `failed` it rises by so many instead.
+        The error count becomes 0; with `failed` it rises by that number instead.
 
-        OutcomeUnknown means that nobody knows where the cursor is. This handle is of no use then:
-        acquire the cursor again, and look.
+        OutcomeUnknown means that the position is ambiguous. The lease cannot be used then: acquire
+        the cursor again, and read its position.
         """
         if count < 0:
             message = f"count: must not be negative, was {count}"
@@ -124,50 +124,50 @@ class Lease:
         if tx is None:
             self._checkpoint_alone(query, position, params)
             return
-        self._check_doubt(tx)
+        self._check_not_ambiguous(tx)
 
         def moved() -> None:
             self.position = position
 
         def check(rows: list[Row]) -> Callable[[], None]:
             if not rows:
-                lost = self._lost_to(self._store.read("cursor_show", name=self.name))
-                self._note(lost, "checkpoint")
+                lost = self._lease_lost(self._store.read("cursor_show", name=self.name))
+                self._record_rejection(lost, "checkpoint")
                 raise lost
-            return moved  # Only once it is durable: a handle that is ahead would skip a message.
+            return moved  # Only once it is durable: a lease that is ahead would skip a message.
 
-        tx.query_last(query, check, **self.fence, **params)
-        tx.on_unknown(self._doubt)
-        self._trying = "checkpoint"
-        tx.on_lost(self._refused)
+        tx.run_with_commit(query, check, **self.fence, **params)
+        tx.on_commit_unknown(self._mark_ambiguous)
+        self._attempted = "checkpoint"
+        tx.on_lease_lost(self._on_rejected)
 
     def _checkpoint_alone(self, query: str, position: str, params: dict[str, object]) -> None:
-        self._check_doubt()
+        self._check_not_ambiguous()
         try:
             self._write(query, "checkpoint", **params)
             self.position = position
         except BaseException as exc:
             if is_unknown(exc):
-                self._doubt()
+                self._mark_ambiguous()
             raise
         crash_point("cursor.checkpoint.after_commit")
 
     def guard(self, tx: Transaction) -> None:
-        """Let a transaction happen only while the lease is ours; nobody takes it before the end.
+        """Commit `tx` only while the lease is held; no other worker takes it over before the end.
 
-        On PostgreSQL from now on. On SQLite from the transaction's first write on, which takes
-        the write lock: slow work before it blocks nobody.
+        Effective at once on PostgreSQL. On SQLite from the transaction's first write on, which
+        takes the write lock: slow work before it blocks no other process.
         """
-        self._check_doubt(tx)
+        self._check_not_ambiguous(tx)
         self.watch(tx)
 
         def check() -> None:
             try:
                 if not tx.query("cursor_guard", **self.fence):
-                    raise self._lost_to(tx.query("cursor_show", name=self.name))
+                    raise self._lease_lost(tx.query("cursor_show", name=self.name))
             except LeaseLost as lost:
-                self._note(lost, "guard")
-                tx.doom()  # A handler that swallows this must not commit what it did.
+                self._record_rejection(lost, "guard")
+                tx.mark_rollback_only()  # A handler that swallows this must not commit what it did.
                 raise
 
         if self._store.engine == "sqlite" and not tx.is_writing:
@@ -175,47 +175,47 @@ class Lease:
         check()
 
     def mark(self, tx: Transaction) -> None:
-        """Watch a transaction, and let whoever takes the lease over end it in the database.
+        """Watch a transaction, and let a worker that takes the lease over end it in the database.
 
-        On PostgreSQL a client that is frozen in it would keep its locks for ever. On SQLite nobody
-        can take over before it ends.
+        On PostgreSQL a client that is frozen in it would hold its locks indefinitely. On SQLite no
+        worker can take over before it ends.
         """
         self.watch(tx)
         if not tx.is_writing:
-            self._trying = "write"
-            tx.on_lost(self._refused)
-            tx.query_first("cursor_mark", **self.fence)
+            self._attempted = "write"
+            tx.on_lease_lost(self._on_rejected)
+            tx.run_with_begin("cursor_mark", **self.fence)
 
     def watch(self, tx: Transaction) -> None:
-        """Let the next write of a transaction raise LeaseLost once a heartbeat found it lost."""
+        """Make writes in `tx` raise LeaseLost once a heartbeat has found the lease lost."""
         tx.before_every_write(self.check)
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease is known to be lost; asks nobody."""
+        """Raise LeaseLost if the lease is known to be lost, without querying the store."""
         if self.lost.is_set():
-            is_in_doubt = self._is_in_doubt
-            raise LeaseLost(self.name, self.epoch, self._current_epoch, is_in_doubt=is_in_doubt)
+            is_ambiguous = self._is_ambiguous
+            raise LeaseLost(self.name, self.epoch, self._current_epoch, is_ambiguous=is_ambiguous)
 
     def hold(self, heartbeat_seconds: float | None = None) -> AbstractContextManager[None]:
-        """Renew it in the background while the block runs, a third of the lease apart.
+        """Renew the lease in the background while the block runs, by default every third of it.
 
         A lost lease cancels the asyncio task that is inside the block, which then raises LeaseLost.
         """
         return self._heartbeat.hold(self, heartbeat_seconds or self.heartbeat_seconds)
 
     def fail(self, tx: Transaction | None = None) -> int:
-        """Count a failure, once the handler's transaction is rolled back; return how many in a row.
+        """Count a failure, after the handler's transaction was rolled back; return the error count.
 
-        In a commit of its own, or with everything else in `tx`, which must guard the lease.
+        In its own commit, or in `tx`, which must guard the lease.
         """
         if tx is not None:
             ((count,),) = tx.query("cursor_fail", **self.fence)
             return int(count)
-        self._check_doubt()
+        self._check_not_ambiguous()
         return int(self._write("cursor_fail", "fail")[0][0])
 
     def release(self) -> None:
-        """Give it back, so that others need not wait; this handle is of no use afterwards."""
+        """Release the lease, so that other workers need not wait; it cannot be used afterwards."""
         self.is_released = True
         self._heartbeat.drop(self)
         crash_point("cursor.release.before_commit")
@@ -223,9 +223,9 @@ class Lease:
 
     @contextmanager
     def when_lost(self, call: Callable[[], None]) -> Iterator[None]:
-        """Call this, in any thread, if the loss is noticed while the block runs, or was before."""
+        """Call `call`, in any thread, when the loss is detected during the block or was before."""
         with self._mutex:
-            self._on_lost.append(call)
+            self._loss_callbacks.append(call)
             is_lost = self.lost.is_set()
         if is_lost:
             call()
@@ -233,23 +233,23 @@ class Lease:
             yield
         finally:
             with self._mutex:
-                self._on_lost.remove(call)
+                self._loss_callbacks.remove(call)
 
     @property
     def fence(self) -> dict[str, Any]:
-        """Return what every statement of the holder names."""
+        """Return the parameters that identify the grant in every statement of its holder."""
         return {"name": self.name, "worker": self.worker, "epoch": self.epoch}
 
-    def _check_doubt(self, tx: Transaction | None = None) -> None:
-        """Raise LeaseLost if nobody knows the position; of any other loss the store knows best."""
-        if not self._is_in_doubt:
+    def _check_not_ambiguous(self, tx: Transaction | None = None) -> None:
+        """Raise LeaseLost if the position is ambiguous; the store detects any other loss."""
+        if not self._is_ambiguous:
             return
         if tx is not None:
-            tx.doom()  # A handler that swallows this must not commit what it did.
+            tx.mark_rollback_only()  # A handler that swallows this must not commit what it did.
         self.check()
 
-    def _write(self, query: str, tried: Tried | None, **params: object) -> list[Row]:
-        """Run a statement in a commit of its own; one that finds no row is an error."""
+    def _write(self, query: str, tried: AttemptedWrite | None, **params: object) -> list[Row]:
+        """Run a statement in its own commit; LeaseLost if it matches no row."""
 
         # Not `write_query`: PostgreSQL ends a client that is frozen between two statements of a
         # transaction, but not one that is frozen while it sends them all at once.
@@ -258,40 +258,40 @@ class Lease:
             return rows, [] if rows else tx.query("cursor_show", name=self.name)
 
         try:
-            rows, shown = self._store.write_apart(operation)
+            rows, shown = self._store.run_in_own_transaction(operation)
             if not rows:
-                raise self._lost_to(shown)
+                raise self._lease_lost(shown)
         except LeaseLost as lost:
-            self._note(lost, tried)
+            self._record_rejection(lost, tried)
             raise
         return rows
 
-    def _note(self, lost: LeaseLost, tried: Tried | None) -> None:
-        """Remember that the store refused something, and record what; None is not worth a note."""
-        self._note_loss(lost.current_epoch)
-        # A heartbeat may meet its own release.
+    def _record_rejection(self, lost: LeaseLost, tried: AttemptedWrite | None) -> None:
+        """Mark the lease lost, and record the rejected write unless it is None."""
+        self._mark_lost(lost.current_epoch)
+        # A renewal may run concurrently with `release`.
         if tried is not None and not (tried == "renew" and self.is_released):
-            self._refusals.add(self.name, self.worker, self.epoch, tried)
+            self._fence_log.add(self.name, self.worker, self.epoch, tried)
 
-    def _refused(self, lost: LeaseLost) -> None:
-        """Take it from the database that a transaction of ours is too late."""
+    def _on_rejected(self, lost: LeaseLost) -> None:
+        """Handle that the database rejected a transaction of this lease."""
         if (lost.cursor, lost.held_epoch) == (self.name, self.epoch):
-            self._note(lost, self._trying)
+            self._record_rejection(lost, self._attempted)
 
-    def _lost_to(self, shown: list[Row]) -> LeaseLost:
-        """Return the error for a statement that found no row; `shown` is the cursor as it is."""
+    def _lease_lost(self, shown: list[Row]) -> LeaseLost:
+        """Return the error for a statement that matched no row; `shown` is the present cursor."""
         return LeaseLost(self.name, self.epoch, state_of(shown[0]).epoch if shown else None)
 
-    def _doubt(self) -> None:
-        """Stop: the last checkpoint may or may not be stored, so `position` may be behind."""
-        self._is_in_doubt = True
-        self._note_loss(self.epoch)
+    def _mark_ambiguous(self) -> None:
+        """Stop: the last checkpoint may or may not be stored, so `position` may be outdated."""
+        self._is_ambiguous = True
+        self._mark_lost(self.epoch)
 
-    def _note_loss(self, current_epoch: int | None) -> None:
+    def _mark_lost(self, current_epoch: int | None) -> None:
         self._current_epoch = current_epoch
         with self._mutex:
             self.lost.set()
-            calls = list(self._on_lost)
+            calls = list(self._loss_callbacks)
         self._heartbeat.drop(self)
         for call in calls:
             call()

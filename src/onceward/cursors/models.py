@@ -1,4 +1,4 @@
-"""Models: what a cursor, its lease and its history look like to everybody else. Knows no store."""
+"""Models: cursors, operator actions on them, and their validation. Knows no store."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from onceward.errors import InvalidArgument
 from onceward.keys.encoding import is_encodable
 from onceward.stores import Row
 
-#: Grows with every grant of a lease and every move by hand; whoever names an old one is late.
+#: The fencing token: grows with every grant of a lease and every move by an operator.
 Epoch = NewType("Epoch", int)
 #: Rewrites a position of one version into the form of the next.
 PositionMigration = Callable[[str], str]
 #: Migrations by the version they start from.
 PositionMigrations = Mapping[int, PositionMigration]
-#: How many messages lie behind the first position, up to and with the second; None is the start.
+#: Number of messages after the first position up to the second, inclusive; None is the start.
 CountBetween = Callable[[str | None, str | None], int]
 HistoryKind = Literal["seek", "pause", "resume", "steal", "rollback", "migration", "undo"]
 
 LEASE_SECONDS: Final = 60.0
-#: A lease is renewed this many times before it would run out: every 20 s for one of 60 s.
+#: Renewals per lease before it would expire: every 20 s for one of 60 s.
 HEARTBEATS_PER_LEASE: Final = 3
 LEASE_SECONDS_MIN: Final = 0.05
 LEASE_SECONDS_MAX: Final = 7 * 24 * 3600.0
 NAME_CHARACTERS_MAX: Final = 200
-#: Begins the names of cursors that are Onceward's own and have no messages; lists leave them out.
+#: Prefix of internal cursors, which have no messages; lists omit them.
 OWN_PREFIX: Final = "~"
 POSITION_CHARACTERS_MAX: Final = 10_000
 REASON_CHARACTERS_MAX: Final = 2_000
 #: What `list` and `history` return at most.
 LIST_ROWS_MAX: Final = 10_000
-#: How often a move is thought through again, because a worker went on meanwhile.
+#: How often a move is planned again because a worker advanced the cursor.
 MOVE_TRIES_MAX: Final = 100
 #: Rows that `list` reads at a time.
 LIST_PAGE_ROWS: Final = 1_000
 
 
 class Renewal(Enum):
-    """What became of a renewal."""
+    """Result of a renewal."""
 
     #: The lease is extended.
     RENEWED = "renewed"
@@ -51,28 +51,28 @@ class Renewal(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CursorState:
-    """One cursor, as it is now; times are text in UTC."""
+    """The present state of one cursor; times are text in UTC."""
 
     name: str
     #: The last position that was processed; None before the first.
     position: str | None
     last_processed_at: str | None
-    #: The worker that holds the lease, or held it when it ran out.
+    #: The worker that holds the lease, or held it when it expired.
     lease_owner: str | None
     lease_expires_at: str | None
-    #: Whether somebody holds it now, by the store's own clock.
+    #: Whether a worker holds it now, by the store's clock.
     is_held: bool
     #: Failed attempts since the last message that succeeded.
     error_count: int
     is_paused: bool
-    #: JSON that belongs to the user.
+    #: JSON of the user.
     metadata: str
     epoch: Epoch
-    #: How often a worker took over from another whose lease ran out.
+    #: How often a worker took over an expired lease of another.
     steal_count: int
-    #: Messages processed in the cursor's whole life.
+    #: Messages processed since the cursor was created.
     processed_count: int
-    #: The version of the rules under which the position was written.
+    #: The version of the position's format.
     version: int
     created_at: str
     updated_at: str
@@ -80,18 +80,18 @@ class CursorState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryEntry:
-    """Something that was done to a cursor other than working through it."""
+    """An action on a cursor other than processing, such as a seek or a takeover."""
 
     id: int
     cursor: str
     kind: HistoryKind
     happened_at: str
-    #: Who did it: a person, or the worker that took over or migrated.
+    #: The operator, or the worker that took over or migrated.
     actor: str
     reason: str
     from_position: str | None
     to_position: str | None
-    #: The epoch that counted afterwards.
+    #: The epoch after the action.
     epoch: Epoch
     #: The seek that this one undid.
     undoes: int | None
@@ -99,33 +99,33 @@ class HistoryEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """A seek or its undoing: done, or only thought through."""
+    """A seek or an undo: applied, or a dry run."""
 
     cursor: str
     from_position: str | None
     to_position: str | None
-    #: Messages that will be processed a second time; None when nobody can tell.
+    #: Messages that will be processed a second time; None: unknown.
     repeated: int | None
-    #: Messages that will never be processed; None when nobody can tell.
+    #: Messages that will never be processed; None: unknown.
     skipped: int | None
-    #: Messages that wait beside the cursor and are forgotten, because it will read them again; None
-    #: when nobody can tell: they stay.
-    forgotten: int | None
-    #: Those that come back, because the seek that had forgotten them is undone.
+    #: Parked messages that the move discards, because the cursor will read them again; None:
+    #: unknown, and they stay.
+    discarded: int | None
+    #: Messages that are restored, because the seek that discarded them is undone.
     restored: int
-    #: The worker whose lease ends by it.
+    #: The worker whose lease the move ends.
     interrupts: str | None
-    #: The epoch that counts now; None in a dry run.
+    #: The epoch after the move; None in a dry run.
     epoch: Epoch | None
 
     @property
     def is_dry_run(self) -> bool:
-        """Say whether nothing was changed."""
+        """Return whether nothing was changed."""
         return self.epoch is None
 
 
 def state_of(row: Row) -> CursorState:
-    """Return what a row of `cursor_show` or `cursor_list` says."""
+    """Return the cursor in a row of `cursor_show` or `cursor_list`."""
     return CursorState(
         name=row[0],
         position=row[1],
@@ -146,37 +146,37 @@ def state_of(row: Row) -> CursorState:
 
 
 def entry_of(row: Row) -> HistoryEntry:
-    """Return what a row of `cursor_history` says."""
+    """Return the entry in a row of `cursor_history`."""
     names = HistoryEntry.__dataclass_fields__
     return HistoryEntry(**dict(zip(names, row, strict=True)))
 
 
 def check_text(field: str, text: object, *, characters_max: int, may_be_empty: bool) -> str:
-    """Return the text if both engines can keep it."""
+    """Return the text if both engines can store it."""
     if not isinstance(text, str) or "\0" in text or not is_encodable(text):
         message = f"{field}: must be text without NUL or lone surrogates"
         raise InvalidArgument(message, fix="pass a plain string", field=field)
     if len(text) > characters_max or not (text or may_be_empty):
         message = f"{field}: must have 1 to {characters_max} characters, not {len(text)}"
-        raise InvalidArgument(message, fix="pass a shorter one, or one at all", field=field)
+        raise InvalidArgument(message, fix="pass a text within these limits", field=field)
     return text
 
 
 def check_name(name: object) -> str:
-    """Return a cursor's or worker's name if it can be one."""
+    """Return a cursor's or worker's name if it is valid."""
     return check_text("name", name, characters_max=NAME_CHARACTERS_MAX, may_be_empty=False)
 
 
 def check_position(position: object) -> str:
-    """Return a position if it can be one: text, whatever it means to its source."""
+    """Return a position if it is valid: opaque text."""
     return check_text(
         "position", position, characters_max=POSITION_CHARACTERS_MAX, may_be_empty=True
     )
 
 
 def check_lease_seconds(seconds: float) -> float:
-    """Return the length of a lease if it can be one."""
-    # A NaN is between no limits.
+    """Return the length of a lease if it is valid."""
+    # Rejects NaN too.
     if not (math.isfinite(seconds) and LEASE_SECONDS_MIN <= seconds <= LEASE_SECONDS_MAX):
         limits = f"{LEASE_SECONDS_MIN:g} to {LEASE_SECONDS_MAX:g}"
         message = f"lease_seconds: must be {limits}, not {seconds!r}"

@@ -10,25 +10,25 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from onceward.handle import Onceward
-from onceward.retries import Steps
-from onceward.seams import Clock, SystemClock, timestamp
+from onceward.client import Onceward
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
+from onceward.system import Clock, SystemClock, timestamp
 from onceward.workers import App, Message, Reject
 from onceward.workers.sources import Table
 
 NICHES: Final = ("roofing", "solar", "plumbing", "gardens")
 BUYERS: Final = {niche: tuple(f"{niche} {name}" for name in ("Ada", "Ben")) for niche in NICHES}
 CENTS: Final = 2500
-#: How long the dead keep what they held; a minute is a better choice when nobody watches.
+#: How long a dead worker's lease lasts; a minute is a better choice in production.
 LEASE_SECONDS: Final = 2.0
-#: How long selling takes: most of the time a kill hits somebody in the middle of it.
+#: How long selling takes: most kills hit a worker in the middle of it.
 SELLING_SECONDS: Final = 0.2
 #: Set for sales that take longer, so that few of them keep workers busy.
 SELLING_VARIABLE: Final = "ONCEWARD_DEMO_SELLING_SECONDS"
 #: Every so many-th sale fails at the first attempt.
 BUSY_EVERY: Final = 23
-SOON: Final = Steps(seconds=(0.5, 1.0, 2.0))
+SOON: Final = FixedDelays(seconds=(0.5, 1.0, 2.0))
 
 _ID: Final = {
     "sqlite": "id integer primary key autoincrement",
@@ -80,7 +80,7 @@ def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None)
     def take_in(lead: Message, tx: Transaction) -> None:  # noqa: ARG001 - `offer` joins it
         """Check a lead and put it into its niche."""
         if not lead["contact"]:
-            message = "there is nobody to call: the contact is empty"
+            message = "no person to call: the contact is empty"
             raise Reject(message)  # No retry will help.
         offer(lead["id"], lead["niche"], lead["created_at"])
 
@@ -105,11 +105,11 @@ def create(ow: Onceward) -> None:
     """Make the tables, and the buyers of every niche."""
     engine = ow.store.engine
     key, xid, place = _ID[engine], _XID[engine], _PLACE[engine]
-    told = "niche text not null, created_at text not null"
+    detail = "niche text not null, created_at text not null"
     with ow.transaction() as tx:
         for statement in (
-            f"create table demo_leads ({key}, contact text not null, {told}{xid})",
-            f"create table demo_offers ({key}, lead_id bigint not null, {told}{xid})",
+            f"create table demo_leads ({key}, contact text not null, {detail}{xid})",
+            f"create table demo_offers ({key}, lead_id bigint not null, {detail}{xid})",
             f"create table demo_assignments ({key}, lead_id bigint, niche text, buyer text)",
             f"create table demo_charges ({key}, lead_id bigint, buyer text, cents bigint)",
             "create table demo_buyers (niche text, buyer text, served bigint, cents bigint)",
@@ -125,7 +125,7 @@ def create(ow: Onceward) -> None:
 
 
 def submit(ow: Onceward, niche: str, contact: str, *, clock: Clock) -> None:
-    """Let one lead come in, as a form would; one without a contact is nobody's."""
+    """Let one lead come in, as a form would; one without a contact is rejected later."""
     with ow.transaction() as tx:
         tx.execute(_SUBMIT, [niche, contact, timestamp(clock.now())])
 

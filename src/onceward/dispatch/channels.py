@@ -1,7 +1,7 @@
-"""Channels: where replies go, and how what is on its way gets there, in order.
+"""Channels: deliver replies from the transactional outbox, in order for each group.
 
-A channel that takes keys shows a saying once, however often it is sent under its key. One that does
-not is never sent the same again when nobody knows whether it arrived.
+A channel that takes keys shows a reply once, however often it is sent under its key. To a channel
+without keys an ambiguous reply is not sent again.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
-from onceward.crash import crash_point
 from onceward.dispatch.groups import Groups
-from onceward.dispatch.models import Saying, SayingState
+from onceward.dispatch.models import OutboxMessage, OutboxState
 from onceward.dispatch.outbox import Outbox
 from onceward.errors import GroupMissing, OncewardError
+from onceward.system.crash_points import crash_point
 
 log = logging.getLogger("onceward.dispatch")
 #: The channel of the page, of HTTP and of the terminal.
 CHAT: Final = "chat"
-#: When nothing waits, look again after so long.
+#: Polling interval while nothing is pending.
 IDLE_SECONDS: Final = 3600.0
 
 
@@ -29,32 +29,32 @@ class Channel(Protocol):
 
     @property
     def is_stored(self) -> bool:
-        """Say whether people read replies from the store, so that nothing has to be sent."""
+        """Return whether readers get replies from the store, so that nothing is sent."""
 
     @property
     def takes_keys(self) -> bool:
-        """Say whether it shows what is sent twice under one key once."""
+        """Return whether a reply that is sent twice under one key is shown once."""
 
     def send(self, *, key: str, group: str, text: str) -> None:
-        """Show a saying; raise a retryable error when it may work later.
+        """Show a reply; raise a retryable error when a later attempt may succeed.
 
-        Any other error means that it will never work. When it is not known whether people saw it,
-        raise OutcomeUnknown.
+        Any other error is final. When it is unknown whether the reply was shown, raise
+        OutcomeUnknown.
         """
 
 
 class StoredChannel:
-    """Replies are in the store, and whoever wants them reads them there."""
+    """A channel whose replies are read from the store."""
 
     is_stored = True
     takes_keys = True
 
     def send(self, *, key: str, group: str, text: str) -> None:
-        """Do nothing: it is there."""
+        """Do nothing: the reply is in the store already."""
 
 
-class Sender:
-    """Sends what waits in the outbox, of each group one after the other."""
+class OutboxSender:
+    """Sends pending replies from the outbox, one at a time for each group."""
 
     def __init__(
         self,
@@ -63,32 +63,32 @@ class Sender:
         channels: Mapping[str, Channel],
         on_sent: Callable[[str], None],
     ) -> None:
-        """Send to these channels, and tell of each group whose conversation changed."""
+        """Send to these channels; `on_sent` is called with each group that changed."""
         self._outbox = outbox
         self._groups = groups
         self._channels = channels
         self._on_sent = on_sent
 
     def recover(self) -> None:
-        """Decide about what an earlier life was sending when it died."""
-        for saying in self._outbox.open():
-            channel = self._channel(saying.group)
-            if saying.state is SayingState.SENDING and channel and not channel.takes_keys:
-                self._outbox.doubtful(saying, "the dispatcher died while this was sent")
-                self._on_sent(saying.group)
+        """Mark replies as ambiguous that an earlier process was sending when it died."""
+        for reply in self._outbox.next_unsent():
+            channel = self._channel(reply.group)
+            if reply.state is OutboxState.SENDING and channel and not channel.takes_keys:
+                self._outbox.mark_ambiguous(reply, "the dispatcher died while this was sent")
+                self._on_sent(reply.group)
 
-    def round(self) -> float:
-        """Send what is due, and return the seconds until more is."""
+    def send_due(self) -> float:
+        """Send all replies that are due, and return the seconds until the next one is."""
         soonest = IDLE_SECONDS
         is_moving = True
         while is_moving:
             is_moving = False
             soonest = IDLE_SECONDS
-            for saying in self._outbox.open():
-                if saying.wait_seconds > 0:
-                    soonest = min(soonest, saying.wait_seconds)
+            for reply in self._outbox.next_unsent():
+                if reply.wait_seconds > 0:
+                    soonest = min(soonest, reply.wait_seconds)
                 else:
-                    is_moving = self._send(saying) or is_moving
+                    is_moving = self._send(reply) or is_moving
         return soonest
 
     def _channel(self, group: str) -> Channel | None:
@@ -97,48 +97,50 @@ class Sender:
         except GroupMissing:
             return None
 
-    def _send(self, saying: Saying) -> bool:
-        """Send one; returns whether its group has to be looked at again."""
+    def _send(self, reply: OutboxMessage) -> bool:
+        """Send one reply; return whether its group may have another one to send."""
         try:
-            channel = self._channels.get(self._groups.show(saying.group).channel)
+            channel = self._channels.get(self._groups.show(reply.group).channel)
         except GroupMissing:
-            if self._outbox.sending(saying):
-                self._outbox.refused(_marked(saying), "the group is not there any more")
+            if self._outbox.mark_sending(reply):
+                self._outbox.mark_rejected(_marked(reply), "the group was removed")
             return True
-        if saying.is_doubtful and channel and not channel.takes_keys:
-            # Sent, and not noted; or somebody who was the dispatcher before us is still at it.
-            self._outbox.doubtful(saying, "nobody knows whether this was sent")
-            self._on_sent(saying.group)
+        if reply.is_ambiguous and channel and not channel.takes_keys:
+            # Sent but not recorded, or still being sent by a former dispatcher.
+            self._outbox.mark_ambiguous(reply, "ambiguous: the reply may have been sent")
+            self._on_sent(reply.group)
             return True
-        # What goes to a channel that only another dispatcher knows waits for that one.
-        if channel is None or not self._outbox.sending(saying):
+        # Replies to a channel of another dispatcher stay pending for that one.
+        if channel is None or not self._outbox.mark_sending(reply):
             return False
         try:
-            channel.send(key=saying.key, group=saying.group, text=saying.text)
-        except Exception as exc:  # noqa: BLE001 - whatever a channel raises, the others go on
-            return self._not_sent(saying, channel, exc)
+            channel.send(key=reply.key, group=reply.group, text=reply.text)
+        except Exception as exc:  # noqa: BLE001 - an error of one channel must not stop the others
+            return self._not_sent(reply, channel, exc)
         crash_point("dispatch.send.after_send")
-        self._outbox.sent(saying)
-        self._on_sent(saying.group)
+        self._outbox.mark_sent(reply)
+        self._on_sent(reply.group)
         return True
 
-    def _not_sent(self, saying: Saying, channel: Channel, error: Exception) -> bool:
+    def _not_sent(self, reply: OutboxMessage, channel: Channel, error: Exception) -> bool:
         said = f"{type(error).__name__}: {error}"
-        log.warning("not sent to %s: %s", saying.group, said, extra={"event": "reply.not_sent"})
-        saying = _marked(saying)
+        log.warning(
+            "reply not sent to %s: %s", reply.group, said, extra={"event": "reply.not_sent"}
+        )
+        reply = _marked(reply)
         is_known = isinstance(error, OncewardError) and error.code != "OUTCOME_UNKNOWN"
         if not is_known and not channel.takes_keys:
-            # It may have been shown before whatever went wrong.
-            self._outbox.doubtful(saying, said)
-            self._on_sent(saying.group)
+            # The reply may have been shown before the error.
+            self._outbox.mark_ambiguous(reply, said)
+            self._on_sent(reply.group)
             return True
         if getattr(error, "retryable", False) or not is_known:
-            self._outbox.later(saying, said, is_unseen=is_known)
-            return True  # Its wait counts only when it is looked at again.
-        self._outbox.refused(saying, said)
+            self._outbox.schedule_retry(reply, said, is_unseen=is_known)
+            return True  # The next pass reads its new due time.
+        self._outbox.mark_rejected(reply, said)
         return True
 
 
-def _marked(saying: Saying) -> Saying:
-    """Return a saying as it is known since it was marked as going out."""
-    return replace(saying, attempts=saying.attempts + 1)
+def _marked(reply: OutboxMessage) -> OutboxMessage:
+    """Return a reply with the attempt that `mark_sending` counted."""
+    return replace(reply, attempts=reply.attempts + 1)

@@ -1,8 +1,8 @@
-"""Deliveries: messages handed to agents, and what becomes of them, each step one transaction.
+"""Deliveries: messages delivered to agents, and their results, each step one transaction.
 
-The processed cursor of a group moves when a delivery begins, with the way back recorded. Whether a
-failure goes back is decided where the sayings are: if one may have been seen, nothing is repeated
-but what came after it; else its sayings are taken back, and all of it is handed out again.
+The processed cursor of a group moves when a delivery begins, with the way back recorded. After a
+failure the outbox decides: if a reply may have been shown, only messages after it are delivered
+again; else the replies are cancelled and all messages are delivered again.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from onceward.crash import crash_point
-from onceward.cursors import Batch, DualCursor
+from onceward.cursors import DualBatch, DualCursor
 from onceward.cursors.dual_models import Arrival
-from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import (
     BATCH_BYTES_MAX,
     BATCH_MESSAGES_MAX,
     DUAL,
     Delivery,
+    DeliveryOutcome,
     DeliveryRecord,
     DeliveryState,
-    Ending,
     Group,
-    Message,
+    GroupMessage,
     TriggerKind,
 )
 from onceward.dispatch.triggers import calls
 from onceward.errors import StoreBusy
-from onceward.retries.schedule import DISPATCH, Schedule
-from onceward.seams import Randomness, SystemRandomness
+from onceward.retries.chat_letters import write_chat_letter
+from onceward.retries.models import FAILURES_MAX, ChatRange, FailedAttempt, moment
+from onceward.retries.retry_schedule import DISPATCH, Schedule
 from onceward.stores import Store, Transaction
+from onceward.system import Randomness, SystemRandomness
+from onceward.system.crash_points import crash_point
 
 ERROR_CHARACTERS_MAX: Final = 2_000
+#: What the dispatcher records of deliveries that ended without a failed attempt.
+NOT_COUNTED: Final = ("returned", "recovered", "lost")
 
 
 class Deliveries:
-    """What agents were handed, in one store."""
+    """The deliveries of one store."""
 
     def __init__(
         self,
@@ -48,40 +52,40 @@ class Deliveries:
         schedule: Schedule = DISPATCH,
         randomness: Randomness | None = None,
     ) -> None:
-        """Use this store, and wait after failures as the schedule says."""
+        """Use this store, and retry on this schedule."""
         self._store = store
         self._schedule = schedule
         self._randomness = randomness or SystemRandomness()
         self._dual = DualCursor(store, DUAL)
         self._groups = Groups(store)
-        self._arrivals = Arrivals(store)
+        self._arrivals = Inbox(store)
 
-    def waiting(self, group: Group) -> list[Message]:
-        """Return the messages that are next for a group, if one of them calls its agent.
+    def waiting(self, group: Group) -> list[GroupMessage]:
+        """Return the next messages of a group, if one of them triggers its agent.
 
-        Those that nobody called for stay where they are, as context for the next call.
+        Messages without a trigger stay pending, as context for the next one that triggers.
         """
         return self._waiting(group)[1]
 
-    def _waiting(self, group: Group) -> tuple[int, list[Message]]:
-        """Return where the group stands, and the messages that are next."""
+    def _waiting(self, group: Group) -> tuple[int, list[GroupMessage]]:
+        """Return the processed position of a group, and its next messages."""
         if not self.is_waiting(self._groups.show(group.name)):
             return 0, []
         processed = self._dual.processed(group.name)
         return processed, self._next(group, processed, self._dual.read)
 
     def is_waiting(self, group: Group) -> bool:
-        """Say whether there is something to hand out, apart from pauses and waits."""
+        """Return whether messages can be delivered, ignoring pauses and backoff."""
         processed, read = self._dual.processed(group.name), self._dual.read
         if group.trigger is TriggerKind.ALWAYS:
-            # What was read is handed out, though more may come all the time.
+            # Messages that were read are delivered, even while more arrive.
             rows = self._store.read("dispatch_message_last", group=group.name, upto=read)
             return bool(rows) and rows[0][0] > processed and group.called_seq > processed
-        # A call that was not read yet is not handed out without it.
+        # A trigger that was not read yet is not delivered in part.
         return processed < group.called_seq <= read
 
     def begin(self, group: Group) -> Delivery | None:
-        """Take what is next for a group into flight; None when there is nothing to hand out."""
+        """Begin a delivery of the next messages of a group; None when there are none."""
         with self._store.transaction() as tx:
             stood, messages = self._waiting(group)
             if not messages:
@@ -90,9 +94,9 @@ class Deliveries:
                 group.name, messages[-1].seq, batch=[each.id for each in messages]
             )
             if batch.previous != stood:
-                # A person moved the group between our look and our turn.
-                message = f"{group.name} was moved meanwhile"
-                raise StoreBusy(message, fix="look again")
+                # An operator moved the group between the read and the lock.
+                message = f"{group.name} was moved by an operator; nothing was changed"
+                raise StoreBusy(message, fix="begin again")
             attempt = self._groups.show(group.name).attempts + 1
             delivery = self._noted(tx, batch, attempt, messages)
             crash_point("dispatch.begin.before_commit")
@@ -100,7 +104,7 @@ class Deliveries:
         return delivery
 
     def started(self, delivery: Delivery, agent: str) -> None:
-        """Note which process has it, so that a later life can end that."""
+        """Record the process of the agent, so that a restarted dispatcher can end it."""
 
         def operation(tx: Transaction) -> None:
             tx.query("dispatch_delivery_agent", id=delivery.id, agent=agent)
@@ -109,15 +113,15 @@ class Deliveries:
         self._store.write(operation)
 
     def ended(self, group: str) -> None:
-        """Note that a group's agent is no more."""
+        """Record that a group has no agent process."""
         self._store.write(lambda tx: tx.query("dispatch_group_agent", name=group, agent=None))
 
     def agents(self) -> dict[str, str]:
-        """Return the processes that were agents of groups, as they were noted."""
+        """Return the recorded agent processes, by group."""
         return dict(self._store.read("dispatch_group_agents"))
 
     def extend(self, delivery: Delivery, group: Group) -> Delivery | None:
-        """Take follow-ups into the flight of work that goes on; None when there are none."""
+        """Add new messages to a running delivery; None when there are none."""
         with self._store.transaction() as tx:
             messages = self.waiting(group)
             if not messages:
@@ -130,16 +134,16 @@ class Deliveries:
         return replace(delivery, batch=batch, messages=in_order(messages))
 
     def done(self, delivery: Delivery, upto: int) -> Delivery | None:
-        """End what the agent has finished, up to this message.
+        """End a delivery up to this message, which the agent has finished.
 
-        Returns what it was handed and has not finished, as a delivery of its own; None if nothing.
+        Returns the unfinished rest as another delivery; None if there is none.
         """
         batch = delivery.batch
         if upto <= batch.previous:
             return delivery  # Nothing of it is done.
         named = Arrival(min(upto, batch.position))
         with self._store.transaction() as tx:
-            # The agent's own word counts: what it said may have been said with more in its hands.
+            # The agent's position counts, even if it replied when it had more messages.
             finished = self._dual.commit_group(replace(batch, position=named), is_literal=True)
             self._close(tx, delivery.id, DeliveryState.DONE, finished, None)
             tx.query("dispatch_group_fresh", name=delivery.group)
@@ -155,11 +159,11 @@ class Deliveries:
 
     def failed(
         self, delivery: Delivery, error: str, *, is_final: bool = False, upto: int | None = None
-    ) -> Ending:
-        """End work that failed: back and again later, given up, or kept if something was seen.
+    ) -> DeliveryOutcome:
+        """End a failed delivery: retried later, a dead letter, or kept if a reply may be shown.
 
-        `upto`: how far the agent had looked at what it was handed; what lies behind is not given
-        up with it.
+        `upto`: the last message that the agent had processed. Messages after it do not become
+        part of the dead letter.
         """
         batch = delivery.batch
         if upto is not None and upto > batch.previous:
@@ -172,13 +176,16 @@ class Deliveries:
         crash_point("dispatch.fail.after_commit")
         return ending
 
-    def returned(self, delivery: Delivery) -> Ending:
-        """Give back what nobody worked on: it is handed out again, and no failure is counted."""
+    def returned(self, delivery: Delivery) -> DeliveryOutcome:
+        """Roll a delivery back without counting a failure, since no agent worked on it."""
         with self._store.transaction() as tx:
             return self._hand_back(tx, delivery.id, delivery.batch, "returned")
 
-    def recover(self, group: str | None = None) -> list[tuple[DeliveryRecord, Ending]]:
-        """End what was left in flight, of all groups or of one; nobody may work on it any more."""
+    def recover(self, group: str | None = None) -> list[tuple[DeliveryRecord, DeliveryOutcome]]:
+        """Roll back deliveries that a crash left in flight, of one group or of all.
+
+        Call it only when no agent works on them.
+        """
         ended = []
         for record in self.running():
             if group not in (None, record.group):
@@ -187,7 +194,7 @@ class Deliveries:
                 batches = {each.group: each for each in self._dual.in_flight()}
                 batch = batches.get(record.group)
                 if batch is None or batch.number != record.number:
-                    # The cursor has moved on without it; only the note was left behind.
+                    # The cursor has moved on without it; only the record is left.
                     self._close(tx, record.id, DeliveryState.ROLLED_BACK, record.last_seq, "lost")
                     continue
                 ended.append((record, self._hand_back(tx, record.id, batch, "recovered")))
@@ -195,13 +202,13 @@ class Deliveries:
         return ended
 
     def running(self) -> list[DeliveryRecord]:
-        """Return the deliveries whose end is not known."""
+        """Return the deliveries that are running, or were when a process died."""
         return [record_of(row) for row in self._store.read("dispatch_delivery_running")]
 
     # --- inside a transaction -------------------------------------------------------------------
 
-    def _next(self, group: Group, after: int, upto: int) -> list[Message]:
-        """Return what is next, as much as is handed out at once, but never without a call."""
+    def _next(self, group: Group, after: int, upto: int) -> list[GroupMessage]:
+        """Return the next messages up to the delivery limits, but at least up to a trigger."""
         found = self._slice(group.name, after, upto)
         while found and not any(calls(group, each.text) for each in found):
             more = self._slice(group.name, found[-1].seq, upto)
@@ -210,7 +217,7 @@ class Deliveries:
             found += more
         return found
 
-    def _slice(self, group: str, after: int, upto: int) -> list[Message]:
+    def _slice(self, group: str, after: int, upto: int) -> list[GroupMessage]:
         found = self._arrivals.between(group, after, upto, BATCH_MESSAGES_MAX)
         size = 0
         for at, each in enumerate(found):
@@ -220,7 +227,7 @@ class Deliveries:
         return found
 
     def _noted(
-        self, tx: Transaction, batch: Batch, attempt: int, messages: Sequence[Message]
+        self, tx: Transaction, batch: DualBatch, attempt: int, messages: Sequence[GroupMessage]
     ) -> Delivery:
         ((number,),) = tx.query(
             "dispatch_delivery_begin",
@@ -241,12 +248,12 @@ class Deliveries:
 
     def _fail(
         self, tx: Transaction, delivery: Delivery, error: str, reached: Arrival, *, is_final: bool
-    ) -> Ending:
+    ) -> DeliveryOutcome:
         said = error.replace("\0", "�")[:ERROR_CHARACTERS_MAX]
         batch, attempt = delivery.batch, delivery.attempt
         wait = None if is_final else self._schedule.delay(attempt, self._randomness)
         if wait is None:
-            return self._give_up(tx, delivery.id, batch, reached, said)
+            return self._give_up(tx, delivery, reached, said)
         ending = self._hand_back(tx, delivery.id, batch, said)
         if ending.state is DeliveryState.KEPT:
             return ending
@@ -259,33 +266,59 @@ class Deliveries:
         )
         return replace(ending, retry_seconds=wait)
 
-    def _hand_back(self, tx: Transaction, id_: int, batch: Batch, error: str) -> Ending:
-        """Go back, unless a saying may have been seen; what was said and is kept will be sent."""
+    def _hand_back(
+        self, tx: Transaction, id_: int, batch: DualBatch, error: str
+    ) -> DeliveryOutcome:
+        """Roll back, unless a reply may have been shown; replies that are kept will be sent."""
         ended = self._dual.rollback_group(batch, reason=error[:200])
         said = {"group": batch.group, "number": batch.number, "after": ended.position}
-        # What was said about messages that come again is said again too.
+        # Replies to messages that are delivered again are cancelled.
         cancelled = tx.query("dispatch_outbox_cancel", **said)
-        # What was said about nothing that is in flight keeps nothing of it.
+        # A reply that concerns no message in flight keeps none of them.
         if ended.ending == "kept" and ended.position > batch.previous:
             self._close(tx, id_, DeliveryState.KEPT, ended.position, error)
             tx.query("dispatch_group_fresh", name=batch.group)
             kept = DeliveryState.KEPT
-            return Ending(state=kept, retry_seconds=None, cancelled=len(cancelled))
+            return DeliveryOutcome(state=kept, retry_seconds=None, cancelled=len(cancelled))
         self._close(tx, id_, DeliveryState.ROLLED_BACK, batch.position, error)
-        return Ending(state=DeliveryState.ROLLED_BACK, retry_seconds=0.0, cancelled=len(cancelled))
+        return DeliveryOutcome(
+            state=DeliveryState.ROLLED_BACK, retry_seconds=0.0, cancelled=len(cancelled)
+        )
 
     def _give_up(
-        self, tx: Transaction, id_: int, batch: Batch, reached: Arrival, error: str
-    ) -> Ending:
-        """Let the group go on without these messages; a person decides about them."""
+        self, tx: Transaction, delivery: Delivery, reached: Arrival, error: str
+    ) -> DeliveryOutcome:
+        """Let the group go on without these messages, which become a dead letter."""
+        id_, batch = delivery.id, delivery.batch
         ended = self._hand_back(tx, id_, batch, error)
         if ended.state is DeliveryState.KEPT:
             return ended
-        # Behind that nobody can say anything of it any more, so that it is past for good.
+        # After this commit no late reply can change the position.
         self._dual.commit_group(self._dual.advance_group(batch.group, reached))
         tx.query("dispatch_delivery_dead", id=id_, last_seq=reached)
+        first = delivery.first_seq
+        chat = ChatRange(group=batch.group, first_seq=first, last_seq=reached, delivery=id_)
+        earlier = self._earlier_failures(tx, delivery)
+        write_chat_letter(tx, chat, error, attempt=delivery.attempt, earlier=earlier)
         tx.query("dispatch_group_fresh", name=batch.group)
         return replace(ended, state=DeliveryState.DEAD, retry_seconds=None)
+
+    def _earlier_failures(self, tx: Transaction, delivery: Delivery) -> list[FailedAttempt]:
+        """Return the failed attempts at these messages before the last one, oldest first."""
+        found: list[FailedAttempt] = []
+        attempt = delivery.attempt - 1
+        place = {
+            "group": delivery.group,
+            "number": delivery.batch.number,
+            "limit": 2 * FAILURES_MAX,
+        }
+        for tried, at, error, first, state in tx.query("dispatch_delivery_failures", **place):
+            # A replay may begin at messages that were completed at the same attempt.
+            is_failure = state == DeliveryState.ROLLED_BACK and error not in NOT_COUNTED
+            if is_failure and (tried, first) == (attempt, delivery.first_seq):
+                found.append(FailedAttempt(attempt=tried, at=moment(at), error=error[:200]))
+                attempt -= 1
+        return found[::-1][-FAILURES_MAX:]
 
     def _close(
         self, tx: Transaction, id_: int, state: DeliveryState, upto: int, error: str | None
@@ -293,15 +326,15 @@ class Deliveries:
         tx.query("dispatch_delivery_end", id=id_, state=str(state), last_seq=upto, error=error)
 
 
-def in_order(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages as people said them: by their times, where they have some, else by arrival.
+def in_order(messages: Sequence[GroupMessage]) -> tuple[GroupMessage, ...]:
+    """Return messages by their timestamps, else by arrival.
 
-    Only the text inside a batch is ordered so; what is handed out is decided by arrival alone.
+    Only the order inside a delivery; arrival alone decides what is delivered.
     """
     return tuple(sorted(messages, key=lambda each: (_moment(each), each.seq)))
 
 
-def _moment(message: Message) -> float:
+def _moment(message: GroupMessage) -> float:
     for text in (message.timestamp, message.received_at):
         if text:
             try:
@@ -317,7 +350,7 @@ def _moment(message: Message) -> float:
 
 
 def record_of(row: tuple[Any, ...]) -> DeliveryRecord:
-    """Return a delivery as it is kept."""
+    """Return the delivery of a row."""
     id_, group, number, state, attempt, first, last, agent, error, started_at, ended_at = row
     return DeliveryRecord(
         id=id_,

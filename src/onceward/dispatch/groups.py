@@ -1,4 +1,4 @@
-"""Groups: which conversations there are, and who answers in them."""
+"""Groups: settings of conversations and their agents."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Groups:
         self._store = store
 
     def add(self, group: Group) -> Group:
-        """Add a group; Conflict when there is another of this name, nothing when it is the same."""
+        """Add a group. Idempotent; Conflict if one of this name has other settings."""
         check(group)
         row = _row(group)
         added = self._store.write(lambda tx: _added(tx, group, row))
         found = self.show(group.name)
         if not added and _row(found) != row:
-            message = f"a group {group.name!r} is there already, and set otherwise"
+            message = f"a group {group.name!r} exists with other settings; nothing was changed"
             raise Conflict(message, fix=f"`onceward dispatch groups set {group.name}` changes it")
         return found
 
     def set(self, name: str, **changes: Any) -> Group:  # noqa: ANN401 - fields of Group, checked
-        """Change a group; what runs goes on, and the next run knows."""
+        """Change settings of a group; they apply from the next run on."""
         group = replace(self.show(name), **changes)
         check(group)
         row = {**_row(group), "is_paused": group.is_paused}
@@ -45,7 +45,7 @@ class Groups:
         return self.show(name)
 
     def remove(self, name: str) -> None:
-        """Remove a group; what was said in it stays in the store."""
+        """Remove a group; its messages stay in the store."""
         if not self._store.write(lambda tx: tx.query("dispatch_group_remove", name=name)):
             raise GroupMissing(name)
 
@@ -57,10 +57,10 @@ class Groups:
         return group_of(rows[0])
 
     def nudged(self) -> Sequence[str]:
-        """Return the groups that somebody changed, for the dispatcher; each is told once."""
+        """Return the groups that operators changed, once each, for the dispatcher."""
         names = [row[0] for row in self._store.read("dispatch_group_nudged")]
         for name in names:
-            # Before it looks: a nudge that comes meanwhile is another one.
+            # Cleared before the group is examined, so that a later nudge is not lost.
             self._store.write(partial(_heard, name=name))
         return names
 
@@ -71,7 +71,7 @@ class Groups:
 
 def _added(tx: Transaction, group: Group, row: Mapping[str, Any]) -> bool:
     added = tx.query("dispatch_group_add", **row)
-    # What was said to a group of this name that was removed waits for this one.
+    # Messages of a removed group of this name are pending again.
     last = tx.query("dispatch_message_last", group=group.name, upto=2**62) if added else []
     if last and group.trigger is TriggerKind.ALWAYS:
         tx.query("dispatch_group_called", name=group.name, seq=last[0][0])
@@ -84,13 +84,13 @@ def _heard(tx: Transaction, name: str) -> None:
 
 
 def check(group: Group) -> None:
-    """Refuse what cannot work, by its field."""
+    """Raise InvalidArgument for the first invalid setting."""
     if len(group.name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.name):
-        message = f"name: {group.name[:50]!r} is no name of a group"
+        message = f"name: {group.name[:50]!r} is not a valid group name"
         fix = f"letters, digits, . _ @ + -, at most {NAME_CHARACTERS_MAX}"
         raise InvalidArgument(message, fix=fix, field="name")
     if len(group.channel) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.channel):
-        message = f"channel: {group.channel[:50]!r} is no name of a channel"
+        message = f"channel: {group.channel[:50]!r} is not a valid channel name"
         raise InvalidArgument(message, fix="such as chat", field="channel")
     if not group.command or not all(_is_text(each) for each in group.command):
         message = "command: must be a program and its arguments"

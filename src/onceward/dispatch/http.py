@@ -1,7 +1,7 @@
-"""HTTP: the routes and the page of conversations, as they stand behind the gate.
+"""HTTP: the routes and the page of conversations, served behind the request guard.
 
 Owns what is read from a request and how an answer is dressed. Messages come in through threads of
-their own, and whoever waits for news occupies none.
+their own, and a request in a long poll occupies none.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Annotated, Any, Final, TypeVar
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request, Response
 
-from onceward.bells import WAIT_SECONDS_MAX, Bell, unless_gone
-from onceward.dispatch import schemas
-from onceward.dispatch.arrivals import PAGE_ITEMS_MAX
-from onceward.dispatch.chats import PLACE_MAX, ChatPage, Chats
+from onceward.dispatch import response_models
+from onceward.dispatch.conversation_long_poll import ChatNotifier, wait_for_news
+from onceward.dispatch.conversations import PLACE_MAX, ChatPage, Chats
+from onceward.dispatch.inbox import PAGE_ITEMS_MAX
 from onceward.dispatch.models import NewMessage
-from onceward.dispatch.schemas import answers
-from onceward.dispatch.views import board_body, group_item, page_body, state_body
-from onceward.dispatch.waiting import ChatBell, wait_for_news
+from onceward.dispatch.response_models import answers
+from onceward.dispatch.views import group_item, page_body, state_body, status_body
 from onceward.errors import InvalidArgument
-from onceward.failures import Documented
-from onceward.gate import token_for
+from onceward.http.errors import ResponseDocs
+from onceward.http.guard import page_token_for
+from onceward.http.long_poll import WAIT_SECONDS_MAX, Notifier, cancel_on_disconnect
+from onceward.http.static_pages import add_pages
 from onceward.keys.encoding import encoded
-from onceward.pages import add_pages
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 T = TypeVar("T")
 #: Conversations that are read at the same time; the threads that messages need are others.
@@ -41,7 +41,7 @@ Limit = Annotated[
     int, Query(ge=1, description=f"How many at the most; above {PAGE_ITEMS_MAX} it is that.")
 ]
 Last = Annotated[
-    int | None, Query(ge=1, description="So many from the end, instead of what is behind `since`.")
+    int | None, Query(ge=1, description="So many from the end, instead of those after `since`.")
 ]
 Before = Annotated[
     int | None, Query(ge=0, le=PLACE_MAX, description="With `last`: `previousCursor` of a page.")
@@ -64,21 +64,21 @@ Tag = Annotated[
 ]
 
 
-def bell_of(chats: Chats) -> ChatBell:
-    """Return the bell that rings when something changes in a conversation."""
+def notifier_of(chats: Chats) -> ChatNotifier:
+    """Return a notifier that wakes requests when a conversation changes."""
 
     def pulse(group: str) -> object:
-        place, standing = chats.pulse(group)
-        return place, state_body(standing)["tag"]
+        place, activity = chats.pulse(group)
+        return place, state_body(activity)["tag"]
 
-    return ChatBell(pulse)
+    return ChatNotifier(pulse)
 
 
 def dispatch_router(
     chats: Chats,
     *,
     version: str,
-    bell: Bell | None = None,
+    notifier: Notifier | None = None,
     clock: Clock | None = None,
 ) -> APIRouter:
     """Return the routes of conversations.
@@ -86,7 +86,7 @@ def dispatch_router(
     Args:
         chats: What they are about.
         version: What the page says this is.
-        bell: Wakes who waits for news; close it before the server stops.
+        notifier: Wakes waiting requests; close it before the server stops.
         clock: The clock for waiting.
 
     """
@@ -94,7 +94,7 @@ def dispatch_router(
     readers = _Threads(READERS_MAX)
     _add_config(router, chats, readers, version)
     _add_receiving(router, chats)
-    _add_reading(router, chats, readers, bell or bell_of(chats), clock or SystemClock())
+    _add_reading(router, chats, readers, notifier or notifier_of(chats), clock or SystemClock())
     add_pages(router, __package__, page="chat.html", base="/chat", at=("/chat", "/chat/{group}"))
     return router
 
@@ -110,53 +110,56 @@ class _Threads:
 
 
 def _add_config(router: APIRouter, chats: Chats, readers: _Threads, version: str) -> None:
-    @router.get("/api/chat/config", response_model=schemas.ChatConfig, responses=answers())
+    @router.get("/api/chat/config", response_model=response_models.ChatConfig, responses=answers())
     @router.head("/api/chat/config", include_in_schema=False)
     async def config(request: Request) -> Response:
         """Tell a page what it must know before its first message."""
         groups = [group_item(each) for each in await readers.do(chats.groups)]
-        return _json({"token": token_for(request.scope), "version": version, "groups": groups})
+        return _json({"token": page_token_for(request.scope), "version": version, "groups": groups})
 
-    @router.get("/api/chat/groups", response_model=schemas.GroupList, responses=answers())
+    @router.get("/api/chat/groups", response_model=response_models.GroupList, responses=answers())
     @router.head("/api/chat/groups", include_in_schema=False)
     async def groups() -> Response:
         """List the conversations, by name."""
         return _json({"items": [group_item(each) for each in await readers.do(chats.groups)]})
 
-    @router.get("/api/dispatch/status", response_model=schemas.Status, responses=answers())
+    @router.get("/api/dispatch/status", response_model=response_models.Status, responses=answers())
     @router.head("/api/dispatch/status", include_in_schema=False)
     async def status() -> Response:
-        """Tell where every group stands."""
-        return _json(board_body(await readers.do(chats.board)))
+        """Return the status of every group."""
+        return _json(status_body(await readers.do(chats.board)))
 
 
 def _add_receiving(router: APIRouter, chats: Chats) -> None:
     writers = _Threads(WRITERS_MAX)
-    known: Documented = {
-        200: {"model": schemas.Kept, "description": "It came before; if edited, it is now so."}
+    known: ResponseDocs = {
+        200: {
+            "model": response_models.MessageReceipt,
+            "description": "It came before; if edited, it is now so.",
+        }
     }
 
     @router.post(
         "/api/chat/{group}/messages",
         status_code=201,
-        response_model=schemas.Kept,
+        response_model=response_models.MessageReceipt,
         responses={**known, **answers(404, 415)},
     )
-    async def receive(group: str, body: schemas.PostedMessage) -> Response:
-        """Take a message; durable when it is answered, and harmless to repeat."""
+    async def receive(group: str, body: response_models.PostedMessage) -> Response:
+        """Store a message durably. Idempotent by its id."""
         message = NewMessage(group=group, **body.model_dump())
         received = await writers.do(lambda: chats.receive(message))
-        told = {"id": body.id, "seq": received.seq, "fate": received.fate}
-        return _json(told, 201 if received.fate == "new" else 200)
+        answer = {"id": body.id, "seq": received.seq, "fate": received.fate}
+        return _json(answer, 201 if received.fate == "new" else 200)
 
 
 def _add_reading(
-    router: APIRouter, chats: Chats, readers: _Threads, bell: Bell, clock: Clock
+    router: APIRouter, chats: Chats, readers: _Threads, notifier: Notifier, clock: Clock
 ) -> None:
-    chats.on_change(bell.ring)
+    chats.on_change(notifier.notify)
     path = "/api/chat/{group}/messages"
 
-    @router.get(path, response_model=schemas.Conversation, responses=answers(404))
+    @router.get(path, response_model=response_models.Conversation, responses=answers(404))
     @router.head(path, include_in_schema=False)
     async def follow(  # noqa: PLR0913, PLR0917 - the parameters of the query
         group: str,
@@ -168,7 +171,7 @@ def _add_reading(
         wait: Wait = 0,
         state: Tag = None,
     ) -> Response:
-        """Return what was said behind a cursor, or last; wait for news if there is nothing."""
+        """Return items after a cursor, or the last ones; wait for news if there are none."""
         if before is not None and last is None:
             message = "before: goes with `last`, which says how many"
             raise InvalidArgument(message, fix="add last=50", field="before")
@@ -180,13 +183,15 @@ def _add_reading(
             return await readers.do(lambda: chats.page(group, since, limit))
 
         def is_news(page: ChatPage) -> bool:
-            return bool(page.items) or state not in (None, state_body(page.standing)["tag"])
+            return bool(page.items) or state not in (None, state_body(page.activity)["tag"])
 
         page = await read()
         if wait and not is_news(page):
-            work = wait_for_news(read, is_news, topic=group, seconds=wait, bell=bell, clock=clock)
-            # The client may hang up meanwhile; then nobody is there to read what is answered.
-            page = await unless_gone(request.receive, work) or page
+            work = wait_for_news(
+                read, is_news, topic=group, seconds=wait, notifier=notifier, clock=clock
+            )
+            # The client may disconnect during the wait.
+            page = await cancel_on_disconnect(request.receive, work) or page
         return _json(page_body(page))
 
 

@@ -1,4 +1,4 @@
-"""Models: groups, messages, deliveries and sayings, and their states. Frozen data only."""
+"""Models: groups, messages, deliveries and replies, with their states. Frozen data only."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from onceward.cursors import Batch
+from onceward.cursors import DualBatch
+from onceward.retries.models import CHAT_CURSOR
 
-#: The dual cursor of all conversations: what was read, and what each group has processed.
-DUAL: Final = "dispatch"
+#: The dual cursor of all conversations: one read position, and a processed one for each group.
+DUAL: Final = CHAT_CURSOR
 #: The lease that the one dispatcher of a store holds.
 LEASE: Final = "~dispatch"
 
 NAME_CHARACTERS_MAX: Final = 100
 ID_CHARACTERS_MAX: Final = 200
 SENDER_CHARACTERS_MAX: Final = 200
-#: A message of a person, and a saying of an agent.
+#: Of a message, and of a reply.
 TEXT_BYTES_MAX: Final = 128 * 1024
-#: What is handed to an agent at once; the rest follows as soon as that is done.
+#: Limits of one delivery; the rest follows as soon as it is done.
 BATCH_MESSAGES_MAX: Final = 5_000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 IDLE_SECONDS: Final = 300.0
@@ -27,16 +28,16 @@ AGENTS_MAX: Final = 5
 
 
 class TriggerKind(StrEnum):
-    """When a message calls the agent; everything since its last run comes along as context."""
+    """When a message triggers the agent; messages since its last run come along as context."""
 
-    ALWAYS = "always"  #: every message does
-    PREFIX = "prefix"  #: one that begins with the word
-    MENTION = "mention"  #: one that holds the word anywhere
+    ALWAYS = "always"  #: every message
+    PREFIX = "prefix"  #: a message that begins with the word
+    MENTION = "mention"  #: a message that contains the word
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A conversation, and the agent that takes part in it."""
+    """A conversation and its agent's settings."""
 
     name: str
     #: Where its replies go.
@@ -44,41 +45,41 @@ class Group:
     #: The agent's program and arguments.
     command: tuple[str, ...]
     trigger: TriggerKind = TriggerKind.ALWAYS
-    #: What a prefix or mention is; not looked at otherwise.
+    #: The word of a prefix or mention trigger; ignored otherwise.
     word: str = ""
     #: Where the agent works; None is a directory of the group's own.
     workdir: str | None = None
-    #: An agent with nothing to do is closed after this.
+    #: An idle agent is closed after this.
     idle_seconds: float = IDLE_SECONDS
-    #: An agent that has not finished what it was handed is ended after this.
+    #: An agent that has not finished a delivery is ended after this.
     hard_seconds: float = HARD_SECONDS
     is_paused: bool = False
-    #: The latest message that called the agent.
+    #: The latest message that triggered the agent.
     called_seq: int = 0
-    #: How often the messages that are next have failed.
+    #: Failed attempts at the next messages.
     attempts: int = 0
     last_error: str | None = None
-    #: How long until the next try; 0 is now.
+    #: Seconds until the next attempt; 0 is now.
     wait_seconds: float = 0.0
     retry_at: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewMessage:
-    """What a channel brings."""
+    """An incoming message of a channel."""
 
     group: str
-    #: The channel's own id; a message that comes again under it is the same.
+    #: The channel's id of the message: a second arrival is the same message.
     id: str
     sender: str
     text: str
-    #: When it was said, as the channel tells it; only orders the text inside a batch.
+    #: When it was written, according to the channel; only orders messages inside a delivery.
     timestamp: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Received:
-    """What became of an arrival."""
+    """The result of storing an incoming message."""
 
     seq: int
     #: `new`, `known` (it came before) or `edited` (it came before with another text).
@@ -86,12 +87,12 @@ class Received:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
-    """A message as it is kept."""
+class GroupMessage:
+    """A stored message of a group."""
 
-    #: Its arrival number: what cursors count by.
+    #: Its arrival number, which is its position.
     seq: int
-    #: When it was last changed, in the same numbers.
+    #: The arrival number of its last change.
     changed_seq: int
     channel: str
     group: str
@@ -105,35 +106,35 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delivery:
-    """Messages in the hands of an agent, and the token to end that with."""
+    """Messages that an agent works on, and the token that ends the delivery."""
 
     id: int
     group: str
-    #: What is in flight, with the way back.
-    batch: Batch
-    #: The first try is 1.
+    #: The batch in flight, with the position to roll back to.
+    batch: DualBatch
+    #: 1 for the first attempt.
     attempt: int
-    #: What was handed over last: all of it, or the follow-ups.
-    messages: tuple[Message, ...]
-    #: Whether one message calls the agent, and the others are context.
+    #: The messages delivered last: all of them, or the follow-ups.
+    messages: tuple[GroupMessage, ...]
+    #: The arrival number of its first message.
     first_seq: int
 
 
 class DeliveryState(StrEnum):
-    """What became of a delivery."""
+    """State of a delivery."""
 
-    RUNNING = "running"  #: an agent has it, or a crash left it
-    DONE = "done"  #: the agent said so
-    KEPT = "kept"  #: it failed after output went out, so it is not repeated
-    ROLLED_BACK = "rolled back"  #: it failed, and its messages are handed out again
-    DEAD = "dead"  #: it failed too often; a person decides
-    REDRIVEN = "redriven"  #: a person let its messages arrive anew
-    DROPPED = "dropped"  #: a person gave it up
+    RUNNING = "running"  #: an agent works on it, or a crash left it
+    DONE = "done"  #: the agent reported success
+    KEPT = "kept"  #: it failed after a reply was sent, so it is not repeated
+    ROLLED_BACK = "rolled back"  #: it failed, and its messages are delivered again
+    DEAD = "dead"  #: its retries are exhausted; it is a dead letter
+    REDRIVEN = "redriven"  #: an operator redrove its dead letter
+    DROPPED = "dropped"  #: an operator dropped its dead letter
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryRecord:
-    """A delivery as it is kept."""
+    """A stored delivery."""
 
     id: int
     group: str
@@ -142,81 +143,81 @@ class DeliveryRecord:
     attempt: int
     first_seq: int
     last_seq: int
-    #: Pid and start of the agent's process, as JSON.
+    #: The identity of the agent's process, as JSON.
     agent: str | None
     error: str | None
     started_at: str
     ended_at: str | None
 
 
-class SayingState(StrEnum):
-    """How far a saying of an agent has come."""
+class OutboxState(StrEnum):
+    """State of a reply in the outbox."""
 
-    PENDING = "pending"  #: said; nobody can have seen it
-    SENDING = "sending"  #: on its way: somebody may have seen it
-    SENT = "sent"  #: the channel has taken it
-    MAYBE_SENT = "maybe sent"  #: we died while sending, and the channel cannot tell
-    FAILED = "failed"  #: the channel refused it
-    CANCELLED = "cancelled"  #: taken back before anybody saw it
+    PENDING = "pending"  #: stored and not shown
+    SENDING = "sending"  #: being sent: it may have been shown
+    SENT = "sent"  #: the channel accepted it
+    MAYBE_SENT = "maybe sent"  #: ambiguous: the process died while sending
+    FAILED = "failed"  #: the channel rejected it
+    CANCELLED = "cancelled"  #: cancelled before it was shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Saying:
-    """What an agent said, on its way out."""
+class OutboxMessage:
+    """A reply of an agent, stored until it is sent."""
 
     id: int
-    #: The same for the same saying, however often it is sent.
+    #: The idempotency key of the reply, the same for every attempt.
     key: str
     group: str
     number: int
-    #: How far the agent had been handed messages when it said this.
+    #: The last message that the agent had when it replied.
     position: int
     text: str
-    state: SayingState
+    state: OutboxState
     attempts: int
     wait_seconds: float
 
     @property
-    def is_doubtful(self) -> bool:
-        """Say whether an earlier try may have been seen, whatever later ones are answered."""
-        return self.state is SayingState.SENDING
+    def is_ambiguous(self) -> bool:
+        """Return whether an earlier attempt may have been shown."""
+        return self.state is OutboxState.SENDING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """What an agent said, as people see it."""
+    """A reply of an agent, as readers see it."""
 
     seq: int
     key: str
     group: str
     text: str
-    #: False when nobody knows whether the channel showed it.
+    #: False when it is ambiguous whether the channel showed it.
     is_certain: bool
     at: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ending:
-    """How a delivery that failed ended."""
+class DeliveryOutcome:
+    """The result of ending a failed delivery."""
 
     state: DeliveryState
-    #: How long until the next try, if there is one.
+    #: Seconds until the next attempt; None if there is none.
     retry_seconds: float | None
-    #: How many sayings were taken back.
+    #: The number of cancelled replies.
     cancelled: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupStatus:
-    """Where a group stands."""
+    """A group's positions, work in flight and pending messages."""
 
     group: Group
-    #: How far the group is processed, by way of trial while something is in flight.
+    #: The processed position; tentative while a delivery is in flight.
     processed: int
-    #: Messages that were not handed to an agent yet: waiting, or context.
+    #: Messages not delivered to an agent yet, context included.
     pending: int
-    #: Whether one of those calls the agent.
+    #: Whether one of those triggers the agent.
     is_called: bool
     in_flight: DeliveryRecord | None
-    #: Sayings that wait to be sent.
+    #: Replies that are not sent yet.
     unsent: int

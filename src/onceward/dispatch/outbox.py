@@ -1,8 +1,7 @@
-"""Outbox: what agents say, kept before it is sent, sent in order, shown once.
+"""Transactional outbox: stores replies of agents before they are sent, in order for each group.
 
-A channel whose replies are read from the store shows a saying by its being there: keeping and
-sending are one transaction. Every other channel is told, and what a crash leaves in between is sent
-again only if the channel takes keys; else nobody knows, and that is what is noted.
+For a channel that is read from the store, storing and sending are one transaction. For other
+channels a crash in between is ambiguous: the reply is sent again only if the channel takes keys.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from onceward.crash import crash_point
 from onceward.cursors import DualCursor
 from onceward.cursors.dual_models import Arrival
-from onceward.dispatch.models import DUAL, TEXT_BYTES_MAX, Delivery, Saying, SayingState
+from onceward.dispatch.models import DUAL, TEXT_BYTES_MAX, Delivery, OutboxMessage, OutboxState
 from onceward.errors import InvalidArgument, Superseded
-from onceward.retries.schedule import DISPATCH, Schedule
-from onceward.seams import Randomness, SystemRandomness
+from onceward.retries.retry_schedule import DISPATCH, Schedule
 from onceward.stores import Store, Transaction
+from onceward.system import Randomness, SystemRandomness
+from onceward.system.crash_points import crash_point
 
 ERROR_CHARACTERS_MAX: Final = 2_000
 
 
 class Outbox:
-    """What is on its way out, in one store."""
+    """The unsent and sent replies of one store."""
 
     def __init__(
         self,
@@ -34,13 +33,13 @@ class Outbox:
         schedule: Schedule = DISPATCH,
         randomness: Randomness | None = None,
     ) -> None:
-        """Use this store, and try again as the schedule says."""
+        """Use this store, and retry on this schedule."""
         self._store = store
         self._schedule = schedule
         self._randomness = randomness or SystemRandomness()
         self._dual = DualCursor(store, DUAL)
 
-    def say(  # noqa: PLR0913 - all but what is said by name
+    def add(  # noqa: PLR0913 - all but what is said by name
         self,
         delivery: Delivery,
         text: str,
@@ -50,22 +49,21 @@ class Outbox:
         is_over: bool = False,
         upto: int | None = None,
     ) -> bool:
-        """Keep what an agent says; False when it said this before, under the same key.
+        """Store a reply of an agent. Idempotent: False if its key is stored already.
 
-        `upto`: how far it had looked at what it was handed; without, all of it. `is_stored`: its
-        channel shows what the store holds, so it is sent with this. `is_over`: the agent said it
-        after it was done. Superseded when others ended the delivery: whoever says this was
-        replaced.
+        `upto`: the last message that the agent had processed; default: all. `is_stored`: the
+        channel reads the store, so the reply counts as sent. `is_over`: the delivery was done
+        before. Raises Superseded when another process ended the delivery.
         """
         body = text.encode(errors="replace")
         if len(body) > TEXT_BYTES_MAX:
-            message = f"a saying has {len(body)} bytes, more than {TEXT_BYTES_MAX}"
-            raise InvalidArgument(message, fix="say it in parts, or put it into a file")
+            message = f"a reply has {len(body)} bytes, more than {TEXT_BYTES_MAX}"
+            raise InvalidArgument(message, fix="split it, or put it into a file")
         batch = delivery.batch
         reached = batch.position if upto is None else max(batch.previous, min(upto, batch.position))
         position = Arrival(reached)
         with self._store.transaction() as tx:
-            # The counter first and the group's turn second, as everybody takes them.
+            # Lock order: the arrival counter, then the group. All transactions use it.
             seq = self._dual.next_sequence(tx) if is_stored else None
             if not is_over:
                 self._dual.check(batch)
@@ -77,116 +75,128 @@ class Outbox:
                 number=batch.number,
                 position=position,
                 body=body,
-                state=str(SayingState.SENT if is_stored else SayingState.PENDING),
+                state=str(OutboxState.SENT if is_stored else OutboxState.PENDING),
                 seq=seq,
             )
             if added and is_stored and not is_over:
-                # What was said before under this key shows nothing new.
+                # A repeated key shows nothing new.
                 self._dual.output_sent(replace(batch, position=position))
             crash_point("dispatch.said.before_commit")
         crash_point("dispatch.said.after_commit")
         return bool(added)
 
-    def open(self) -> list[Saying]:
-        """Return what is to be sent next: of each group the first, for the others wait behind."""
-        return [_saying(row) for row in self._store.read("dispatch_outbox_open")]
+    def next_unsent(self) -> list[OutboxMessage]:
+        """Return the first unsent reply of each group; it blocks the later ones."""
+        return [_outbox_message(row) for row in self._store.read("dispatch_outbox_open")]
 
-    def of(self, group: str, number: int) -> list[Saying]:
-        """Return what was said in answer to one delivery."""
+    def of_delivery(self, group: str, number: int) -> list[OutboxMessage]:
+        """Return the replies to one delivery."""
         rows = self._store.read("dispatch_outbox_of", group=group, number=number)
-        return [_saying(row) for row in rows]
+        return [_outbox_message(row) for row in rows]
 
-    def sending(self, saying: Saying) -> bool:
-        """Mark that it goes out now; False when it was taken back before."""
+    def mark_sending(self, reply: OutboxMessage) -> bool:
+        """Mark a reply as being sent; False when it was cancelled or sent before."""
         with self._store.transaction() as tx:
-            # The group's turn first: whoever decides about a failure has it, and we wait.
-            batch = next((b for b in self._dual.in_flight() if b.group == saying.group), None)
-            if batch is not None and batch.number == saying.number:
-                # As far as the agent had been handed messages when it said this.
-                # It may be over by now: then the state of the saying tells how that ended.
+            # Lock the group first: a transaction that ends its delivery holds that lock.
+            batch = next((b for b in self._dual.in_flight() if b.group == reply.group), None)
+            if batch is not None and batch.number == reply.number:
+                # Output counts up to the messages that the agent had when it replied.
+                # The delivery may have ended: then the state of the reply decides.
                 with suppress(Superseded):
-                    self._dual.output_sent(replace(batch, position=Arrival(saying.position)))
-            # Whoever read it before somebody else sent it is too late.
-            if not tx.query("dispatch_outbox_sending", **_named(saying)):
+                    self._dual.output_sent(replace(batch, position=Arrival(reply.position)))
+            # Another process may have sent it since it was read.
+            if not tx.query("dispatch_outbox_sending", **_attempt(reply)):
                 return False
         crash_point("dispatch.send.after_mark")
         return True
 
-    def sent(self, saying: Saying) -> None:
-        """Note that the channel has it."""
+    def mark_sent(self, reply: OutboxMessage) -> None:
+        """Mark a reply as sent, and give it its position in the conversation."""
         with self._store.transaction() as tx:
             seq = self._dual.next_sequence(tx)
-            tx.query("dispatch_outbox_sent", id=saying.id, seq=seq)
+            tx.query("dispatch_outbox_sent", id=reply.id, seq=seq)
 
-    def refused(self, saying: Saying, error: str) -> None:
-        """Note that the channel will never take it; an earlier try may still have been seen."""
-        is_doubtful = saying.is_doubtful
-        self._settle(saying, SayingState.MAYBE_SENT if is_doubtful else SayingState.FAILED, error)
+    def mark_rejected(self, reply: OutboxMessage, error: str) -> None:
+        """Mark a reply as rejected by its channel; ambiguous if an earlier attempt may be shown."""
+        is_ambiguous = reply.is_ambiguous
+        self._settle(reply, OutboxState.MAYBE_SENT if is_ambiguous else OutboxState.FAILED, error)
 
-    def doubtful(self, saying: Saying, error: str) -> None:
-        """Note that nobody knows whether the channel has it."""
-        self._settle(saying, SayingState.MAYBE_SENT, error)
+    def mark_ambiguous(self, reply: OutboxMessage, error: str) -> None:
+        """Mark a reply as ambiguous: the channel may have shown it."""
+        self._settle(reply, OutboxState.MAYBE_SENT, error)
 
-    def later(self, saying: Saying, error: str, *, is_unseen: bool) -> None:
-        """Let it wait for its next try; when there is none it is given up.
+    def schedule_retry(self, reply: OutboxMessage, error: str, *, is_unseen: bool) -> None:
+        """Schedule the next attempt; after the last one the reply is rejected or ambiguous.
 
-        `is_unseen`: the channel says that nobody can have seen it. Whoever marked it since then
-        decides instead, as with every end but a good one.
+        `is_unseen`: the channel knows that this attempt was not shown. A later attempt by another
+        process takes precedence.
         """
-        is_unseen = is_unseen and not saying.is_doubtful
-        seconds = self._schedule.delay(saying.attempts, self._randomness)
+        is_unseen = is_unseen and not reply.is_ambiguous
+        seconds = self._schedule.delay(reply.attempts, self._randomness)
         if seconds is None:
-            (self.refused if is_unseen else self.doubtful)(saying, error)
+            (self.mark_rejected if is_unseen else self.mark_ambiguous)(reply, error)
             return
-        state = SayingState.PENDING if is_unseen else SayingState.SENDING
-        told = {"error": _cut(error), "seconds": seconds, "state": str(state), **_named(saying)}
-        with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
-            tx.query("dispatch_outbox_later", **told)
+        state = OutboxState.PENDING if is_unseen else OutboxState.SENDING
+        params = {
+            "error": _cut(error),
+            "seconds": seconds,
+            "state": str(state),
+            **_attempt(reply),
+        }
+        with self._store.transaction() as tx, self._unsent_position(tx, reply, is_wanted=is_unseen):
+            tx.query("dispatch_outbox_later", **params)
 
-    def _settle(self, saying: Saying, state: SayingState, error: str) -> None:
-        is_unseen = state is SayingState.FAILED
-        with self._store.transaction() as tx, self._taking_back(tx, saying, is_wanted=is_unseen):
-            # People may have seen it, so it has a place in the conversation, marked as uncertain.
+    def _settle(self, reply: OutboxMessage, state: OutboxState, error: str) -> None:
+        is_unseen = state is OutboxState.FAILED
+        with self._store.transaction() as tx, self._unsent_position(tx, reply, is_wanted=is_unseen):
+            # It may have been shown, so it gets a position, marked as uncertain.
             seq = None if is_unseen else self._dual.next_sequence(tx)
-            told = {"state": str(state), "error": _cut(error), "seq": seq, **_named(saying)}
-            tx.query("dispatch_outbox_doubt", **told)
+            params = {
+                "state": str(state),
+                "error": _cut(error),
+                "seq": seq,
+                **_attempt(reply),
+            }
+            tx.query("dispatch_outbox_doubt", **params)
 
     @contextmanager
-    def _taking_back(self, tx: Transaction, saying: Saying, *, is_wanted: bool) -> Iterator[None]:
-        """Let a delivery not count as seen any more because of a saying that nobody saw."""
+    def _unsent_position(
+        self, tx: Transaction, reply: OutboxMessage, *, is_wanted: bool
+    ) -> Iterator[None]:
+        """Move a delivery's output position back before a reply that was not shown."""
         flying = self._dual.in_flight() if is_wanted else []
-        batch = next((each for each in flying if each.group == saying.group), None)
-        if batch is None or batch.number != saying.number:
+        batch = next((each for each in flying if each.group == reply.group), None)
+        if batch is None or batch.number != reply.number:
             yield
             return
-        with suppress(Superseded):  # Over by now, and decided.
+        with suppress(Superseded):  # The delivery has ended.
             self._dual.check(batch)
         yield
-        place = {"group": saying.group, "number": saying.number}
+        place = {"group": reply.group, "number": reply.number}
         ((seen,),) = tx.query("dispatch_outbox_seen", **place)
         with suppress(Superseded):
             self._dual.output_unsent(batch, seen)
 
 
-def _named(saying: Saying) -> dict[str, int]:
-    """Return what tells this try to send it from later ones."""
-    return {"id": saying.id, "attempts": saying.attempts}
+def _attempt(reply: OutboxMessage) -> dict[str, int]:
+    """Return the id and the attempt, which identify this attempt among later ones."""
+    return {"id": reply.id, "attempts": reply.attempts}
 
 
 def _cut(error: str) -> str:
     return error.replace("\0", "�")[:ERROR_CHARACTERS_MAX]
 
 
-def _saying(row: tuple[Any, ...]) -> Saying:
+def _outbox_message(row: tuple[Any, ...]) -> OutboxMessage:
     id_, key, group, number, position, body, state, attempts, wait = row
-    return Saying(
+    return OutboxMessage(
         id=id_,
         key=key,
         group=group,
         number=number,
         position=position,
         text=bytes(body).decode(),
-        state=SayingState(state),
+        state=OutboxState(state),
         attempts=attempts,
         wait_seconds=float(wait),
     )

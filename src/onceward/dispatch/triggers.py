@@ -1,4 +1,4 @@
-"""Triggers: which messages call the agent. Pure; changes no text."""
+"""Triggers: which messages trigger the agent. Pure; changes no text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onceward.dispatch.models import Group, TriggerKind
 
 
 def calls(group: Group, said: str) -> bool:
-    """Say whether what somebody said calls the group's agent."""
+    """Return whether a message text triggers the group's agent."""
     if group.trigger is TriggerKind.ALWAYS:
         return True
     word, text = group.word.casefold(), said.casefold()
@@ -22,10 +22,10 @@ def calls(group: Group, said: str) -> bool:
 
 
 def _ends(text: str, at: int) -> bool:
-    """Say whether a word ends here: `@botany` does not call `@bot`."""
+    """Return whether a word ends here: `@botany` does not trigger `@bot`."""
     return at >= len(text) or not (text[at].isalnum() or text[at] == "_")
 
 
 def _begins(text: str, at: int, word: str) -> bool:
-    # A word that begins with a sign, such as @, begins wherever it stands.
+    # A word that begins with a sign, such as @, begins anywhere.
     return at == 0 or not word[0].isalnum() or not (text[at - 1].isalnum() or text[at - 1] == "_")

@@ -1,6 +1,6 @@
-"""Views: conversations and where groups stand as JSON, the same over HTTP and at the terminal.
+"""Views: conversations and group status as JSON, the same over HTTP and at the terminal.
 
-Pure; what the fields mean is said in `schemas`.
+Pure; what the fields mean is said in `response_models`.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from onceward.cursors import HistoryEntry
-from onceward.dispatch.chats import Board, ChatPage, Standing
+from onceward.dispatch.conversations import ChatPage, DispatchStatus, GroupActivity
 from onceward.dispatch.models import (
     DeliveryRecord,
     DeliveryState,
     Group,
+    GroupMessage,
     GroupStatus,
-    Message,
     Reply,
 )
 from onceward.keys.encoding import encoded
 
 
 def page_body(page: ChatPage) -> dict[str, Any]:
-    """Return a part of a conversation as it leaves."""
+    """Return a page of a conversation as JSON."""
     before = page.previous_place
     return {
         "items": [plain_item(each) for each in page.items],
         "nextCursor": str(page.next_place),
         "previousCursor": None if before is None else str(before),
-        "state": state_body(page.standing),
+        "state": state_body(page.activity),
     }
 
 
-def state_body(standing: Standing) -> dict[str, Any]:
-    """Return what goes on in a group as it leaves."""
-    status = standing.status
+def state_body(activity: GroupActivity) -> dict[str, Any]:
+    """Return the state of a group as JSON."""
+    status = activity.status
     body = {
         "isRunning": status.in_flight is not None,
         "pending": status.pending,
         "isCalled": status.is_called,
         "retryAt": _retry_at(status.group),
         "lastError": status.group.last_error,
-        "lastFailure": _last_failure(standing.newest),
+        "lastFailure": _last_failure(activity.newest),
         "isPaused": status.group.is_paused,
     }
     return {**body, "tag": hashlib.sha256(encoded(body)).hexdigest()[:16]}
@@ -64,8 +64,8 @@ def group_item(group: Group) -> dict[str, Any]:
     }
 
 
-def board_body(board: Board) -> dict[str, Any]:
-    """Return where every group stands as it leaves."""
+def status_body(board: DispatchStatus) -> dict[str, Any]:
+    """Return the status of every group as JSON."""
     return {
         "isHeld": board.is_held,
         "arrived": board.arrived,
@@ -105,8 +105,8 @@ def _in_flight(record: DeliveryRecord) -> dict[str, Any]:
     }
 
 
-def plain_item(item: Message | Reply) -> dict[str, Any]:
-    """Return what somebody or an agent said as it leaves."""
+def plain_item(item: GroupMessage | Reply) -> dict[str, Any]:
+    """Return a message or a reply as JSON."""
     if isinstance(item, Reply):
         return {
             "type": "reply",

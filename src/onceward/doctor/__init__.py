@@ -6,7 +6,7 @@ Looks, and writes nothing but a probe that is gone again. Knows neither terminal
 from onceward.doctor.installation import examine_installation
 from onceward.doctor.machine import examine_machine
 from onceward.doctor.models import Check, Status
-from onceward.doctor.store import examine_store, examine_url
+from onceward.doctor.store_checks import examine_store, examine_url
 
 __all__ = [
     "Check",

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from onceward.doctor.directories import examine_permissions, examine_place
 from onceward.doctor.models import Check
-from onceward.doctor.places import examine_permissions, examine_place
-from onceward.seams import SystemClock, timestamp
-from onceward.stores.opening import HOME_VARIABLE, home
 from onceward.stores.sqlite.connection import SQLITE_VERSION_MIN
+from onceward.stores.store_urls import HOME_VARIABLE, home
+from onceward.system import SystemClock, timestamp
 
 #: Releases in which two writers cannot lose a commit when one restarts the log: from the first one
 #: on, and in two older branches.
@@ -26,7 +26,7 @@ DEFAULT_PORT: Final = 3939
 
 
 def examine_machine(*, is_serving: bool = False) -> list[Check]:
-    """Look at this machine; whoever serves already need not ask for the port."""
+    """Check this machine; a server that already listens skips the check of its port."""
     looks = [look for look in CHECKS if not (is_serving and look is _port)]
     return [check for look in looks for check in look()]
 

@@ -18,7 +18,7 @@ class Check:
     status: Status
     #: What was found.
     detail: str
-    #: Why somebody should care.
+    #: Why it matters.
     why: str = ""
     #: What to do when the status is not ok.
     fix: str = ""

@@ -1,8 +1,8 @@
-"""Errors: every exception a user of Onceward can catch, in one tree.
+"""Errors: all exceptions that users of Onceward can catch, in one class tree.
 
-The docstring of a class is its default message. `code` is stable and part of the API, `retryable`
-says whether the same call can succeed later without a change by the caller, and `context` carries
-the facts, `fix` among them. Knows neither HTTP statuses nor exit codes.
+The docstring of a class is its default message. `code` is stable, part of the API and unique to its
+class. `retryable` is whether the same call can succeed later without a change by the caller.
+`context` has the facts, including `fix`. `http_status` maps codes to HTTP.
 """
 
 from onceward.errors.agents import AgentFailed, MessageRefused

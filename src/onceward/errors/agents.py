@@ -1,4 +1,4 @@
-"""Agent errors: an agent, or what it sent, is not acceptable."""
+"""Agent errors: an agent failed, or sent an invalid message."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from onceward.errors.base import OncewardError
 
 
 class MessageRefused(InvalidArgument):
-    """A message to or from an agent has the wrong shape; nothing was done with it."""
+    """A message to or from an agent is malformed; it was ignored."""
+
+    code = "INVALID_MESSAGE"
 
     def __init__(self, path: str, problem: str, *, fix: str = "") -> None:
-        """Name the place in the message, such as `event.payload.tests`, and what is wrong there."""
-        #: Where in the message it is wrong.
+        """Set the path in the message, such as `event.payload.tests`, and the problem there."""
+        #: Path of the invalid part of the message.
         self.path = path
         super().__init__(f"{path}: {problem}", fix=fix, path=path)
 
 
 class AgentFailed(OncewardError):
-    """An agent did not do its work; `code` and `retryable` are those of this failure."""
+    """An agent failed; `code` and `retryable` are those of this failure."""
 
-    code = "UNAVAILABLE"
+    code = "AGENT_FAILED"
 
     def __init__(
         self, message: str, *, code: str, retryable: bool, fix: str = "", **context: object
     ) -> None:
-        """Keep what the agent, or its supervisor, said about this failure."""
+        """Set what the agent, or its supervisor, reported about this failure."""
         super().__init__(message, fix=fix, **context)
-        # Of one failure, not of the class: agents bring codes of their own.
+        # Of one failure, not of the class: agents report their own codes.
         vars(self).update(code=code, retryable=retryable)

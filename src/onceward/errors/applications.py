@@ -1,4 +1,4 @@
-"""Application errors: what the Orchestrator, the Lab, Memory and Dispatch refuse."""
+"""Application errors: errors of the Orchestrator, the Lab, Memory and Dispatch."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from onceward.errors.files import StorageError
 
 
 class RunHeld(Conflict):
-    """Another orchestrator works in this workspace; nothing was started. Wait, or stop it."""
+    """Another orchestrator is running in this workspace. Nothing was started."""
 
-    default_fix = "pass --wait to wait for that process, or stop it, then run or resume"
+    code = "RUN_LOCKED"
+    default_fix = "pass --wait to wait for that process, or stop it; then run or resume"
 
 
 class Drifted(Conflict):
-    """Files changed since the run recorded them; keep them, or have their steps done again."""
+    """Files have changed since the run recorded them. Nothing was started."""
 
+    code = "FILES_CHANGED"
     default_fix = (
-        "pass --accept-drift to keep the files as they are, or --redo to do the steps again whose "
-        "files changed; both copy the changed files to state/kept first"
+        "pass --accept-drift to keep the changed files, or --redo to repeat the steps that wrote "
+        "them; both copy the changed files to state/kept first"
     )
 
 
 class RunMissing(OncewardError):
-    """There is no run with this id in the workspace."""
+    """The workspace has no run with this id."""
 
-    code = "NOT_FOUND"
+    code = "RUN_NOT_FOUND"
     default_fix = "see `onceward runs list`"
 
 
 class LedgerDamaged(StorageError):
-    """The ledger of a run lacks records that were written; it cannot be resumed safely."""
+    """The ledger of a run has lost records, so the run cannot be resumed safely."""
 
+    code = "LEDGER_DAMAGED"
     retryable = False
-    default_fix = "restore it from a backup; `onceward runs verify` names the damage"
+    default_fix = "restore it from a backup; `onceward runs verify` shows the damage"
 
 
 class AlreadySubmitted(Conflict):
-    """The experiment was decided before; `result` holds what that was answered."""
+    """The experiment has already been decided; `result` has the recorded answer."""
 
-    default_fix = "make a new experiment to judge again"
+    code = "ALREADY_SUBMITTED"
+    default_fix = "create a new experiment to judge again"
 
 
 class EntityMissing(OncewardError):
-    """The memory has no entity of this name; create it first, or correct the name."""
+    """The memory has no entity of this name."""
 
-    code = "NOT_FOUND"
+    code = "ENTITY_NOT_FOUND"
 
     def __init__(self, names: Sequence[str], *, field: str = "", fix: str = "") -> None:
-        """Name what is missing, and where it was asked for."""
-        #: The names that are not there.
+        """Set the missing names, and the field that contained them."""
+        #: The missing names.
         self.names = tuple(names)
         shown = ", ".join(repr(name[:200]) for name in self.names[:5])
         more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
@@ -64,12 +68,12 @@ class EntityMissing(OncewardError):
 
 
 class GroupMissing(OncewardError):
-    """There is no group of this name; add it first, or correct the name."""
+    """There is no group of this name."""
 
-    code = "NOT_FOUND"
+    code = "GROUP_NOT_FOUND"
 
     def __init__(self, name: str) -> None:
-        """Name it."""
+        """Set the name of the group."""
         self.name = name
         fix = f"`onceward dispatch groups add {name} …` adds it, `… groups list` shows all"
         super().__init__(f"no group is named {name[:100]!r}", fix=fix, group=name[:100])

@@ -1,4 +1,4 @@
-"""Argument errors: what the caller sent is not acceptable; nothing was changed."""
+"""Argument errors: the caller passed something invalid; nothing was changed."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ class InvalidArgument(OncewardError):
 
 
 class NotCanonical(InvalidArgument):
-    """A value has no canonical JSON form; send plain JSON values only."""
+    """A value has no canonical JSON form; pass plain JSON values only."""
+
+    code = "NOT_CANONICAL"
 
     def __init__(self, path: str, problem: str, *, fix: str = "") -> None:
-        """Name the place, such as `inputs.items[3].price`, and what is wrong there."""
-        #: Where the value stands, written like code that would reach it.
+        """Set the path, such as `inputs.items[3].price`, and the problem there."""
+        #: Path of the value, written like code that accesses it.
         self.path = path
         super().__init__(f"{path}: {problem}", fix=fix, path=path)
 
 
 class InvalidJson(InvalidArgument):
-    """The text is not acceptable JSON; correct it and send it again."""
+    """The text is not valid JSON; correct it and send it again."""
 
     code = "INVALID_JSON"
 
 
 class InvalidCursor(InvalidArgument):
-    """The cursor does not fit this file; start again from "0"."""
+    """The cursor does not match this file; start again from "0"."""
 
     code = "INVALID_CURSOR"
     default_fix = 'reset `since` to "0"'

@@ -1,4 +1,4 @@
-"""Base: the root of the tree, and the kinds of errors that belong to no room of their own."""
+"""Base: the root class of all errors, and errors that belong to no package."""
 
 from typing import ClassVar, Final
 
@@ -6,44 +6,44 @@ _PUBLIC: Final = "onceward.errors"
 
 
 class OncewardError(Exception):
-    """Something in Onceward failed."""
+    """An operation of Onceward failed."""
 
-    #: Where it is imported from, in tracebacks and recorded failures; rooms inside may change.
+    #: The public import path, in tracebacks and recorded failures; internal modules may change.
     __module__ = _PUBLIC
-    #: Stable name of this kind of failure, the same in Python, on the command line and over HTTP.
+    #: Stable name of this error, the same in Python, on the command line and over HTTP.
     code: ClassVar[str] = "INTERNAL"
     #: Whether the same call, unchanged, may succeed later.
     retryable: ClassVar[bool] = False
-    #: What to do about it when the raiser knows nothing better.
+    #: What to do about it, unless the raiser passes `fix`.
     default_fix: ClassVar[str] = ""
 
     def __init__(self, message: str = "", *, fix: str = "", **context: object) -> None:
-        """Keep the message, how to fix it, and the facts by name."""
+        """Set the message, the fix, and the facts by name."""
         self.message = message or (type(self).__doc__ or "").splitlines()[0]
         self.fix = fix or self.default_fix
         self.context: dict[str, object] = {**({"fix": self.fix} if self.fix else {}), **context}
         super().__init__(self.message)
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Name the public place of our own kinds; those of others stay where they are."""
+        """Set the public import path of our own classes, but not of others' subclasses."""
         super().__init_subclass__(**options)
         if cls.__module__.startswith(f"{_PUBLIC}."):
             cls.__module__ = _PUBLIC
 
     def to_dict(self) -> dict[str, object]:
-        """Return the one shape in which errors leave this system."""
+        """Return the JSON form of an error, the same on every interface."""
         error = {"code": self.code, "message": self.message, "context": self.context}
         return {"error": error}
 
 
 class Conflict(OncewardError):
-    """Something is there already, and it stays; nothing was changed."""
+    """The request conflicts with the current state; nothing was changed."""
 
     code = "CONFLICT"
 
 
 class Retryable(OncewardError):
-    """Nothing happened and a retry may help; raised by your function, it frees the key."""
+    """Nothing was changed, and a retry may succeed; raised by your function, it frees the key."""
 
-    code = "UNAVAILABLE"
+    code = "RETRYABLE"
     retryable = True

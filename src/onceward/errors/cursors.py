@@ -1,4 +1,4 @@
-"""Cursor errors: a cursor, or what it has handed out, is in other hands or not there."""
+"""Cursor errors: a cursor, batch or dead letter is missing, or held by another worker."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from onceward.errors.base import OncewardError
 
 
 class CursorError(OncewardError):
-    """The cursor did not allow it; nothing was changed."""
+    """The operation conflicts with the state of the cursor; nothing was changed."""
 
-    code = "CONFLICT"
+    code = "CURSOR_ERROR"
 
 
 class LeaseLost(CursorError):
-    """Another worker has this cursor, somebody moved it, or its position is unknown; stop."""
+    """The cursor was taken over or moved, or its position is ambiguous; stop."""
 
-    default_fix = "stop this work and acquire the cursor anew; nothing of the transaction stays"
+    code = "LEASE_LOST"
+    default_fix = "stop this work and acquire the cursor again; the transaction is rolled back"
 
     def __init__(
         self,
@@ -22,24 +23,24 @@ class LeaseLost(CursorError):
         held_epoch: int,
         current_epoch: int | None,
         *,
-        is_in_doubt: bool = False,
+        is_ambiguous: bool = False,
     ) -> None:
-        """Name the cursor, the epoch of the refused handle and the epoch that counts."""
+        """Name the cursor, the epoch of the lost lease and the current epoch."""
         #: Name of the cursor.
         self.cursor = cursor
-        #: Under which epoch the refused handle was granted.
+        #: The epoch, or fencing token, of the lost lease.
         self.held_epoch = held_epoch
-        #: Which epoch it is now; the same one if the lease was given back; None without a cursor.
+        #: The current epoch; the same one if the lease was released; None without a cursor.
         self.current_epoch = current_epoch
-        #: Whether it is refused because its last checkpoint may or may not be stored.
-        self.is_in_doubt = is_in_doubt
-        now = f"epoch {current_epoch} counts now"
-        if is_in_doubt:
+        #: Whether its last checkpoint is ambiguous: it may or may not be stored.
+        self.is_ambiguous = is_ambiguous
+        now = f"the current epoch is {current_epoch}"
+        if is_ambiguous:
             now = "its last checkpoint may or may not be stored"
         elif current_epoch is None:
-            now = "there is no such cursor any more"
+            now = "the cursor no longer exists"
         elif current_epoch == held_epoch:
-            now = "it was given back"
+            now = "it was released"
         message = f"the lease of {cursor!r} under epoch {held_epoch} is lost: {now}"
         super().__init__(message, cursor=cursor, held_epoch=held_epoch, current_epoch=current_epoch)
 
@@ -47,6 +48,7 @@ class LeaseLost(CursorError):
 class VersionMismatch(CursorError):
     """The cursor's position was written under rules that this worker cannot migrate from."""
 
+    code = "VERSION_MISMATCH"
     default_fix = "deploy the version that wrote it, or pass migrations for every step in between"
 
     def __init__(self, cursor: str, stored: int, wanted: int) -> None:
@@ -64,27 +66,28 @@ class VersionMismatch(CursorError):
 class CursorMissing(CursorError):
     """There is no cursor of this name; it is made when a worker first acquires it."""
 
-    code = "NOT_FOUND"
+    code = "CURSOR_NOT_FOUND"
     default_fix = "see `onceward cursors list`; --store names another store than your own"
 
 
 class NothingToUndo(CursorError):
     """No seek of this cursor is left to be undone."""
 
+    code = "NOTHING_TO_UNDO"
     default_fix = "see `onceward cursors history`"
 
 
 class Superseded(OncewardError):
     """Newer work has replaced what this call was about; nothing was changed. Stop, do not retry."""
 
-    code = "CONFLICT"
+    code = "SUPERSEDED"
     default_fix = "drop the handle and ask again what is due or pending"
 
 
 class BatchInFlight(OncewardError):
     """This group has a batch in flight; commit it, roll it back, or recover after a crash."""
 
-    code = "IN_FLIGHT"
+    code = "BATCH_IN_FLIGHT"
     retryable = True
     default_fix = "pass the batch to extend it, or call recover() once no other process works on it"
 
@@ -92,5 +95,5 @@ class BatchInFlight(OncewardError):
 class DeadLetterMissing(OncewardError):
     """There is no dead letter with this number."""
 
-    code = "NOT_FOUND"
+    code = "DEAD_LETTER_NOT_FOUND"
     default_fix = "see `onceward dead list`"

@@ -1,4 +1,4 @@
-"""File errors: the machine refused, or did not say whether it obeyed."""
+"""File errors: a file operation failed, or its result is unknown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from onceward.errors.base import OncewardError
 
 
 class StorageError(OncewardError):
-    """The operating system refused a file operation; see the cause."""
+    """A file operation failed; see the cause."""
 
-    code = "UNAVAILABLE"
+    code = "STORAGE_ERROR"
     retryable = True
 
 
@@ -20,35 +20,40 @@ class FileMissing(StorageError):
 
 
 class DiskFull(StorageError):
-    """The disk or the quota is full; nothing was written. Free some space, then try again."""
+    """The disk or the quota is full; nothing was written."""
 
+    code = "DISK_FULL"
     default_fix = "free some space, then try again"
 
 
 class NotWritable(StorageError):
-    """The file or its directory may not be written; check owner, mode and mount options."""
+    """The file or its directory is not writable."""
 
+    code = "NOT_WRITABLE"
     retryable = False
-    default_fix = "check the owner, the mode and whether the file system is mounted read-only"
+    default_fix = "check owner and mode, and whether the file system is mounted read-only"
 
 
 class WrongPath(StorageError):
-    """The path does not lead to a file that can be used here."""
+    """The path does not lead to a usable file."""
 
-    code = "INVALID_ARGUMENT"
+    code = "WRONG_PATH"
     retryable = False
-    default_fix = "name a file, not a directory, a link in its place or a pipe"
+    default_fix = "pass the path of a regular file, not of a directory, link or pipe"
 
 
 class FileRefused(StorageError):
-    """An earlier fsync of this file failed, so this process trusts it no more."""
+    """An earlier fsync of this file failed, so this process does not use it any more."""
 
+    code = "FSYNC_FAILED"
     retryable = False
     default_fix = "check the disk, restart the process and run `onceward journal verify`"
 
 
 class OutcomeUnknown(StorageError):
-    """The operation may or may not have happened; look before repeating it."""
+    """The operation is ambiguous: it may or may not have happened."""
+
+    default_fix = "check whether it happened before repeating it"
 
     code = "OUTCOME_UNKNOWN"
     retryable = False

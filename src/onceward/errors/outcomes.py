@@ -13,7 +13,7 @@ class KeyReused(OncewardError):
 
 
 class KeyInFlight(OncewardError):
-    """Somebody is at this work now; try again when they are done."""
+    """Another caller is running this key; nothing was done. Try again later."""
 
     code = "IN_FLIGHT"
     retryable = True
@@ -21,50 +21,50 @@ class KeyInFlight(OncewardError):
 
 
 class KeyAmbiguous(OncewardError):
-    """The work was begun, then silence: it may have happened, so it is not run again."""
+    """Started but never reported a result; it may have completed, so it is not run again."""
 
     code = "AMBIGUOUS"
     default_fix = "find out whether it happened, then run `onceward outcomes reconcile`"
 
 
 class KeyExpired(OncewardError):
-    """The key was used long ago and its result has run out; nothing was done."""
+    """The result of this key has expired; nothing was done."""
 
     code = "KEY_EXPIRED"
     default_fix = "use a new key for new work"
 
 
 class FenceLost(OncewardError):
-    """Somebody else was granted this work, or settled it; stop, do not retry."""
+    """The claim is stale: the key was taken over or settled. Nothing was changed; do not retry."""
 
-    code = "CONFLICT"
-    default_fix = "call again to get the outcome that counts"
+    code = "FENCE_LOST"
+    default_fix = "call again with the same key to get the recorded outcome"
 
 
 class NotReconcilable(OncewardError):
-    """There is nothing to decide: the key is unknown, at work, or settled."""
+    """There is nothing to reconcile: the key is unknown, running or settled."""
 
-    code = "CONFLICT"
-    default_fix = "look at it with `onceward outcomes show`"
+    code = "NOT_RECONCILABLE"
+    default_fix = "see its state with `onceward outcomes show`"
 
 
 class RecordedFailure(OncewardError):
-    """The work failed before, for good; this is that failure again."""
+    """The call failed permanently before; this is the recorded failure."""
 
     code = "RECORDED_FAILURE"
-    default_fix = "use a new key to try anew, or run `onceward outcomes forget`"
+    default_fix = "use a new key to try again, or run `onceward outcomes forget`"
 
     def __init__(self, type: str, message: str, data: object = None) -> None:  # noqa: A002 - its name
         """Keep the class, the message and the data of the first failure."""
         #: Name of the class that was raised the first time.
         self.type = type
-        #: What it said.
+        #: Its message.
         self.failure_message = message
-        #: What it carried, if that was JSON.
+        #: Its data, if that was JSON.
         self.data = data
         #: Whether it is the cause of a replayed error of a class in `raises=`.
         self.is_cause = False
-        # With a new key, work that ended so would be done again.
+        # A new key would run completed work again.
         fix = ResultNotStored.default_fix if type.endswith(".ResultNotStored") else ""
         super().__init__(f"{type}: {message}", fix=fix, type=type, data=data)
 

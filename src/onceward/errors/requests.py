@@ -1,4 +1,4 @@
-"""Request errors: refused at the gate, or failed without a name behind it."""
+"""Request errors: rejected by the request guard or by HTTP routing, or failed unexpectedly."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ from onceward.errors.base import OncewardError
 
 
 class RequestRefused(OncewardError):
-    """The request was refused before it reached the application."""
+    """The request was rejected before it reached the application; nothing was changed."""
 
     code = "FORBIDDEN"
 
 
 class Unauthorized(RequestRefused):
-    """The token is missing or wrong; send the one this server printed or hands out."""
+    """The token is missing or wrong; nothing was changed."""
 
     code = "UNAUTHORIZED"
 
 
 class NotFound(RequestRefused):
-    """There is nothing at this address."""
+    """There is no resource at this address."""
 
     code = "NOT_FOUND"
 
 
 class MethodNotAllowed(RequestRefused):
-    """This address does not take that method."""
+    """This address does not support that method."""
 
     code = "METHOD_NOT_ALLOWED"
 
 
 class Misdirected(RequestRefused):
-    """The Host header does not name this server."""
+    """The Host header does not name this server; nothing was changed."""
 
     code = "MISDIRECTED"
 
 
 class TooLarge(RequestRefused):
-    """The request body is larger than this server takes."""
+    """The request body is larger than this server accepts; nothing was changed."""
 
     code = "TOO_LARGE"
 
 
 class UnsupportedMediaType(RequestRefused):
-    """The request body must be application/json."""
+    """The request body must be application/json; nothing was changed."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class RangeNotSatisfiable(RequestRefused):
-    """The range begins behind the end of the content."""
+    """The range begins after the end of the content."""
 
     code = "RANGE_NOT_SATISFIABLE"
 
 
 class Internal(OncewardError):
-    """The server failed to answer; the log names the cause."""
+    """The server failed to handle the request; its log has the cause."""

@@ -1,4 +1,4 @@
-"""Source errors: where a cursor's messages come from could not be read."""
+"""Source errors: the source of a cursor's messages could not be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onceward.errors.base import OncewardError
 class SourceError(OncewardError):
     """A source could not be read."""
 
-    code = "UNAVAILABLE"
+    code = "SOURCE_ERROR"
 
     def __init__(
         self,
@@ -19,25 +19,25 @@ class SourceError(OncewardError):
         retry_after: str | None = None,
         **context: object,
     ) -> None:
-        """Keep what a service answered, if one did."""
+        """Set the answer of the service, if there was one."""
         #: The HTTP status, if there was an answer.
         self.status = status
-        #: What the service said about coming back.
+        #: The Retry-After header of the service.
         self.retry_after = retry_after
         super().__init__(message, fix=fix, **context)
 
 
 class SourceUnavailable(SourceError):
-    """The source cannot be read now; try again later."""
+    """The source is not available now; try again later."""
 
+    code = "SOURCE_UNAVAILABLE"
     retryable = True
     default_fix = "check that the service is running, then try again"
 
 
 class SourceRefused(SourceError):
-    """The source cannot be read as it is: messages would be lost, or it does not let us."""
+    """The source cannot be read: messages would be lost, or access is denied."""
 
-    code = "INVALID_ARGUMENT"
-    #: SQL that makes a table readable and loses nothing, statement by statement; empty when a
-    #: person has to decide.
+    code = "SOURCE_NOT_READABLE"
+    #: SQL statements that make a table readable without loss; empty if a person has to decide.
     statements: tuple[str, ...] = ()

@@ -1,8 +1,7 @@
-"""Journal: an append-only file of JSON records, one a line, that several processes share.
+"""Journal: an append-only JSON Lines file that several processes can write and read.
 
-Owns appending, reading by byte cursor, waiting and verifying. One record is one line is one write
-under an exclusive lock, then synced; a cursor is given out only for what is on disk. Knows nothing
-of what the records mean.
+Appends, reads by byte cursor, waits and verifies. A record is one line, written in one call under
+an exclusive lock, then synced. A returned cursor only covers data that is on disk.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, TypeVar
 
-from onceward.crash import crash_point
 from onceward.errors import (
     FileMissing,
     InvalidArgument,
@@ -21,23 +19,30 @@ from onceward.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from onceward.journal.cursor import START, Places, check_position, parse_cursor, place_tag
-from onceward.journal.lines import count_lines, last_line_end
-from onceward.journal.locked import open_locked
-from onceward.journal.models import Appended, Line, Page, Record, Verification
-from onceward.journal.scan import (
-    EveryLine,
-    Filter,
-    Wanted,
+from onceward.journal.byte_cursor import (
+    START,
+    PositionTags,
+    check_position,
+    parse_cursor,
+    position_tag,
+)
+from onceward.journal.directory_watch import DirectoryWatch
+from onceward.journal.file_lock import open_locked
+from onceward.journal.line_scanner import count_lines, last_line_end
+from onceward.journal.models import Appended, JournalLine, JournalVerification, Record, RecordPage
+from onceward.journal.page_scan import (
+    AllLines,
+    LineSelector,
+    RecordFilter,
     check_limit,
     check_match,
     check_wait,
     scan,
 )
-from onceward.journal.verify import verify_file
-from onceward.journal.watch import Watch
+from onceward.journal.verification import verify_file
 from onceward.keys import compact_json
-from onceward.seams import Clock, Files, FileStat, OpenFile, SystemClock, SystemFiles
+from onceward.system import Clock, Files, FileStat, OpenFile, SystemClock, SystemFiles
+from onceward.system.crash_points import crash_point
 
 T = TypeVar("T")
 #: One append is one write, and the kernel takes at most 2 GiB in one.
@@ -45,7 +50,7 @@ APPEND_BYTES_MAX: Final = 1024**3
 
 
 class Journal:
-    """A file of records; holds no descriptor, so that it survives fork and replacement."""
+    """A journal file; keeps no open descriptor, so it survives forks and file replacement."""
 
     def __init__(
         self,
@@ -56,13 +61,13 @@ class Journal:
         files: Files | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Name the file; it need not exist.
+        """Set the path; the file need not exist.
 
         Args:
             path: The file.
-            valid: What makes a JSON object a record here; lines that fail it are skipped.
-            sync: Whether an append, and a cursor given out, waits for the disk.
-            files: The file system; the machine's unless told otherwise.
+            valid: Returns whether a JSON object is a valid record; other lines are skipped.
+            sync: Whether appends and returned cursors wait for the disk.
+            files: The file system. Default: the machine's.
             clock: The clock for waiting.
 
         """
@@ -71,22 +76,22 @@ class Journal:
         self._sync = sync
         self._files = files or SystemFiles()
         self._clock = clock or SystemClock()
-        #: Which file's name is known to be on disk.
+        #: Identity of the file whose name is known to be on disk.
         self._named: tuple[int, int] | None = None
 
     def append(self, record: Mapping[str, object], *more: Mapping[str, object]) -> Appended:
-        """Add one or more records in one write, all of them on disk when this returns.
+        """Append one or more records in one write; durable when this returns.
 
         Raises:
             NotCanonical: A value is not plain JSON; nothing was written.
-            DiskFull, NotWritable: The system refused; nothing was written.
-            OutcomeUnknown: Part of it was written, or it may not be on disk. Readers never see half
-                a record; look for yours before you repeat it.
+            DiskFull, NotWritable: The system rejected it; nothing was written.
+            OutcomeUnknown: Only part was written, or it may not be on disk. Readers never see part
+                of a record; search for yours before appending it again.
 
         """
         lines = b"".join(_line(index, each) for index, each in enumerate((record, *more)))
         if len(lines) > APPEND_BYTES_MAX:
-            message = f"records: {len(lines)} bytes are more than one append takes"
+            message = f"records: {len(lines)} bytes are too many for one append"
             fix = f"append at most {APPEND_BYTES_MAX} bytes at once"
             raise InvalidArgument(message, fix=fix, field="records")
         file, before = open_locked(self.path, self._files)
@@ -95,12 +100,12 @@ class Journal:
                 is_torn = before.size > 0 and file.read(before.size - 1, 1) != b"\n"
                 start = before.size + is_torn
                 crash_point("journal.append.before_write")
-                # Ends a line whose writer died: it is skipped, ours stays whole.
+                # Ends the torn line of a writer that died: readers skip it, ours stays intact.
                 self._write(file, b"\n" + lines if is_torn else lines)
                 crash_point("journal.append.after_write")
             finally:
-                # Now: the kernel groups the syncs of those who wait for it, if the lock does not.
-                # And always: to close is not enough when a forked child has a copy.
+                # Before the sync: the kernel groups concurrent syncs, unless the lock serialises
+                # them. In `finally`: closing alone keeps the lock if a forked child has a copy.
                 file.unlock()
             crash_point("journal.append.after_unlock")
             try:
@@ -119,35 +124,38 @@ class Journal:
         limit: int | None = None,
         match: Mapping[str, str] | None = None,
         tag: str | None = None,
-    ) -> Page:
-        """Return the records behind a cursor, and the cursor behind them.
+    ) -> RecordPage:
+        """Return the records after a cursor, and the cursor after them.
 
         Args:
-            since: Where to begin; lines before it are never returned again.
-            limit: How many records at the most; at most 500.
-            match: Top-level fields and the text each must hold; the cursor passes all lines alike.
-            tag: The tag that came with `since`; a file that was replaced or rewritten is refused.
+            since: The cursor to resume after.
+            limit: The maximum number of records, up to 500.
+            match: Top-level fields and their text; the cursor also moves past other lines.
+            tag: The file fingerprint that was returned with `since`; a replaced or rewritten file
+                raises InvalidCursor.
 
         Raises:
-            InvalidCursor: `since` is no cursor, is beyond the end, is not the start of a line, or
-                does not fit its tag.
-            InvalidArgument: `limit` is not a positive whole number, or `match` is malformed.
+            InvalidCursor: `since` is malformed, beyond the end, not the start of a line, or does
+                not match its tag.
+            InvalidArgument: `limit` is not a positive integer, or `match` is malformed.
 
         """
         start, entries = parse_cursor(since), check_limit(limit)
-        wanted = Filter(match=check_match(match), valid=self._valid)
+        wanted = RecordFilter(match=check_match(match), valid=self._valid)
         items, end, place = self._scan(start, tag, lambda _: wanted, entries)
-        return Page(items=items, next_cursor=str(end), tag=place)
+        return RecordPage(items=items, next_cursor=str(end), tag=place)
 
-    def lines(self, since: str = START, limit: int = 500, tag: str | None = None) -> list[Line]:
-        """Return the lines behind a cursor as they stand: complete, not blank, records or not."""
+    def lines(
+        self, since: str = START, limit: int = 500, tag: str | None = None
+    ) -> list[JournalLine]:
+        """Return the raw lines after a cursor: complete and not blank, records or not."""
         start, place = parse_cursor(since), tag
         assert limit > 0, limit
         while True:
-            items, end, place = self._scan(start, place, EveryLine, limit)
+            items, end, place = self._scan(start, place, AllLines, limit)
             if items or end == start:
                 return items
-            start = end  # So much of nothing that one scan gave way.
+            start = end  # One scan found only blank lines up to its limit.
 
     def count(
         self,
@@ -157,7 +165,7 @@ class Journal:
         tag: str | None = None,
         until_tag: str | None = None,
     ) -> int:
-        """Return how many lines there are between two cursors, or up to the end."""
+        """Return the number of lines between two cursors, or up to the end."""
         start, end = parse_cursor(since), None if until is None else parse_cursor(until)
         opened = self._opened(max(start, end or 0))
         if opened is None:
@@ -176,10 +184,10 @@ class Journal:
         tag: str | None = None,
         *,
         wait: float = 30.0,
-    ) -> Page:
+    ) -> RecordPage:
         """Read like `read`, but wait up to `wait` seconds for the first record that matches."""
         deadline = self._clock.monotonic() + check_wait(wait)
-        watch = Watch(self.path.parent, self._clock)
+        watch = DirectoryWatch(self.path.parent, self._clock)
         while True:
             page = self.read(since, limit, match, tag)
             left = deadline - self._clock.monotonic()
@@ -190,7 +198,7 @@ class Journal:
             since, tag = page.next_cursor, page.tag
 
     def end(self) -> tuple[str, str]:
-        """Return the cursor behind the last complete line, and its tag: new records begin there."""
+        """Return the cursor after the last complete line, and its tag; new records follow it."""
         try:
             opened = self._files.open_read(self.path)
         except FileMissing:
@@ -199,10 +207,10 @@ class Journal:
             stat = file.stat()
             position = last_line_end(file, stat.size)
             self._make_durable(file, stat)
-            return str(position), place_tag(file, stat, position)
+            return str(position), position_tag(file, stat, position)
 
-    def verify(self) -> Verification:
-        """Read every line and say which are not records; FileMissing when there is no file."""
+    def verify(self) -> JournalVerification:
+        """Check every line and report those that are not records; FileMissing without a file."""
         with closing(self._files.open_read(self.path)) as file:
             return verify_file(file, self._valid)
 
@@ -210,17 +218,17 @@ class Journal:
         self,
         start: int,
         tag: str | None,
-        wanted: Callable[[Places], Wanted[T]],
+        wanted: Callable[[PositionTags], LineSelector[T]],
         limit: int | None,
     ) -> tuple[list[T], int, str]:
-        """Return what is wanted behind a position, the position behind it, and its tag."""
+        """Return the selected lines after a position, the position after them, and its tag."""
         opened = self._opened(start)
         if opened is None:
             return [], 0, START
         with closing(opened) as file:
             stat = file.stat()
             check_position(file, stat, start, tag)
-            places = Places(file, stat)
+            places = PositionTags(file, stat)
             items, position = scan(file, start, stat.size, wanted(places), limit)
             crash_point("journal.read.before_sync")
             if position > start:
@@ -229,7 +237,7 @@ class Journal:
             return items, position, places.tag(position)
 
     def _opened(self, position: int) -> OpenFile | None:
-        """Open it for reading; None when it is missing, and nobody has read from it."""
+        """Open it for reading; None if it is missing and `position` is the start."""
         try:
             return self._files.open_read(self.path)
         except FileMissing:
@@ -242,13 +250,13 @@ class Journal:
         written = file.write(data)
         if written != len(data):
             message = f"only {written} of {len(data)} bytes went into {self.path}"
-            fix = "free some space, then look for the record before appending it again"
+            fix = "free some space, then search for the record before appending it again"
             raise OutcomeUnknown(message, fix=fix, path=str(self.path))
 
     def _make_durable(self, file: OpenFile, before: FileStat) -> None:
         """Return once the content and the name of this file are on disk.
 
-        A file that was empty before may have been removed and made anew under the same number.
+        A file that was empty before may be a new one with a reused inode.
         """
         if not self._sync:
             return

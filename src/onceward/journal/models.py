@@ -1,4 +1,4 @@
-"""Models: what a journal gives back."""
+"""Models: the results of reading and appending to a journal."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Appended:
-    """Where records came to stand; exact as long as every writer takes the lock."""
+    """The position of appended records; exact as long as every writer takes the lock."""
 
-    #: The cursor from which a reader would get the first of them.
+    #: The cursor before the first of them: reading from it returns them.
     start: str
     #: The cursor after the last of them.
     end: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """What lies behind a cursor."""
+class RecordPage:
+    """The records after a cursor."""
 
     #: Valid records that match, in file order.
     items: list[Record]
-    #: Where to go on. Different from `since` although `items` is empty: ask again at once.
+    #: The cursor to resume after. If it moved and `items` is empty, read again at once.
     next_cursor: str
-    #: Identifies the file and the bytes before `next_cursor`; send it back to notice a replacement.
+    #: File fingerprint at `next_cursor`; pass it with the cursor to detect a replaced file.
     tag: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class JournalLine:
     """One complete line that is not blank, record or not."""
 
     #: Its bytes without the newline.
     raw: bytes
-    #: The cursor behind it.
+    #: The cursor after it.
     end: str
     #: The tag of that cursor.
     tag: str
@@ -56,8 +56,8 @@ class Damage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verification:
-    """What a journal file holds, line by line."""
+class JournalVerification:
+    """The result of checking every line of a journal file."""
 
     size: int
     record_count: int
@@ -65,10 +65,10 @@ class Verification:
     damaged_count: int
     #: The first of the damaged lines.
     damage: tuple[Damage, ...]
-    #: Bytes behind the last newline: a writer is at work, or died. The next append mends it.
+    #: Bytes after the last newline: a writer is active, or died. The next append repairs it.
     torn_bytes: int
 
     @property
     def ok(self) -> bool:
-        """Say whether every byte of the file belongs to a record or a blank line."""
+        """Return whether every byte of the file belongs to a record or a blank line."""
         return not self.damaged_count and not self.torn_bytes

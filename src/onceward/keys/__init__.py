@@ -1,13 +1,13 @@
-"""Same: are these two attempts the same work? Canonical JSON, keys for commands and things."""
+"""Keys: idempotency keys for commands and calls, from canonical JSON."""
 
 from onceward.keys.canonical import RULES_VERSION as RULES_VERSION
 from onceward.keys.canonical import canonical_json as canonical_json
 from onceward.keys.canonical import compact_json as compact_json
 from onceward.keys.canonical import loads as loads
-from onceward.keys.command import Command as Command
+from onceward.keys.command import CommandContent as CommandContent
 from onceward.keys.command import idempotency_key as idempotency_key
-from onceward.keys.explain import Difference as Difference
 from onceward.keys.explain import Explanation as Explanation
+from onceward.keys.explain import KeyDifference as KeyDifference
 from onceward.keys.explain import explain as explain
 from onceward.keys.lint import Finding as Finding
 from onceward.keys.lint import lint as lint
@@ -33,10 +33,10 @@ from onceward.keys.stable import warning_key as warning_key
 
 __all__ = [
     "RULES_VERSION",
-    "Command",
-    "Difference",
+    "CommandContent",
     "Explanation",
     "Finding",
+    "KeyDifference",
     "Snapshot",
     "TrackedFile",
     "canonical_command",

@@ -1,7 +1,7 @@
-"""Canonical JSON: one value, one sequence of bytes (RFC 8785).
+"""Canonical JSON: encode equal values as the same bytes (RFC 8785).
 
-Ordinary data takes a fast path through orjson, everything else an exact one that also knows where a
-value stands. Both give the same bytes. Knows nothing of keys or hashes.
+Ordinary data takes a fast path through orjson. Other data takes an exact path, which also reports
+the path of an invalid value. Both return the same bytes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import orjson
 
 from onceward.errors import InvalidJson, NotCanonical
 
-#: Names the rules by which all keys are made; it rises when a key for the same work would change.
+#: Version of the rules for all keys; increases when the key of the same work would change.
 RULES_VERSION: Final = 1
-#: The largest integer that every JSON reader understands exactly; its negative is the smallest.
+#: The largest integer that every JSON reader parses exactly; its negative is the smallest.
 INTEGER_MAX: Final = 2**53
 #: How deep lists and objects may be nested.
 DEPTH_MAX: Final = 500
@@ -42,36 +42,36 @@ _WHOLE_FLOAT: Final = re.compile(rb"\.0(?![0-9])")
 #: How orjson begins an exponent; a version that leaves out the sign takes the exact path for any e.
 _EXPONENTS: Final = (b"e+", b"e-") if orjson.dumps([1e16, 1e-7]) == b"[1e+16,1e-7]" else (b"e",)
 _ASTRAL: Final = re.compile(rb"[\xf0-\xf4]")
-#: Where a value stands: the path to its container, and the step from there.
+#: Path of a value: the path of its container, and the last step.
 Path = tuple["Path", "str | int"] | None
 
 
 def canonical_json(value: object, *, root: str = "") -> bytes:
     """Return the canonical bytes of `value`, the same for every equal value.
 
-    Raises NotCanonical naming the place, below `root`, of a value that JSON cannot carry exactly.
+    Raises NotCanonical with the path, below `root`, of a value that JSON cannot represent exactly.
     """
     return _encode(value, root, sort=True)
 
 
 def compact_json(value: object, *, root: str = "") -> bytes:
-    """Return JSON under the same rules, but with the keys of objects in the order they have."""
+    """Return JSON under the same rules, but with object keys in their original order."""
     return _encode(value, root, sort=False)
 
 
 def builtin_json(value: object, *, root: str = "") -> bytes | None:
-    """Return the canonical bytes of a value made of built-in JSON types alone, None of any other.
+    """Return the canonical bytes of a value of built-in JSON types only; None for other types.
 
-    Subclasses count as others: they may hold more than JSON shows.
+    Subclasses count as other types: they may have state that JSON does not show.
     """
     fast = _fast(value, sort=True)
     return fast if fast is None or _is_exact(fast) else _exact(value, root, sort=True)
 
 
 def scalars_json(names: tuple[str, ...], values: tuple[object, ...]) -> bytes | None:
-    """Return the canonical bytes of an object that holds no float and no container, else None.
+    """Return the canonical bytes of an object without floats and containers, else None.
 
-    The names must be ASCII. Texts and integers are written alike by orjson and RFC 8785.
+    The names must be ASCII. orjson writes texts and integers as RFC 8785 does.
     """
     if not _SCALARS.issuperset(map(type, values)):
         return None
@@ -104,11 +104,11 @@ def _exact(value: object, root: str, *, sort: bool) -> bytes:
 
 
 def _has_plain_types(value: Any, fast: bytes) -> bool:  # noqa: ANN401 - whatever orjson took
-    """Say whether `value`, which orjson took, holds only what JSON holds: no UUID, Enum or NaN.
+    """Return whether `value`, encoded by orjson, has only JSON types: no UUID, Enum or NaN.
 
-    marshal refuses with ValueError what is not exactly a built-in type, and walks in C; nothing it
-    writes is ever kept. orjson writes NaN and infinity as null, and the last two bytes of a float
-    give them away; other bytes may look the same, which costs the exact path and no more.
+    marshal raises ValueError for types that are not exactly built-in, and is fast; its output is
+    only searched. orjson writes NaN and infinity as null; the last two bytes of such a float reveal
+    them. A false match only costs the exact path.
     """
     walked = marshal.dumps(value)
     if b"null" not in fast or not (b"\x7f" in walked or b"\xff" in walked):
@@ -117,7 +117,7 @@ def _has_plain_types(value: Any, fast: bytes) -> bool:  # noqa: ANN401 - whateve
 
 
 def _is_exact(fast: bytes) -> bool:
-    """Say whether orjson wrote this as RFC 8785 wants it.
+    """Return whether orjson's output conforms to RFC 8785.
 
     It does not for floats that ES6 writes without `.0` or with another exponent, nor for keys that
     UTF-8 and UTF-16 sort differently: a character beyond U+FFFF beside one from U+E000 up.
@@ -126,14 +126,14 @@ def _is_exact(fast: bytes) -> bool:
         return False
     if not _looks_other(fast):
         return True
-    # What looked like a number may stand in a string: look again at what is between the strings.
+    # The match may be inside a string: check again between the strings.
     bare = fast.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in fast else fast
     return not _looks_other(b",".join(bare.split(b'"')[::2]))
 
 
 def _looks_other(written: bytes) -> bool:
-    """Say whether these bytes may hold a whole float or an exponent, as orjson writes them."""
-    # A single byte is found ten times as fast as two, and most often it is not there.
+    """Return whether these bytes may contain an integral float or an exponent of orjson."""
+    # A single byte is found ten times as fast as two, and is usually absent.
     if b"." in written and b".0" in written and _WHOLE_FLOAT.search(written):
         return True
     if b"e" not in written:
@@ -142,7 +142,7 @@ def _looks_other(written: bytes) -> bool:
 
 
 def _write(value: Any, path: Path, out: list[str], *, depth: int, sort: bool) -> None:  # noqa: ANN401 - anything
-    """Append the exact form of `value`; every refusal names `path`."""
+    """Append the exact form of `value`; errors name `path`."""
     if isinstance(value, (list, tuple)):
         _check_depth(depth, path)
         separator = "["
@@ -178,12 +178,12 @@ def _names(value: dict[Any, Any], path: Path, *, sort: bool) -> list[str]:
         return list(value)
     if "".join(value).isascii():
         return sorted(value)
-    # Lone surrogates pass here; they are refused, by path, when the key itself is written.
+    # Lone surrogates pass here; writing the key raises an error with its path.
     return sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
 
 
 def _leaf(value: object, path: Path) -> str:
-    """Write a value that holds no others, or say why it cannot be written."""
+    """Encode a scalar, or raise NotCanonical."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if type(value) not in _PLAIN and isinstance(value, enum.Enum):
@@ -209,7 +209,7 @@ def _string(value: str, path: Path) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as exc:
-        problem = "holds half of a surrogate pair"
+        problem = "contains half of a surrogate pair"
         raise NotCanonical(written_path(path), problem, fix="send well-formed Unicode") from exc
     # The standard library's escapes are RFC 8785's: the short ones, and \u00xx in lower case.
     return encode_basestring(value)
@@ -221,11 +221,11 @@ def es6_number(value: float) -> str:
         return "0"
     sign = "-" if value < 0 else ""
     mantissa, _, power = repr(abs(float(value))).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    leading_zeros = len(whole + fraction) - len(digits)
+    integral, _, fraction = mantissa.partition(".")
+    digits = (integral + fraction).lstrip("0")
+    leading_zeros = len(integral + fraction) - len(digits)
     # The value is 0.DIGITS times ten to this power.
-    point = len(whole) + int(power or 0) - leading_zeros
+    point = len(integral) + int(power or 0) - leading_zeros
     digits = digits.rstrip("0")
     count = len(digits)
     if count <= point <= 21:
@@ -260,10 +260,10 @@ def join_path(path: str, step: str | int) -> str:
 
 
 def loads(text: bytes | str) -> object:
-    """Read JSON so that canonical bytes, read and written again, stay the same bytes.
+    """Parse JSON so that canonical bytes survive a round trip.
 
-    Integers beyond ±2^53 become floats. Refuses repeated keys, NaN, numbers too large for a float,
-    bytes that are not UTF-8 and nesting without end, each as InvalidJson.
+    Integers beyond ±2^53 become floats. Raises InvalidJson for repeated keys, NaN, numbers too
+    large for a float, bytes that are not UTF-8, and nesting that is too deep.
     """
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text

@@ -1,7 +1,7 @@
-"""Command keys: the same work has the same `ik:`, whoever computes it and whenever.
+"""Command keys: deterministic idempotency keys (`ik:`) for commands.
 
-Owns what goes into a key and what does not: action, task, snapshot, inputs and expected outputs do;
-message ids, deadlines and priorities do not.
+A key covers action, task, snapshot, inputs and expected outputs. It does not cover message ids,
+deadlines or priorities.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from onceward.keys.canonical import canonical_json
 from onceward.keys.encoding import well_formed
 
 KEY_PREFIX: Final = "ik:"
-#: The parts of a key that are lines of text, in the order in which they are hashed.
+#: The text parts of a key, in the order in which they are hashed.
 LINES: Final = ("action", "task_id", "snapshot_id")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
-    """The work content of a command; everything that makes it different work, nothing else."""
+class CommandContent:
+    """The parts of a command that identify its work, and no others."""
 
-    #: What is to be done: implement, review, update_spec …
+    #: The kind of work: implement, review, update_spec …
     action: str
-    #: The task it belongs to, such as T-0042.
+    #: Its task, such as T-0042.
     task_id: str
-    #: The state of the workspace it starts from, such as snap-d0ab7e60b764.
+    #: The workspace snapshot it starts from, such as snap-d0ab7e60b764.
     snapshot_id: str
     #: Parameters, a JSON object.
     inputs: Mapping[str, object]
-    #: Artifacts that must be there afterwards, a JSON array.
+    #: Artifacts that must exist afterwards, a JSON array.
     expected_outputs: Sequence[object] = ()
 
     @classmethod
-    def from_mapping(cls, fields: Mapping[str, object]) -> Command:
-        """Take the work content out of a command message; other fields do not matter here."""
+    def from_mapping(cls, fields: Mapping[str, object]) -> CommandContent:
+        """Return the work content of a command message; other fields are ignored."""
         missing = [name for name in (*LINES, "inputs") if name not in fields]
         if missing:
             message = f"{missing[0]}: is missing from the command"
@@ -71,9 +71,9 @@ def idempotency_key(
     inputs: Mapping[str, object],
     expected_outputs: Sequence[object] | None = None,
 ) -> str:
-    """Return `ik:` and 64 hexadecimal digits that name this work and no other.
+    """Return `ik:` and 64 hexadecimal digits that identify this work.
 
-    Raises InvalidArgument for a part that is empty or holds a newline, NotCanonical for a value
+    Raises InvalidArgument for a part that is empty or contains a newline, NotCanonical for a value
     inside `inputs` or `expected_outputs` that has no canonical form.
     """
     lines = zip(LINES, (action, task_id, snapshot_id), strict=True)
@@ -84,13 +84,13 @@ def idempotency_key(
 
 
 def _line(name: str, value: object) -> str:
-    """Check one of the parts that a newline ends in the hashed text."""
+    """Validate a text part; parts are separated by newlines in the hashed text."""
     if not isinstance(value, str) or not value:
-        message = f"{name}: must be text that is not empty"
+        message = f"{name}: must be non-empty text"
         raise InvalidArgument(message, fix=f"pass {name} as a string", field=name)
     if "\n" in value:
-        message = f"{name}: must not hold a newline, which separates the parts of a key"
-        raise InvalidArgument(message, fix=f"take the newline out of {name}", field=name)
+        message = f"{name}: must not contain a newline, which separates the parts of a key"
+        raise InvalidArgument(message, fix=f"remove the newline from {name}", field=name)
     return well_formed(name, value)
 
 

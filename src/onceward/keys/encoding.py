@@ -1,6 +1,6 @@
-"""Encoding: JSON of what other tools wrote, nested as deeply as those liked.
+"""Encoding: read and write JSON of other tools, with any depth of nesting.
 
-For what was read and is passed on as it stands; keys and records of our own are `canonical`'s.
+For data that is passed on unchanged; our own keys and records use `canonical`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import orjson
 
 from onceward.errors import InvalidArgument
 
-#: So many levels from the top are tried as a whole before they are taken apart: what is too deep
-#: is one entry of a page or of an export, and the others are written at full speed.
+#: Up to this level every part is first tried in one piece: usually a single entry of a page or of
+#: an export is too deep, and the others are encoded at full speed.
 _TRIED_LEVELS: Final = 4
 #: An integer of more digits may be too large for a float.
 _FLOAT_DIGITS_MAX: Final = 308
 
 
 def is_encodable(text: str) -> bool:
-    """Say whether a text can be written: it holds no half of a surrogate pair."""
+    """Return whether a text can be encoded: it has no unpaired surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -29,15 +29,15 @@ def is_encodable(text: str) -> bool:
 
 
 def well_formed(field: str, text: str) -> str:
-    """Return the text of a field, or refuse it by name."""
+    """Return the text of a field; raise InvalidArgument if it cannot be encoded."""
     if not is_encodable(text):
-        message = f"{field}: holds half of a surrogate pair"
+        message = f"{field}: contains half of a surrogate pair"
         raise InvalidArgument(message, fix="pass well-formed Unicode", field=field)
     return text
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON; an integer too large for a float becomes text. Raises ValueError for no JSON."""
+    """Parse JSON; an integer too large for a float becomes text. Raises ValueError if invalid."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -54,7 +54,7 @@ def _no_constant(name: str) -> object:
 
 
 def encoded(value: object) -> bytes:
-    """Return the JSON of a value, which stays as it is."""
+    """Return the JSON of a value."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -62,11 +62,10 @@ def encoded(value: object) -> bytes:
 
 
 def _encoded_deep(value: object) -> bytes:
-    """Write what is nested more deeply than the encoder goes, piece by piece.
+    """Encode values that are nested deeper than the encoder's limit, piece by piece.
 
-    The reader of files takes four times the depth that the encoder does, and what cannot be
-    written would stand in the way of everything behind it. What is no JSON at any depth is still
-    refused, with the encoder's TypeError.
+    The parser accepts four times the encoder's depth, and an entry that cannot be encoded would
+    block all entries after it. Values that are not JSON still raise the encoder's TypeError.
     """
     pieces: list[bytes] = []
     rest: list[tuple[object, int]] = [(value, 0)]
@@ -83,19 +82,19 @@ def _encoded_deep(value: object) -> bytes:
     return b"".join(pieces)
 
 
-def _parts(whole: dict[object, object] | list[object] | tuple[object, ...]) -> list[object]:
-    """Return what stands in an object or an array, and the signs between, in order."""
+def _parts(container: dict[object, object] | list[object] | tuple[object, ...]) -> list[object]:
+    """Return the parts of an object or an array, with the punctuation between, in order."""
     parts: list[object] = []
-    if isinstance(whole, dict):
-        for name, inner in whole.items():
+    if isinstance(container, dict):
+        for name, inner in container.items():
             if not isinstance(name, str):
                 message = f"Dict key must be str, not {name!r:.60}"
                 raise TypeError(message)
             parts += [_COMMA, name, _COLON, inner]
     else:
-        for inner in whole:
+        for inner in container:
             parts += [_COMMA, inner]
-    opening, closing = _BRACES if isinstance(whole, dict) else _BRACKETS
+    opening, closing = _BRACES if isinstance(container, dict) else _BRACKETS
     return [opening, *parts[1:], closing]
 
 

@@ -1,4 +1,4 @@
-"""Explain: which part made two keys differ, and where in it."""
+"""Explain: report the differences between two commands that change their keys."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from itertools import islice
 from typing import Final
 
 from onceward.keys.canonical import canonical_json, join_path, loads
-from onceward.keys.command import Command
+from onceward.keys.command import CommandContent
 
-#: More differences than this help nobody; the explanation says that there are more.
+#: Maximum number of reported differences; `truncated` is set if there are more.
 DIFFERENCES_MAX: Final = 100
 _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """One place in which two commands differ."""
+class KeyDifference:
+    """One value in which two commands differ."""
 
-    #: Where, such as `inputs.items[3].price`; its first word is the part of the key.
+    #: Its path, such as `inputs.items[3].price`; the first step is the part of the key.
     path: str
-    #: The canonical JSON there in the first command; None where there is nothing.
+    #: Canonical JSON of the value in the first command; None if it is absent.
     left: str | None
     #: The same in the second.
     right: str | None
 
     @property
     def component(self) -> str:
-        """Return the part of the key that holds this place."""
+        """Return the part of the key that contains the value."""
         return self.path.replace("[", ".").split(".")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """Why two commands are the same work, or are not."""
+    """Whether two commands have the same key, and their differences."""
 
     left_key: str
     right_key: str
-    differences: tuple[Difference, ...]
+    differences: tuple[KeyDifference, ...]
     #: True when there are more differences than are listed.
     truncated: bool = False
 
     @property
     def same(self) -> bool:
-        """Say whether both commands are the same work."""
+        """Return whether both commands are the same work."""
         return self.left_key == self.right_key
 
 
 def explain(
-    left: Command | Mapping[str, object], right: Command | Mapping[str, object]
+    left: CommandContent | Mapping[str, object], right: CommandContent | Mapping[str, object]
 ) -> Explanation:
-    """Compare two commands part by part, as their keys do."""
+    """Compare two commands part by part, by the rules of their keys."""
     a, b = (
-        side if isinstance(side, Command) else Command.from_mapping(side) for side in (left, right)
+        side if isinstance(side, CommandContent) else CommandContent.from_mapping(side)
+        for side in (left, right)
     )
     left_key, right_key = a.key, b.key
     found = list(islice(_differences(_parts(a), _parts(b), ""), DIFFERENCES_MAX + 1))
@@ -66,15 +67,15 @@ def explain(
     )
 
 
-def _parts(command: Command) -> dict[str, object]:
-    """Return the command's parts as they read back from their canonical forms."""
-    parts = {field.name: getattr(command, field.name) for field in fields(Command)}
+def _parts(command: CommandContent) -> dict[str, object]:
+    """Return the command's parts after a round trip through canonical JSON."""
+    parts = {field.name: getattr(command, field.name) for field in fields(CommandContent)}
     parts["inputs"] = dict(command.inputs)
     parts["expected_outputs"] = list(command.expected_outputs)
     return {name: loads(canonical_json(part, root=name)) for name, part in parts.items()}
 
 
-def _differences(left: object, right: object, path: str) -> Iterator[Difference]:
+def _differences(left: object, right: object, path: str) -> Iterator[KeyDifference]:
     if isinstance(left, dict) and isinstance(right, dict):
         for name in [*left, *(name for name in right if name not in left)]:
             yield from _differences(
@@ -88,7 +89,7 @@ def _differences(left: object, right: object, path: str) -> Iterator[Difference]
                 join_path(path, index),
             )
     elif (shown := _shown(left)) != (other := _shown(right)):
-        yield Difference(path=path, left=shown, right=other)
+        yield KeyDifference(path=path, left=shown, right=other)
 
 
 def _shown(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Lint: warn about inputs that change between two attempts at the same work."""
+"""Lint: warn about inputs that differ between attempts of the same work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from onceward.keys.canonical import DEPTH_MAX, join_path
 
-#: Names that stand for something new at every attempt, in snake case.
+#: Names of values that usually change with every attempt, in snake case.
 _NAMES: Final = re.compile(
     r"(?:^|_)(?:nonce|timestamp|ts|now|pid|ppid|uuid|guid|deadline|hostname|salt)$"
     r"|(?:request|message|correlation|trace|span|session|attempt|process|thread|invocation)_id$"
@@ -32,16 +32,16 @@ _EPOCH_SECONDS: Final = range(1_400_000_000, 2_200_000_000)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One input that would give a retry another key."""
+    """An input that would change the key of a retry."""
 
-    #: Where, such as `inputs.meta.started_at`.
+    #: Its path, such as `inputs.meta.started_at`.
     path: str
-    #: What is suspicious about it.
+    #: Why it is suspicious.
     reason: str
 
 
 def lint(inputs: object, *, root: str = "inputs") -> list[Finding]:
-    """Return what looks ephemeral in `inputs`: it warns, it never decides."""
+    """Return inputs that look ephemeral; a heuristic, for warnings only."""
     return list(_findings(inputs, root, None, ()))
 
 
@@ -62,7 +62,7 @@ def _findings(
 
 def _reason(name: str | None, value: object) -> str | None:
     if name is not None and value is not None and _NAMES.search(_snake_case(name)):
-        return "has a name that stands for something new at every attempt"
+        return "has a name of a value that changes with every attempt"
     if isinstance(value, str):
         return next((reason for pattern, reason in _VALUES if pattern.search(value)), None)
     if isinstance(value, (int, float)) and not isinstance(value, bool):

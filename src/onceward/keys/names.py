@@ -1,6 +1,6 @@
-"""Canonical names: one spelling for each concept, file and dependency, and NFC for every name.
+"""Canonical names: normalize the names of concepts, files and dependencies; NFC for every name.
 
-Pure functions of the text: no clock, no file system, no store. Applying one twice changes nothing.
+Pure, idempotent functions of the text.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, Literal
 #: What separates the words of a dependency's name (PEP 503).
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 _DRIVE: Final = re.compile(r"[A-Za-z]:/")
-#: Lower case can bring characters together that NFKC composes; it is twice in practice.
+#: Lower-casing can create sequences that NFKC composes again; two passes suffice in practice.
 _PASSES_MAX: Final = 5
 
 
 def concept_slug(text: str) -> str:
     """Return the slug of a concept: NFKC, lower case, `-` for runs of anything but letters, digits.
 
-    Combining marks belong to their letter. A text without a letter or digit stays as it is, in NFC:
-    a slug of `-` would make all such concepts one.
+    Combining marks belong to their letter. A text without a letter or digit is returned in NFC: a
+    slug of `-` would merge all such concepts.
     """
     plain = _lower(text.strip())
     slug: list[str] = []
@@ -35,7 +35,7 @@ def concept_slug(text: str) -> str:
 
 
 def file_path(path: str, root: str = "") -> str:
-    """Return a path with `/` only, without `.`, `//` and `..` where that can be resolved.
+    """Return a path with `/` separators, without `.`, `//` and resolvable `..`.
 
     An absolute path below `root`, the directory of the repository, becomes relative to it.
     """
@@ -50,7 +50,7 @@ def file_path(path: str, root: str = "") -> str:
 def dependency_name(text: str) -> str:
     """Return `name` or `name@version`: the name in lower case, `-` for runs of `-`, `_` and `.`.
 
-    A leading `@` begins the scope of a name, not a version. The version stays as it is.
+    A leading `@` begins the scope of a name, not a version. The version is not changed.
     """
     plain = unicodedata.normalize("NFC", text.strip())
     name, mark, version = plain[1:].rpartition("@")
@@ -61,9 +61,9 @@ def dependency_name(text: str) -> str:
 
 
 def canonical_name(name: str, root: str = "") -> str:
-    """Return the one spelling under which an entity is stored.
+    """Return the canonical spelling of an entity's name.
 
-    Names that begin with `concept#`, `file#` or `dep#` follow their rule; all names are NFC.
+    Names with the prefix `concept#`, `file#` or `dep#` have their own rule; all names are in NFC.
     """
     plain = unicodedata.normalize("NFC", name)
     prefix, mark, body = plain.partition("#")
@@ -81,7 +81,7 @@ _RULES: Final[dict[str, Callable[[str], str]]] = {
 
 
 def _lower(text: str, form: Literal["NFC", "NFKC"] = "NFKC") -> str:
-    """Return the text normalised and in lower case, so that doing both again changes nothing."""
+    """Return the text normalised and in lower case; idempotent."""
     for _ in range(_PASSES_MAX):
         settled = unicodedata.normalize(form, unicodedata.normalize(form, text).lower())
         if settled == text:
@@ -95,9 +95,9 @@ def _is_absolute(path: str) -> bool:
 
 
 def _resolved(path: str) -> str:
-    """Return a path without what says nothing: `.`, `//`, a `/` at the end, and `..` after a name.
+    """Return a path without `.`, `//`, a trailing `/`, and `..` after a name.
 
-    By the text alone; no link is followed. A path of nothing else stays as it is.
+    Lexical: no link is followed. A path of only such parts is not changed.
     """
     plain = path.replace("\\", "/")
     drive = found[0][:-1] if (found := _DRIVE.match(plain)) else ""

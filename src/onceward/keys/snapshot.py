@@ -1,7 +1,8 @@
-"""Snapshots: the state of a workspace as one id, made of content alone.
+"""Snapshots: identify the state of a workspace by a hash of its file contents.
 
-No clock and no mtime goes in, so that the same files give the same id on every machine. In a git
-checkout the tracked and the untracked-but-not-ignored files count, elsewhere everything not hidden.
+No clock and no mtime is included, so the same files have the same id on every machine. A git
+checkout includes tracked and untracked, not ignored files; other directories include all but hidden
+files.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from typing import Final
 
 from onceward.errors import FileMissing, StorageError
 from onceward.keys.canonical import canonical_json
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
-#: Folders at the root that Onceward writes itself; counting them would change the id by using it.
+#: Folders at the root that Onceward writes itself; including them would change the id.
 OWN_FOLDERS: Final = frozenset({"events", "logs", "receipts", "snapshots", "state", "transcripts"})
-#: Names at the root that are no part of the work: raising a limit changes no file of a task.
+#: Files at the root that are not part of the work, such as the configuration.
 OWN_FILES: Final = frozenset({"onceward.json"})
 GIT_SECONDS_MAX: Final = 60
-#: A file that was touched later than so long before it was read may change without a trace.
+#: A file modified more recently than this before its read may change without a visible trace.
 SETTLED_NANOSECONDS: Final = 2_000_000_000
 #: Size, inode, mtime and ctime.
-Signs = tuple[int, int, int, int]
+FileSignature = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,14 +37,14 @@ class TrackedFile:
 
     #: Relative to the root, with forward slashes.
     path: str
-    #: Of the content; of the target's name for a symbolic link.
+    #: Digest of the content; for a symbolic link, of its target's name.
     sha256: str
     size: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """A workspace at one moment."""
+    """The state of a workspace at one time."""
 
     #: `snap-` and twelve hexadecimal digits.
     id: str
@@ -51,42 +52,42 @@ class Snapshot:
     files: tuple[TrackedFile, ...]
 
 
-class Digests:
-    """Digests of files that were read before, for as long as nothing says that they changed.
+class DigestCache:
+    """Caches the digests of files that have not changed.
 
-    A file counts as unchanged when size, inode and both of its times are the same, and it was not
-    touched just before it was read: a write within one tick of the clock leaves no trace.
+    A file is unchanged if size, inode, mtime and ctime are the same, and it was not modified just
+    before its read: a second write within one clock tick would not be visible.
     """
 
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
-        """Begin with what `to_json` gave before; what does not look like it is left out."""
-        self._known: dict[str, tuple[Signs, str]] = {}
+        """Start with the result of `to_json`; malformed entries are ignored."""
+        self._known: dict[str, tuple[FileSignature, str]] = {}
         for path, words in (known or {}).items():
             parts = words.split()
             if len(parts) == 5 and all(map(str.isdecimal, parts[:4])):
                 size, inode, mtime, ctime = map(int, parts[:4])
                 self._known[path] = ((size, inode, mtime, ctime), parts[4])
-        self._next: dict[str, tuple[Signs, str]] = {}
+        self._next: dict[str, tuple[FileSignature, str]] = {}
 
-    def find(self, path: str, signs: Signs) -> str | None:
-        """Return the digest of a file, if it is known to be the same."""
+    def find(self, path: str, signs: FileSignature) -> str | None:
+        """Return the cached digest of a file, or None if it may have changed."""
         found = self._known.get(path)
         if found is None or found[0] != signs:
             return None
         self._next[path] = found
         return found[1]
 
-    def keep(self, path: str, signs: Signs, digest: str, *, read_at_ns: int) -> None:
-        """Remember a digest, unless the file was touched so shortly before that it may change."""
+    def keep(self, path: str, signs: FileSignature, digest: str, *, read_at_ns: int) -> None:
+        """Cache a digest, unless the file was modified too recently."""
         if max(signs[2], signs[3]) + SETTLED_NANOSECONDS < read_at_ns:
             self._next[path] = (signs, digest)
 
-    def turn(self) -> None:
-        """Forget what the last snapshot did not meet."""
+    def drop_unused(self) -> None:
+        """Drop the digests of files that the last snapshot did not contain."""
         self._known, self._next = self._next, {}
 
     def to_json(self) -> dict[str, str]:
-        """Return all of it, to be kept in a file; as text, for times have too many digits."""
+        """Return the cache as JSON; numbers as text, since times have too many digits."""
         return {
             path: " ".join([*map(str, signs), digest])
             for path, (signs, digest) in self._known.items()
@@ -94,27 +95,27 @@ class Digests:
 
 
 def snapshot(
-    root: Path | str, *, digests: Digests | None = None, clock: Clock | None = None
+    root: Path | str, *, digests: DigestCache | None = None, clock: Clock | None = None
 ) -> Snapshot:
-    """Read every tracked file below `root` and name the whole.
+    """Compute the snapshot of the workspace at `root`.
 
-    With `digests`, files that did not change since the last time are not read again.
+    With `digests`, files that have not changed since the last snapshot are not read again.
     """
     base = Path(root)
     if not base.is_dir():
         message = f"{base} is not a directory"
-        raise FileMissing(message, fix="name the workspace's directory", path=str(base))
+        raise FileMissing(message, fix="pass the workspace's directory", path=str(base))
     names = _git_names(base) if _in_checkout(base) else _visible_names(base)
-    reader = _Reader(base, digests, clock or SystemClock())
+    reader = _SnapshotReader(base, digests, clock or SystemClock())
     found = (reader.tracked(name) for name in sorted(set(names)) if _is_foreign(name))
     made = snapshot_of(file for file in found if file is not None)
     if digests is not None:
-        digests.turn()
+        digests.drop_unused()
     return made
 
 
 def snapshot_of(files: Iterator[TrackedFile]) -> Snapshot:
-    """Name a set of files that was read already."""
+    """Compute the snapshot of files that were read already."""
     ordered = tuple(sorted(files, key=lambda file: file.path))
     digest = hashlib.sha256(canonical_json([asdict(file) for file in ordered])).hexdigest()
     return Snapshot(id=f"snap-{digest[:12]}", files=ordered)
@@ -131,7 +132,7 @@ def _in_checkout(root: Path) -> bool:
 
 
 def _git_names(root: Path) -> list[bytes]:
-    """Ask git; a guess instead of its answer would give another machine another id."""
+    """Return the files that git lists; without git the id would differ between machines."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -144,7 +145,7 @@ def _git_names(root: Path) -> list[bytes]:
             timeout=GIT_SECONDS_MAX,
         )
     except FileNotFoundError as exc:
-        message = f"{root} is a git checkout, but there is no git to list its files"
+        message = f"{root} is a git checkout, but git is not installed"
         raise StorageError(message, fix="install git", path=str(root)) from exc
     except subprocess.TimeoutExpired as exc:
         message = f"git took longer than {GIT_SECONDS_MAX} s to list {root}"
@@ -173,16 +174,16 @@ def _unreadable(exc: OSError) -> None:
     raise StorageError(message, fix="make it readable or move it out of the workspace") from exc
 
 
-class _Reader:
+class _SnapshotReader:
     """Reads the files of one snapshot."""
 
-    def __init__(self, root: Path, digests: Digests | None, clock: Clock) -> None:
+    def __init__(self, root: Path, digests: DigestCache | None, clock: Clock) -> None:
         self._root, self._digests, self._clock = root, digests, clock
 
     def tracked(self, name: bytes) -> TrackedFile | None:
-        """Read one file; None for what is gone, or is neither a file nor a link."""
+        """Read one file; None if it is missing, or neither a file nor a link."""
         path = self._root / os.fsdecode(name)
-        # A name that is not UTF-8 has no JSON form; written with backslashes it stays distinct.
+        # A name that is not UTF-8 has no JSON form; backslash escapes keep it distinct.
         written = name.decode("utf-8", errors="backslashreplace")
         try:
             found = path.lstat()
@@ -215,7 +216,7 @@ class _Reader:
 
 
 def _digest(path: Path) -> tuple[str, int]:
-    """Hash what is read and count it, so that both speak of the same bytes."""
+    """Return hash and size of the same bytes."""
     hashed, size = hashlib.sha256(), 0
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:

@@ -1,7 +1,7 @@
-"""Stable keys: deterministic names for runs, commands, issues, fixes and what they touch.
+"""Stable keys: deterministic names for runs, commands, issues, fixes, files and dependencies.
 
-The same thing seen twice, by anyone, gets the same name; what changes from one sighting to the next
-(times, paths, hashes, versions) is taken out first.
+Repeated observations of the same thing get the same name: varying parts (times, paths, hashes,
+versions) are removed first.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from onceward.keys.canonical import canonical_json
 from onceward.keys.encoding import well_formed
 from onceward.keys.names import canonical_name
 
-#: How much of a command's output goes into its fingerprint.
+#: Bytes of a command's output that its fingerprint covers.
 HEAD_BYTES_MAX: Final = 8 * 1024
-#: How long the canonical command inside a key may be.
+#: Maximum length of the canonical command inside a key.
 COMMAND_CHARACTERS_MAX: Final = 120
 
 #: Characters that end a path in running text.
@@ -31,22 +31,22 @@ _URL_PATH: Final = re.compile(
     r"(?<![0-9a-z_])([a-z][a-z0-9+.-]{1,20}://[^\s/?#\"'`<>]+)[/?#][^\s\"'`<>]*"
 )
 _PATH: Final = re.compile(
-    # A slash or a drive letter that does not stand inside a word; a full stop after it is prose.
+    # A slash or a drive letter that is not inside a word; a full stop after it is prose.
     rf"(?<![^{_ENDS}=])(?:file://)?/(?!/)[^{_ENDS}]*[^{_ENDS}.!?]"
     rf"|(?<![0-9a-z_])[a-z]:\\[^{_ENDS}]*[^{_ENDS}.!?]"
 )
 #: `:line:col`, but not the end of a time of day.
 _POSITION: Final = re.compile(r"(?<!\b\d)(?<!\b\d\d):\d+:\d+\b")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-#: A letter and a digit are both asked for: `deadbeef` is a word, `10061001` an error number.
+#: Requires a letter and a digit: `deadbeef` is a word, `10061001` an error number.
 _HEX: Final = re.compile(r"\b(?:0x)?(?=[0-9a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,}\b")
-#: Atomic groups: before Python 3.11.5 a possessive repeat of a group finds something else.
+#: Atomic groups: before Python 3.11.5 a possessive repeat of a group matches differently.
 _VERSION: Final = re.compile(r"\b(v?\d+(?>(?:\.\d+){2,}))(?>(?:[-+.]?[0-9a-z]++)*)(?!_)")
 _ISSUE_PREFIXES: Final = re.compile(r"^(?:(?:err|warn)#)+")
 
 
 def normalize_message(message: str) -> str:
-    """Return the message without what differs between two sightings of one problem."""
+    """Return the message without the parts that vary between occurrences of one problem."""
     text = _text("message", message).lower()
     text = _TIMESTAMP.sub("<ts>", text)
     text = _URL_PATH.sub(r"\1<path>", text)
@@ -67,7 +67,7 @@ def _version_mark(found: re.Match[str]) -> str:
 
 
 def fp8(*, cmd: str, cwd: str, exit_code: int, stdout: str = "", stderr: str = "") -> str:
-    """Return eight digits for one execution: command, place, result and the head of its output."""
+    """Return a digest of one execution: command, directory, exit code and start of its output."""
     if isinstance(exit_code, bool) or not isinstance(exit_code, int):
         message = "exit_code: must be an integer"
         raise InvalidArgument(message, fix="pass the process's exit code", field="exit_code")
@@ -88,17 +88,17 @@ def _head(field: str, output: str) -> bytes:
 
 
 def sha8(value: object) -> str:
-    """Return eight digits for a JSON value."""
+    """Return a digest of eight hexadecimal digits for a JSON value."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:8]
 
 
 def canonical_command(cmd: str) -> str:
-    """Return the command with white space collapsed, at most 120 characters; reads group by it."""
+    """Return the command with white space collapsed, at most 120 characters, for grouping."""
     return " ".join(_text("cmd", cmd).split())[:COMMAND_CHARACTERS_MAX].rstrip()
 
 
 def run_key(started_at: str, fingerprint: str) -> str:
-    """Return `run#<start>#<fp8>`; the start is fixed once, by whoever began the run."""
+    """Return `run#<start>#<fp8>`; `started_at` is recorded once, when the run starts."""
     try:
         datetime.fromisoformat(_name("started_at", started_at))
     except ValueError as exc:
@@ -126,7 +126,7 @@ def warning_key(message: str) -> str:
 def _issue(message: str) -> str:
     normalized = _ISSUE_PREFIXES.sub("", normalize_message(message))
     if not normalized:
-        problem = "message: nothing is left of it once times, paths and hashes are taken out"
+        problem = "message: is empty after times, paths and hashes are removed"
         raise InvalidArgument(problem, fix="pass the text of the problem", field="message")
     return normalized
 
@@ -158,12 +158,12 @@ def doc_key(url: str) -> str:
 
 
 def file_key(path: str) -> str:
-    """Return `file#<path>`, with the path's one spelling."""
+    """Return `file#<path>`, with the canonical path."""
     return canonical_name("file#" + _name("path", path))
 
 
 def concept_key(slug: str) -> str:
-    """Return `concept#<slug>`, with the slug's one spelling."""
+    """Return `concept#<slug>`, with the canonical slug."""
     return canonical_name("concept#" + _name("slug", slug))
 
 
@@ -175,7 +175,7 @@ def envelope_fingerprint(
     branch: str | None,
     data: object,
 ) -> str:
-    """Return what makes two observations the same: everything but when they were made."""
+    """Return a digest of an observation without its time, to detect duplicates."""
     content = {"type": type, "mode": mode, "repo": repo, "branch": branch, "data": data}
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -186,7 +186,7 @@ def _versioned(prefix: str, name: str, version: str | None) -> str:
 
 
 def _name(field: str, value: object) -> str:
-    """Check a part of a key that must not be empty."""
+    """Validate a part of a key that must not be empty."""
     if value == "":
         message = f"{field}: must not be empty"
         raise InvalidArgument(message, fix=f"pass {field}", field=field)
@@ -194,7 +194,7 @@ def _name(field: str, value: object) -> str:
 
 
 def _text(field: str, value: object) -> str:
-    """Check that a part of a key is text that can be written down."""
+    """Validate that a part of a key is encodable text."""
     if not isinstance(value, str):
         message = f"{field}: must be text"
         raise InvalidArgument(message, fix=f"pass {field} as a string", field=field)

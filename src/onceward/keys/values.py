@@ -1,8 +1,8 @@
-"""Values: the canonical bytes of typed arguments, from which the keys of calls are made.
+"""Values: canonical bytes of typed Python arguments, for the keys of calls.
 
-Looks at the value itself, never at an annotation: what a caller passed is written, not coerced.
-Two values have the same bytes when they mean the same: class names are left out, a tuple is a
-list, a UUID, a date and an enum are their JSON text. Plain JSON is as `canonical_json` writes it.
+Encodes the value itself, without coercing it to an annotation. Equivalent values have the same
+bytes: class names are omitted, a tuple is a list, a UUID, a date and an enum are their JSON text.
+Plain JSON is encoded as by `canonical_json`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from onceward.keys.canonical import (
     written_path,
 )
 
-#: Begins the keys that are ours; in a key of the user's it is doubled.
+#: Prefix of our own object keys; it is doubled in user keys.
 TAG: Final = "$"
 #: A decimal that needs more digits than this is written with an exponent.
 _DIGITS_SHOWN: Final = 40
@@ -40,10 +40,10 @@ _BUILT_IN: Final = (str, int, float, list, tuple, dict, set, frozenset, bytes, b
 
 
 def value_json(value: object, *, root: str = "") -> bytes:
-    """Return the canonical bytes of a typed value, the same for every value that means the same.
+    """Return the canonical bytes of a typed value, the same for equivalent values.
 
-    Raises NotCanonical naming the place, below `root`, of a value without one clear meaning, such
-    as a datetime without a zone.
+    Raises NotCanonical with the path, below `root`, of an ambiguous value, such as a datetime
+    without a zone.
     """
     written = builtin_json(value, root=root)
     if written is not None and b'"$' not in written:
@@ -80,7 +80,7 @@ def _plain(value: Any, path: Path, above: tuple[int, ...]) -> Any:  # noqa: ANN4
 
 
 def _parts(value: Any, path: Path) -> Mapping[Any, Any] | Iterable[Any] | None:  # noqa: ANN401 - anything
-    """Return what a container holds, by name or in order; None of a value that holds no others."""
+    """Return the items of a container, by name or in order; None for a scalar."""
     kind = type(value)
     if kind is dict or kind is list:
         return value  # type: ignore[no-any-return]  # the most frequent ones
@@ -99,15 +99,15 @@ def _parts(value: Any, path: Path) -> Mapping[Any, Any] | Iterable[Any] | None: 
 
 
 def _is_model(value: object) -> bool:
-    """Say whether this is a pydantic model; there is none before pydantic was imported."""
+    """Return whether this is a pydantic model, without importing pydantic."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(value, pydantic.BaseModel)
 
 
 def _fields(model: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401 - a model
-    """Return every field of the model's own class, excluded ones too, and fields that were added.
+    """Return all fields of a model, including excluded and extra ones.
 
-    Neither private attributes nor computed fields are fields.
+    Private attributes and computed fields are not included.
     """
     held = vars(model)
     fields = {name: held[name] for name in type(model).model_fields if name in held}
@@ -119,7 +119,7 @@ def _fields(model: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401 - a model
 
 
 def _object(pairs: list[tuple[Any, Any]], path: Path) -> dict[str, Any]:
-    """Return an object; one with keys that are not text is a list of pairs under a tag."""
+    """Return a JSON object; keys that are not text give a tagged list of pairs."""
     if all(isinstance(key, str) for key, _ in pairs):
         found = {f"{TAG}{key}" if key.startswith(TAG) else key: item for key, item in pairs}
         if len(found) < len(pairs):
@@ -134,7 +134,7 @@ def _tagged(kind: str, content: object) -> dict[str, Any]:
 
 
 def _leaf(value: Any, path: Path, above: tuple[int, ...]) -> Any:  # noqa: ANN401, PLR0911 - one for each type
-    """Return a value that holds no others, or stands for another, as a built-in JSON type."""
+    """Return a scalar, or a value that wraps another one, as a built-in JSON type."""
     if isinstance(value, Enum):
         return _plain(value.value, path, above)
     if _is_model(value):
@@ -166,12 +166,14 @@ def _integer(value: int, path: Path) -> int | dict[str, Any]:
 
 def _finite(value: float, path: Path) -> float:
     if not isfinite(value):
-        raise NotCanonical(written_path(path), f"is {value}, which equals nothing", fix="pass None")
+        raise NotCanonical(
+            written_path(path), f"is {value}, which JSON does not have", fix="pass None"
+        )
     return value
 
 
 def _decimal(value: Decimal, path: Path) -> str:
-    """Write a decimal without trailing zeros: 1.50 is 1.5. Never rounds, whatever the context."""
+    """Encode a decimal without trailing zeros: 1.50 is 1.5. Never rounds."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise NotCanonical(written_path(path), f"is {value}, which is no number", fix="pass None")
@@ -193,7 +195,7 @@ def _decimal(value: Decimal, path: Path) -> str:
 
 
 def _moment(value: datetime | date | time | timedelta, path: Path) -> str:
-    # pandas' types are datetimes with a field more.
+    # pandas' types are datetimes with an additional field.
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
         raise NotCanonical(written_path(path), "has nanoseconds", fix="round it to microseconds")
     if isinstance(value, timedelta):
@@ -215,7 +217,7 @@ def _moment(value: datetime | date | time | timedelta, path: Path) -> str:
 
 
 def _other(value: Any, path: Path) -> Any:  # noqa: ANN401 - a JSON value
-    """Return the text of an id, a path or an address, the digest of a secret; refuse the rest."""
+    """Return the text of an id, path or address, or the digest of a secret; reject other types."""
     kind = type(value)
     if isinstance(value, (UUID, PurePath)):
         return str(value)

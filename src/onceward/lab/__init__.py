@@ -1,24 +1,24 @@
-"""Lab: people judge what agents made, and every judgement reaches the agent once."""
+"""Lab: people judge the runs of agents, and each judgement reaches its agent exactly once."""
 
-from onceward.lab.bodies import NewExperiment, NewFeedback, Submission
 from onceward.lab.client import FeedbackClient
-from onceward.lab.lab import Lab, RunSummary
-from onceward.lab.models import Experiment, Run
-from onceward.lab.paths import LabPaths
-from onceward.lab.sessions import Session, open_session
-from onceward.lab.submissions import Answer
+from onceward.lab.lab import Lab, LabRunSummary
+from onceward.lab.lab_paths import LabPaths
+from onceward.lab.models import Experiment, LabRun
+from onceward.lab.request_models import NewExperiment, NewFeedback, Submission
+from onceward.lab.sessions import LabSession, open_session
+from onceward.lab.submissions import IdempotentResponse
 
 __all__ = [
-    "Answer",
     "Experiment",
     "FeedbackClient",
+    "IdempotentResponse",
     "Lab",
     "LabPaths",
+    "LabRun",
+    "LabRunSummary",
+    "LabSession",
     "NewExperiment",
     "NewFeedback",
-    "Run",
-    "RunSummary",
-    "Session",
     "Submission",
     "open_session",
 ]

@@ -1,8 +1,8 @@
-"""Client: an agent's own place in the feedback, so that each entry reaches it once.
+"""Feedback client: an agent reads feedback with a durable cursor; no entry is lost.
 
-Owns the durable cursor, its lock, and reading from a file or from a Lab server. An entry is done
-when the agent asks for the next one, and only then the cursor moves: a crash repeats the entry that
-was being worked on and loses none. Knows nothing of what entries mean.
+Owns the cursor file, its lock, and reading from a file or from a Lab server. An entry is done when
+the agent asks for the next one, and only then the cursor advances (at-least-once): after a crash,
+the entry in progress is delivered again. Does not interpret entries.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from typing import Any, Final, Protocol, Self
 
 import orjson
 
-from onceward.crash import crash_point
 from onceward.errors import Conflict, InvalidArgument, InvalidCursor, KeyInFlight
-from onceward.journal import Journal, Page, Record, atomic
-from onceward.journal.cursor import START, parse_cursor
-from onceward.journal.held import hold
-from onceward.journal.scan import check_wait
+from onceward.journal import Journal, Record, RecordPage, atomic_file
+from onceward.journal.byte_cursor import START, parse_cursor
+from onceward.journal.page_scan import check_wait
+from onceward.journal.process_lock import acquire_process_lock
 from onceward.lab.client_http import ServerFeed, is_url
+from onceward.lab.lab_paths import LabPaths
 from onceward.lab.models import is_feedback
-from onceward.lab.paths import LabPaths
-from onceward.seams import Clock, Files, Randomness, SystemClock, SystemFiles
+from onceward.system import Clock, Files, Randomness, SystemClock, SystemFiles
+from onceward.system.crash_points import crash_point
 
 SCHEMA_VERSION: Final = 1
 _BYTES_MAX: Final = 64 * 1024
 
 
 class Feed(Protocol):
-    """Where entries come from."""
+    """A source of feedback entries."""
 
-    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:
-        """Return what lies behind a cursor, waiting for the first entry if there is none."""
+    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> RecordPage:
+        """Return a page of entries after a cursor; wait for the first one if there is none."""
 
 
 class FileFeed:
-    """The feedback file itself; no server is needed."""
+    """Reads the feedback file directly, without a server."""
 
     def __init__(self, path: Path, *, clock: Clock | None, files: Files) -> None:
         """Read this file, which need not exist yet."""
         self._journal = Journal(path, valid=is_feedback, clock=clock, files=files)
 
-    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:
+    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> RecordPage:
         """Return a page of the file."""
         match = None if session_id is None else {"sessionId": session_id}
         return self._journal.tail(since, None, match, tag, wait=wait)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """How far an agent has come, as its cursor file says it."""
+class FeedbackPosition:
+    """The position of an agent in the feedback, as stored in its cursor file."""
 
-    #: Where the page begins that the agent is at, and the tag of that cursor.
+    #: Cursor at which the agent's current page begins, and its tag.
     since: str = START
     tag: str | None = None
-    #: How many entries of that page are done, and which one was the last of them.
+    #: How many entries of that page are done, and the id of the last one.
     done: int = 0
     last_id: str | None = None
 
     def to_record(self, session_id: str | None) -> Record:
-        """Return what the cursor file holds."""
+        """Return the content of the cursor file."""
         return {
             "schemaVersion": SCHEMA_VERSION,
             "since": self.since,
@@ -76,13 +76,13 @@ class Place:
 
 
 class FeedbackClient:
-    """The feedback that an agent has not seen yet, entry by entry; for one thread.
+    """Delivers new feedback entries to an agent, one by one. Not thread-safe.
 
-    `for entry in client:` waits for ever. Whoever leaves the loop early calls `done()` first, or
-    gets the entry once more. After an error, iterate again: the place is kept.
+    `for entry in client:` never ends. Call `done()` before leaving the loop early; otherwise the
+    current entry is delivered again. After an error, iterate again: the position is kept.
     """
 
-    def __init__(  # noqa: PLR0913 - what an agent may want to choose, and three seams
+    def __init__(  # noqa: PLR0913 - options of an agent, and three injectable dependencies
         self,
         source: str | PathLike[str] | None = None,
         *,
@@ -94,22 +94,22 @@ class FeedbackClient:
         randomness: Randomness | None = None,
         files: Files | None = None,
     ) -> None:
-        """Take the cursor file, which nobody else may hold.
+        """Lock the cursor file and read the position.
 
         Args:
             source: A feedback file, or the `http://` address of a Lab server; the file that
                 `CM_FEEDBACK_STORE_PATH` names if left out.
-            cursor: A small file of the agent's own, in which its place is kept; made when missing.
+            cursor: A small file that stores the agent's position; created if missing.
             session_id: Only entries of this session; always the same for one cursor file.
-            wait: How many seconds one look waits for something new.
-            token: What a server that other machines can reach asks for.
+            wait: How many seconds one read waits for new entries.
+            token: The server's token, if it requires one.
             clock: The clock for waiting.
-            randomness: Chance, for the pauses between attempts.
-            files: The file system; the machine's unless told otherwise.
+            randomness: The source of jitter between retries.
+            files: The file system. Default: the machine's.
 
         Raises:
-            KeyInFlight: Another process, or another client of this one, has the cursor file.
-            InvalidCursor: The cursor file is not one, or was made for another session.
+            KeyInFlight: Another process, or another client in this one, has locked the cursor file.
+            InvalidCursor: The file is not a cursor file, or belongs to another session.
 
         """
         named = LabPaths.from_environment().feedback if source is None else source
@@ -122,19 +122,19 @@ class FeedbackClient:
         self._path, self._session_id = Path(cursor).absolute(), session_id
         self._wait = check_wait(wait)
         self._process = os.getpid()
-        #: Gives the lock back, also when nobody calls `close`.
+        #: Releases the lock, also if `close` is never called.
         self._release = weakref.finalize(
-            self, _hold(self._path, self._files, clock or SystemClock())
+            self, _lock_cursor(self._path, self._files, clock or SystemClock())
         )
         try:
-            self._place = self._load()
+            self._position = self._load()
         except BaseException:
             self.close()
             raise
-        #: The page that the agent is at, once it was read.
-        self._page: Page | None = None
-        #: How many entries of it were handed out; those beyond `done` are being worked on.
-        self._handed = self._place.done
+        #: The agent's current page, once it was read.
+        self._page: RecordPage | None = None
+        #: How many entries of it were delivered; those after `done` are in progress.
+        self._delivered = self._position.done
 
     def __enter__(self) -> Self:
         return self
@@ -143,128 +143,129 @@ class FeedbackClient:
         self.close()
 
     def close(self) -> None:
-        """Let somebody else have the cursor file; what is not done comes again."""
+        """Release the cursor file; entries that are not done are delivered again later."""
         self._release()
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield every entry that is not done, then wait for more, for ever."""
+        """Yield every entry that is not done, then wait for more; never ends."""
         while True:
             yield from self._entries(self._wait)
 
     def available(self) -> Iterator[Record]:
-        """Yield every entry that is not done, and end when there is none left."""
+        """Yield every entry that is not done, without waiting for more."""
         yield from self._entries(0.0)
 
     def poll(self) -> list[Record]:
-        """Return what is there now and not done, at most a page; `done()` marks all of it."""
+        """Return up to a page of entries that are not done; `done()` marks all of them."""
         page = self._current(0.0)
-        self._handed = len(page.items)
-        return page.items[self._place.done :]
+        self._delivered = len(page.items)
+        return page.items[self._position.done :]
 
     def done(self) -> None:
-        """Mark everything that was handed out as done; on disk when this returns."""
+        """Mark all delivered entries as done; durable when this returns."""
         self._check_process()
         page = self._page
-        if page is None or self._handed == self._place.done:
+        if page is None or self._delivered == self._position.done:
             return
-        if self._handed == len(page.items):
-            self._move_behind(page)
+        if self._delivered == len(page.items):
+            self._advance_past(page)
         else:
-            last_id = page.items[self._handed - 1]["id"]
-            self._save(replace(self._place, done=self._handed, last_id=last_id))
+            last_id = page.items[self._delivered - 1]["id"]
+            self._save(replace(self._position, done=self._delivered, last_id=last_id))
 
     def reset(self) -> None:
-        """Start again from the first entry: everything that is still there comes once more."""
+        """Start again from the first entry; all entries in the file are delivered again."""
         self._check_process()
-        self._page, self._handed = None, 0
-        self._save(Place())
+        self._page, self._delivered = None, 0
+        self._save(FeedbackPosition())
 
     def _entries(self, wait: float) -> Iterator[Record]:
-        """Yield until there is nothing left for as long as `wait`."""
-        self._handed = self._place.done
+        """Yield entries until none has arrived for `wait` seconds."""
+        self._delivered = self._position.done
         while True:
             page = self._current(wait)
-            if self._handed == len(page.items):
+            if self._delivered == len(page.items):
                 return
-            self._handed += 1
-            yield page.items[self._handed - 1]
+            self._delivered += 1
+            yield page.items[self._delivered - 1]
             self.done()
 
-    def _current(self, wait: float) -> Page:
-        """Return the page that the agent is at; its first `done` entries are over."""
+    def _current(self, wait: float) -> RecordPage:
+        """Return the agent's current page; its first `done` entries are done."""
         self._check_process()
         while self._page is None:
-            place = self._place
-            page = self._read(0.0 if place.done else wait)
-            self._check_same(page, place)
-            self._page, self._handed = page, place.done
-            if len(page.items) == place.done and page.next_cursor != place.since:
-                # Entries of others, or all that is left was done before; there may be more behind.
-                self._move_behind(page)
+            position = self._position
+            page = self._read(0.0 if position.done else wait)
+            self._check_unchanged(page, position)
+            self._page, self._delivered = page, position.done
+            if len(page.items) == position.done and page.next_cursor != position.since:
+                # All entries of this page are done or of other sessions; more may follow.
+                self._advance_past(page)
         if not self._page.items:
             empty, self._page = self._page, None
             return empty
         return self._page
 
-    def _read(self, wait: float) -> Page:
-        place = self._place
+    def _read(self, wait: float) -> RecordPage:
+        position = self._position
         try:
-            return self._feed.read(place.since, place.tag, self._session_id, wait)
+            return self._feed.read(position.since, position.tag, self._session_id, wait)
         except InvalidCursor as exc:
-            raise self._lost(exc.message) from exc
+            raise self._position_lost(exc.message) from exc
 
-    def _check_same(self, page: Page, place: Place) -> None:
-        """Refuse a page that does not begin with what was done of it."""
-        if not place.done:
+    def _check_unchanged(self, page: RecordPage, position: FeedbackPosition) -> None:
+        """Reject a page that does not begin with the entries that are done."""
+        if not position.done:
             return
-        is_there = len(page.items) >= place.done
-        if not is_there or page.items[place.done - 1]["id"] != place.last_id:
-            gone = f"{place.last_id} is no longer where it was"
-            raise self._lost(gone)
+        is_there = len(page.items) >= position.done
+        if not is_there or page.items[position.done - 1]["id"] != position.last_id:
+            gone = f"{position.last_id} is no longer at its position"
+            raise self._position_lost(gone)
 
-    def _lost(self, why: str) -> InvalidCursor:
-        message = f"the feedback was replaced, so the place in {self._path} is lost: {why}"
-        fix = "call reset() to start again from 0; entries that are still there come once more"
-        return InvalidCursor(message, fix=fix, path=str(self._path), since=self._place.since)
+    def _position_lost(self, why: str) -> InvalidCursor:
+        message = f"the feedback was replaced, so the position in {self._path} is invalid: {why}"
+        fix = "call reset() to start again from the first entry; existing entries are repeated"
+        return InvalidCursor(message, fix=fix, path=str(self._path), since=self._position.since)
 
-    def _move_behind(self, page: Page) -> None:
-        self._save(Place(since=page.next_cursor, tag=page.tag))
-        self._page, self._handed = None, 0
+    def _advance_past(self, page: RecordPage) -> None:
+        self._save(FeedbackPosition(since=page.next_cursor, tag=page.tag))
+        self._page, self._delivered = None, 0
 
-    def _save(self, place: Place) -> None:
+    def _save(self, position: FeedbackPosition) -> None:
         crash_point("lab.client.before_save")
-        data = orjson.dumps(place.to_record(self._session_id)) + b"\n"
-        atomic.write(self._path, data, files=self._files)
-        self._place = place
+        data = orjson.dumps(position.to_record(self._session_id)) + b"\n"
+        atomic_file.write(self._path, data, files=self._files)
+        self._position = position
         crash_point("lab.client.after_save")
 
-    def _load(self) -> Place:
-        text = atomic.read(self._path, _BYTES_MAX, files=self._files)
+    def _load(self) -> FeedbackPosition:
+        text = atomic_file.read(self._path, _BYTES_MAX, files=self._files)
         if text is None:
-            return Place()
+            return FeedbackPosition()
         try:
             record = orjson.loads(text)
-            place = _place(record)
+            position = _position(record)
         except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError, InvalidCursor) as exc:
-            message = f"{self._path} does not hold the place of a client"
-            fix = "name another file, or remove this one to start again from the first entry"
+            message = f"{self._path} is not a cursor file; it was left unchanged"
+            fix = "pass another file, or remove this one to start again from the first entry"
             raise InvalidCursor(message, fix=fix, path=str(self._path)) from exc
         if record.get("sessionId") != self._session_id:
-            message = f"{self._path} was made for session {record.get('sessionId')!r:.90}"
+            message = f"{self._path} is the cursor of session {record.get('sessionId')!r:.90}"
             fix = "use one cursor file for each session, or pass the same session_id"
             raise InvalidCursor(message, fix=fix, path=str(self._path))
-        return place
+        return position
 
     def _check_process(self) -> None:
         if not self._release.alive:
             message = "this client is closed"
-            raise InvalidArgument(message, fix="make a new one")
+            raise InvalidArgument(message, fix="create a new client")
         if os.getpid() != self._process:
-            message = "this client belongs to the process that made it"
-            raise InvalidArgument(message, fix="make one in each process, with a cursor of its own")
+            message = "this client was created in another process"
+            fix = "create one client per process, each with its own cursor file"
+            raise InvalidArgument(message, fix=fix)
 
 
-def _place(record: Any) -> Place:  # noqa: ANN401 - whatever the file held
+def _position(record: Any) -> FeedbackPosition:  # noqa: ANN401 - whatever the file held
     assert record["schemaVersion"] == SCHEMA_VERSION, record
     since, tag, done, last_id = (record[name] for name in ("since", "tag", "done", "lastId"))
     parse_cursor(since)
@@ -272,18 +273,18 @@ def _place(record: Any) -> Place:  # noqa: ANN401 - whatever the file held
     assert type(done) is int, record
     assert done >= 0, record
     assert isinstance(last_id, str) if done else last_id is None, record
-    return Place(since=since, tag=tag, done=done, last_id=last_id)
+    return FeedbackPosition(since=since, tag=tag, done=done, last_id=last_id)
 
 
-def _hold(path: Path, files: Files, clock: Clock) -> Callable[[], None]:
-    """Lock the file beside a cursor, or say who has it; return what gives it back.
+def _lock_cursor(path: Path, files: Files, clock: Clock) -> Callable[[], None]:
+    """Lock a cursor by a file beside it; return the function that releases the lock.
 
-    The cursor file itself is replaced at every move, so it cannot carry the lock.
+    The cursor file itself is replaced on each advance, so it cannot carry the lock.
     """
     try:
-        return hold(path.with_name(f"{path.name}.lock"), files, clock).release
+        return acquire_process_lock(path.with_name(f"{path.name}.lock"), files, clock).release
     except Conflict as exc:
         holder = exc.context["holder"]
         message = f"{path} is in use by {holder}"
-        fix = "stop that one, or give this client a cursor file of its own"
+        fix = "stop that process, or pass a different cursor file"
         raise KeyInFlight(message, fix=fix, path=str(path), holder=holder) from None

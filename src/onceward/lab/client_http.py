@@ -1,7 +1,7 @@
-"""Client over HTTP: pages of feedback from a Lab server, with retries, as our errors.
+"""Feedback over HTTP: reads pages of feedback from a Lab server, with retries.
 
-The standard library is enough. Proxies of the environment are for other hosts than a Lab's, and
-redirects are not followed: the token would go with them.
+Uses the standard library only. Proxies of the environment and redirects are not used, because they
+would receive the token.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from onceward import errors
-from onceward.journal import Page
-from onceward.redirects import NoRedirects
+from onceward.http.redirects import NoRedirects
+from onceward.journal import RecordPage
 from onceward.retries import retrying
-from onceward.seams import Clock, Randomness
+from onceward.system import Clock, Randomness
 from onceward.version import __version__
 
-#: A server holds a request no longer than this.
+#: Upper bound of the `wait` parameter of a Lab server.
 WAIT_SECONDS_MAX: Final = 60.0
-#: How much longer than it was asked to wait a server may take.
+#: How much longer than `wait` a response may take.
 ANSWER_SECONDS_MAX: Final = 10.0
-#: A page ends a mebibyte behind its first entry, but an entry may be long.
+#: A page ends one MiB after its first entry, but a single entry may be longer.
 PAGE_BYTES_MAX: Final = 256 * 1024 * 1024
 TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
 TOKEN_HEADER: Final = "X-CM-LAB-TOKEN"  # noqa: S105 - its name, not a token
@@ -44,12 +44,12 @@ _KINDS: Final[Mapping[str, type[errors.OncewardError]]] = {
 
 
 def is_url(source: str) -> bool:
-    """Say whether a source is an address; everything else is a path."""
+    """Return whether a source is an HTTP address; everything else is a path."""
     return source.lower().startswith(("http://", "https://"))
 
 
 class ServerFeed:
-    """The feedback that a Lab server gives out."""
+    """Reads feedback from a Lab server."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class ServerFeed:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Ask the server at this address; no answer and 5xx are tried again, 4xx never."""
+        """Use the server at this address; connection errors and 5xx are retried, 4xx never."""
         if not _is_server(url):
-            message = f"source: {url!r:.200} is not the address of a server"
+            message = f"source: {url!r:.200} is not the HTTP address of a server"
             fix = "pass the address that the server printed, such as http://127.0.0.1:3939"
             raise errors.InvalidArgument(message, fix=fix, field="source")
         self._url = f"{url.rstrip('/')}/api/feedback"
@@ -71,18 +71,18 @@ class ServerFeed:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
         self._get = retrying(clock=clock, randomness=randomness)(self._get_once)
 
-    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> Page:
-        """Return a page, after up to `wait` seconds if there is nothing yet."""
-        asked = {"since": since}
+    def read(self, since: str, tag: str | None, session_id: str | None, wait: float) -> RecordPage:
+        """Return a page; wait up to `wait` seconds for the first entry."""
+        query = {"since": since}
         if session_id is not None:
-            asked["sessionId"] = session_id
+            query["sessionId"] = session_id
         if wait:
-            asked["wait"] = f"{min(wait, WAIT_SECONDS_MAX):g}"
+            query["wait"] = f"{min(wait, WAIT_SECONDS_MAX):g}"
         headers = {**self._headers, **({TAG_HEADER: tag} if tag else {})}
-        body, found = self._get(f"{self._url}?{urlencode(asked)}", headers, wait)
+        body, found = self._get(f"{self._url}?{urlencode(query)}", headers, wait)
         if not _is_page(body):
-            raise self._not_a_lab()
-        return Page(items=body["items"], next_cursor=body["nextCursor"], tag=found or "")
+            raise self._not_a_lab_error()
+        return RecordPage(items=body["items"], next_cursor=body["nextCursor"], tag=found or "")
 
     def _get_once(
         self, url: str, headers: Mapping[str, str], wait: float
@@ -92,52 +92,52 @@ class ServerFeed:
         try:
             with self._opener.open(request, timeout=seconds) as answer:
                 content, tag = answer.read(PAGE_BYTES_MAX), answer.headers.get(TAG_HEADER)
-                # What was promised and did not come; asked for in parts, the library is silent.
+                # With a size argument, the library does not report a truncated body.
                 if answer.length and len(content) < PAGE_BYTES_MAX:
                     raise IncompleteRead(content, answer.length)
         except urllib.error.HTTPError as exc:
             with exc:
-                raise self._refusal(exc) from None
+                raise self._to_error(exc) from None
         except (OSError, HTTPException) as exc:
             reason = getattr(exc, "reason", None) or exc
             message = f"{self._url} cannot be read: {reason}"
-            fix = "check that the Lab server is running, then go on"
+            fix = "check that the Lab server is running, then iterate again"
             raise errors.SourceUnavailable(message, fix=fix) from exc
         found = _object(content)
         if found is None:
-            raise self._not_a_lab()
+            raise self._not_a_lab_error()
         return found, tag
 
-    def _refusal(self, exc: urllib.error.HTTPError) -> errors.OncewardError:
-        """Return our error for what the server answered."""
+    def _to_error(self, exc: urllib.error.HTTPError) -> errors.OncewardError:
+        """Return the error for an error response."""
         try:
             problem = (_object(exc.read(PAGE_BYTES_MAX)) or {}).get("error")
         except (OSError, HTTPException):
             problem = None
-        told = problem if isinstance(problem, dict) else {}
-        message = str(told.get("message") or f"{self._url} answered {exc.code}")
-        context = told.get("context")
+        problem_fields = problem if isinstance(problem, dict) else {}
+        message = str(problem_fields.get("message") or f"{self._url} answered {exc.code}")
+        context = problem_fields.get("context")
         fix = str(context.get("fix") or "") if isinstance(context, dict) else ""
         if exc.code >= 500:
             after = exc.headers.get("Retry-After")
             return errors.SourceUnavailable(message, fix=fix, status=exc.code, retry_after=after)
-        kind = _KINDS.get(str(told.get("code")))
+        kind = _KINDS.get(str(problem_fields.get("code")))
         if kind is None:
-            fix = fix or "pass the address of a Lab server"
+            fix = fix or "pass the address that `onceward lab` printed"
             return errors.SourceRefused(message, fix=fix, status=exc.code)
         return kind(message, fix=fix)
 
-    def _not_a_lab(self) -> errors.SourceRefused:
-        message = f"{self._url} did not answer with a page of feedback"
-        return errors.SourceRefused(message, fix="pass the address of a Lab server")
+    def _not_a_lab_error(self) -> errors.SourceRefused:
+        message = f"{self._url} did not return a page of feedback"
+        return errors.SourceRefused(message, fix="pass the address that `onceward lab` printed")
 
 
 def _is_server(url: str) -> bool:
-    """Say whether this is the address of a server and no more: a port may follow, and a path."""
+    """Return whether a URL is a plain server address: no user, query or fragment."""
     try:
         parts = urlsplit(url)
         is_port = parts.port is None or parts.port > 0
-    except ValueError:  # An open bracket, or a port that is no number or too large.
+    except ValueError:  # An unclosed bracket, or an invalid port.
         return False
     is_plain = url.isprintable() and " " not in url
     extras = parts.username or parts.query or parts.fragment

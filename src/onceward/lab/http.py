@@ -1,7 +1,7 @@
-"""HTTP: the Lab's routes and pages, as they stand behind the gate.
+"""Lab HTTP: routes for runs, experiments, feedback and its long poll, and the Lab's pages.
 
-Owns what is read from a request and how an answer is dressed; the Lab decides everything else.
-Changes run in threads, and whoever waits or streams does not occupy those.
+Owns parsing of requests and headers of responses; the Lab decides everything else. Changes run in
+threads of their own, which long polls and streams do not occupy.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ import anyio.to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from onceward.bells import WAIT_SECONDS_MAX, unless_gone
 from onceward.errors import InvalidArgument, OncewardError
-from onceward.failures import Documented
-from onceward.gate import token_for
-from onceward.journal import Page
-from onceward.journal.cursor import START
-from onceward.lab import schemas
-from onceward.lab.bodies import (
+from onceward.http.errors import ResponseDocs
+from onceward.http.guard import page_token_for
+from onceward.http.long_poll import WAIT_SECONDS_MAX, cancel_on_disconnect
+from onceward.http.static_pages import add_pages
+from onceward.journal import RecordPage
+from onceward.journal.byte_cursor import START
+from onceward.lab import response_models
+from onceward.lab.feedback_long_poll import FeedbackNotifier, wait_for_page
+from onceward.lab.lab import LISTED_MAX, Lab
+from onceward.lab.manifest import content_type
+from onceward.lab.request_models import (
     ImportRun,
     NewExperiment,
     NewExport,
@@ -31,71 +35,74 @@ from onceward.lab.bodies import (
     Submission,
     check_request_id,
 )
-from onceward.lab.content import ARTIFACT_ANSWERS, VIDEO_ANSWERS, Sender
-from onceward.lab.lab import LISTED_MAX, Lab
-from onceward.lab.manifest import content_type
-from onceward.lab.schemas import answers, encoded, experiment_item, parts, results_body, run_item
-from onceward.lab.submissions import Answer
-from onceward.lab.waiting import Bell, wait_for_page
-from onceward.pages import add_pages
-from onceward.rooted import RootedFile
-from onceward.seams import Clock, SystemClock
+from onceward.lab.response_models import (
+    answers,
+    encoded,
+    experiment_item,
+    parts,
+    results_body,
+    run_item,
+)
+from onceward.lab.run_content import ARTIFACT_MEDIA_TYPES, VIDEO_MEDIA_TYPES, FileSender
+from onceward.lab.submissions import IdempotentResponse
+from onceward.system import Clock, SystemClock
+from onceward.system.safe_paths import RootedFile
 
 T = TypeVar("T")
 
 
-class _RunId(Convertor[str]):
-    """The id of a run in an address, where `import` is none."""
+class _RunIdConvertor(Convertor[str]):
+    """A run id in an address; `import` is not one."""
 
     regex = "(?!import$)[^/]+"
 
     def convert(self, value: str) -> str:
-        """Take it as it is."""
+        """Return the value unchanged."""
         return value
 
     def to_string(self, value: str) -> str:
-        """Give it as it is."""
+        """Return the value unchanged."""
         return value
 
 
-register_url_convertor("run", _RunId())
+register_url_convertor("run", _RunIdConvertor())
 REQUEST_ID_HEADER: Final = "X-CM-LAB-REQUEST-ID"
 TAG_HEADER: Final = "X-CM-LAB-CURSOR-TAG"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
-#: How many runs or experiments a page lists when it is not said.
+#: Default number of runs or experiments per page.
 LISTED: Final = 50
-#: Zeros in front say nothing, and a number of zeros only is none.
+#: Leading zeros are skipped; a number of only zeros counts as absent.
 _LEADING_DIGITS: Final = re.compile(r"\s*\+?0*(?P<digits>[0-9]*)")
-#: Polls that read the file at the same time; the threads that changes need are others.
+#: Polls that may read the file at the same time, in threads other than those of changes.
 POLLS_MAX: Final = 8
-#: Changes at the same time; they may wait for another process, and reads must not wait for them.
+#: Changes at the same time; they may wait for another process, without delaying reads.
 CHANGES_MAX: Final = 16
 
 RequestId = Annotated[
     str | None,
     Header(
         alias=REQUEST_ID_HEADER,
-        description="Makes a retry safe: the same id is carried out once. 1 to 200 characters.",
+        description="Makes a retry idempotent: one id is carried out once. 1 to 200 characters.",
     ),
 ]
 Limit = Annotated[
     str | None,
     Query(
-        description="How many at the most. Leading digits count; 0, less or anything else is as if "
-        "absent; above 500 it is 500."
+        description="Maximum number of items, up to 500. Leading digits count; 0, negative numbers "
+        "and text count as absent."
     ),
 ]
 Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
 
 
-class _Changes:
-    """The threads that changes run in; who only reads has others."""
+class _WriteThreads:
+    """The threads that changes run in, separate from those of reads."""
 
     def __init__(self) -> None:
         self._threads = anyio.CapacityLimiter(CHANGES_MAX)
 
-    async def do(self, change: Callable[[], T]) -> T:
-        """Make a change and return what came of it."""
+    async def run(self, change: Callable[[], T]) -> T:
+        """Make a change in a thread and return its result."""
         return await anyio.to_thread.run_sync(change, limiter=self._threads)
 
 
@@ -103,21 +110,21 @@ def lab_router(
     lab: Lab,
     *,
     version: str,
-    bell: Bell | None = None,
+    notifier: FeedbackNotifier | None = None,
     clock: Clock | None = None,
 ) -> APIRouter:
     """Return the Lab's routes.
 
     Args:
-        lab: What they are about.
-        version: What the pages say this is.
-        bell: Wakes who waits for feedback; close it before the server stops.
+        lab: The Lab to serve.
+        version: The version that the pages show.
+        notifier: Wakes waiting requests; close it before the server stops.
         clock: The clock for waiting.
 
     """
     router = APIRouter()
-    changes = _Changes()
-    waiting = bell or Bell(lab.paths.feedback)
+    changes = _WriteThreads()
+    waiting = notifier or FeedbackNotifier(lab.paths.feedback)
     _add_feedback(router, lab, changes, waiting, clock or SystemClock())
     _add_config(router, lab, version)
     _add_runs(router, lab, changes)
@@ -129,15 +136,15 @@ def lab_router(
 
 
 def _add_config(router: APIRouter, lab: Lab, version: str) -> None:
-    @router.get("/api/config", response_model=schemas.Config, responses=answers())
+    @router.get("/api/config", response_model=response_models.LabConfig, responses=answers())
     @router.head("/api/config", include_in_schema=False)
     async def config(request: Request) -> Response:
-        """Tell a page what it must know before its first change."""
+        """Return the settings that a page needs before its first change."""
         session = lab.session
         return _json(
             {
                 "sessionId": session.session_id,
-                "token": token_for(request.scope),
+                "token": page_token_for(request.scope),
                 "version": version,
                 "runnerEnabled": False,
                 "runnerAllowNetwork": False,
@@ -150,18 +157,18 @@ def _add_config(router: APIRouter, lab: Lab, version: str) -> None:
         )
 
 
-def _add_runs(router: APIRouter, lab: Lab, changes: _Changes) -> None:
+def _add_runs(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
     imported = answers(404, 415, 422)
 
-    @router.post("/api/runs/import", response_model=schemas.Imported, responses=imported)
+    @router.post("/api/runs/import", response_model=response_models.ImportedRun, responses=imported)
     async def import_run(
         body: ImportRun, request: Request, request_id: RequestId = None
     ) -> Response:
-        """Make a directory a run, or find the run that it is already."""
+        """Import a directory as a run, or find its existing run."""
         given = _one_id(request, request_id)
-        return _answered(await changes.do(lambda: lab.import_once(body, given)))
+        return _idempotent(await changes.run(lambda: lab.import_once(body, given)))
 
-    @router.get("/api/runs", response_model=schemas.RunPage, responses=answers())
+    @router.get("/api/runs", response_model=response_models.LabRunPage, responses=answers())
     @router.head("/api/runs", include_in_schema=False)
     def runs(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the runs, newest first."""
@@ -169,10 +176,12 @@ def _add_runs(router: APIRouter, lab: Lab, changes: _Changes) -> None:
         items = [run_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
-    @router.get("/api/runs/{run_id:run}", response_model=schemas.RunDetail, responses=answers(404))
+    @router.get(
+        "/api/runs/{run_id:run}", response_model=response_models.RunDetail, responses=answers(404)
+    )
     @router.head("/api/runs/{run_id:run}", include_in_schema=False)
     def run(run_id: str) -> Response:
-        """Show one run and what lies in its directory now."""
+        """Return one run and the current content of its directory."""
         summary = lab.run(run_id)
         artifacts = problem = None
         try:
@@ -185,14 +194,14 @@ def _add_runs(router: APIRouter, lab: Lab, changes: _Changes) -> None:
 
 
 def _add_content(router: APIRouter, lab: Lab) -> None:
-    sender = Sender()
+    sender = FileSender()
 
     @router.get(
-        "/api/runs/{run_id:run}/video", response_class=Response, responses=parts(VIDEO_ANSWERS)
+        "/api/runs/{run_id:run}/video", response_class=Response, responses=parts(VIDEO_MEDIA_TYPES)
     )
     @router.head("/api/runs/{run_id:run}/video", include_in_schema=False)
     async def video(run_id: str, request: Request) -> Response:
-        """Send the video of a run, or a part of it."""
+        """Return the video of a run, or a range of it."""
 
         def opened() -> tuple[RootedFile, str, str]:
             with lab.directory(lab.run(run_id).run) as directory:
@@ -203,7 +212,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
 
     one = "/api/runs/{run_id:run}/artifact/{name:path}"
 
-    @router.get(one, response_class=Response, responses=parts(ARTIFACT_ANSWERS))
+    @router.get(one, response_class=Response, responses=parts(ARTIFACT_MEDIA_TYPES))
     @router.head(one, include_in_schema=False)
     async def artifact(
         run_id: str,
@@ -211,7 +220,7 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
         request: Request,
         rendered: Annotated[bool, Query(description="A Markdown file as a page.")] = False,  # noqa: FBT002 - its name in the query
     ) -> Response:
-        """Send a file of a run, or a part of it; Markdown also as a page."""
+        """Return a file of a run, or a range of it; Markdown also rendered as a page."""
 
         def opened() -> tuple[RootedFile, str, str]:
             with lab.directory(lab.run(run_id).run) as directory:
@@ -219,24 +228,26 @@ def _add_content(router: APIRouter, lab: Lab) -> None:
             if rendered and kind != "markdown":
                 file.close()
                 message = f"rendered: {name:.60} is not declared as Markdown"
-                raise InvalidArgument(message, fix="leave `rendered` out", field="rendered")
+                raise InvalidArgument(message, fix="omit `rendered`", field="rendered")
             return file, name, content_type(name, kind)
 
         return await (sender.rendered if rendered else sender.file)(request, opened)
 
 
-def _add_experiments(router: APIRouter, lab: Lab, changes: _Changes) -> None:
+def _add_experiments(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
     base = "/api/experiments"
 
-    @router.post(base, response_model=schemas.ExperimentCreated, responses=answers(404, 415, 422))
+    @router.post(
+        base, response_model=response_models.ExperimentCreated, responses=answers(404, 415, 422)
+    )
     async def create(
         body: NewExperiment, request: Request, request_id: RequestId = None
     ) -> Response:
-        """Set up a comparison of runs."""
+        """Create an experiment: a comparison of runs."""
         given = _one_id(request, request_id)
-        return _answered(await changes.do(lambda: lab.create_once(body, given)))
+        return _idempotent(await changes.run(lambda: lab.create_once(body, given)))
 
-    @router.get(base, response_model=schemas.ExperimentPage, responses=answers())
+    @router.get(base, response_model=response_models.ExperimentPage, responses=answers())
     @router.head(base, include_in_schema=False)
     def experiments(limit: Limit = None, cursor: Cursor = None) -> Response:
         """List the experiments, newest first."""
@@ -244,44 +255,50 @@ def _add_experiments(router: APIRouter, lab: Lab, changes: _Changes) -> None:
         items = [experiment_item(each) for each in page.items]
         return _json({"items": items, "nextCursor": page.next_cursor})
 
-    @router.get(f"{base}/results", response_model=schemas.ResultsAnswer, responses=answers())
+    @router.get(
+        f"{base}/results", response_model=response_models.ExperimentResultsBody, responses=answers()
+    )
     @router.head(f"{base}/results", include_in_schema=False)
     def results() -> Response:
-        """Tell which sides win, how sure that is, and how their metrics differ."""
+        """Return wins by variant, their confidence intervals, and differences of metrics."""
         return _json(results_body(lab.results()))
 
     one = f"{base}/{{experiment_id}}"
 
-    @router.get(one, response_model=schemas.ExperimentDetail, responses=answers(404))
+    @router.get(one, response_model=response_models.ExperimentDetail, responses=answers(404))
     @router.head(one, include_in_schema=False)
     def experiment(experiment_id: str) -> Response:
-        """Show one experiment, and what its submission was answered."""
+        """Return one experiment, and the response to its submission."""
         lab.experiment(experiment_id)
-        # First: it completes what a dead process announced, and the experiment shows that.
+        # First, because it completes unfinished writes, and the experiment shows their effect.
         submission = lab.submission_of(experiment_id)
         return _json({**experiment_item(lab.experiment(experiment_id)), "submission": submission})
 
     decided = answers(404, 409, 415, 422)
 
-    @router.post(f"{one}/submit", response_model=schemas.Submitted, responses=decided)
+    @router.post(
+        f"{one}/submit", response_model=response_models.SubmissionRecorded, responses=decided
+    )
     async def submit(
         experiment_id: str, body: Submission, request: Request, request_id: RequestId = None
     ) -> Response:
         """Decide an experiment, once."""
         given = _one_id(request, request_id)
-        return _answered(await changes.do(lambda: lab.submit(experiment_id, body, given)))
+        return _idempotent(await changes.run(lambda: lab.submit(experiment_id, body, given)))
 
 
-def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, clock: Clock) -> None:
+def _add_feedback(
+    router: APIRouter, lab: Lab, changes: _WriteThreads, notifier: FeedbackNotifier, clock: Clock
+) -> None:
     readers = anyio.CapacityLimiter(POLLS_MAX)
-    lab.on_change(bell.ring)
+    lab.on_change(notifier.notify)
 
-    tagged: Documented = {
+    tagged: ResponseDocs = {
         **answers(),
         200: {"headers": {TAG_HEADER: {"schema": {"type": "string"}, "required": True}}},
     }
 
-    @router.get("/api/feedback", response_model=schemas.FeedbackPage, responses=tagged)
+    @router.get("/api/feedback", response_model=response_models.FeedbackPage, responses=tagged)
     @router.head("/api/feedback", include_in_schema=False)
     async def poll(  # noqa: PLR0913, PLR0917 - the parameters of the query
         request: Request,
@@ -293,36 +310,40 @@ def _add_feedback(router: APIRouter, lab: Lab, changes: _Changes, bell: Bell, cl
         wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX, allow_inf_nan=False)] = 0,
         tag: Annotated[str | None, Header(alias=TAG_HEADER)] = None,
     ) -> Response:
-        """Return the feedback behind a cursor; wait for some if there is none."""
+        """Return the feedback after a cursor; wait for the first entry if there is none."""
 
-        async def read(since: str, tag: str | None) -> Page:
+        async def read(since: str, tag: str | None) -> RecordPage:
             look = partial(lab.poll, since, limit=_limit(limit), session_id=session_id, tag=tag)
             return await anyio.to_thread.run_sync(look, limiter=readers)
 
         page = await read(since or START, tag)
         if wait and not page.items:
-            work = wait_for_page(read, page, seconds=wait, bell=bell, clock=clock)
-            # The client may hang up meanwhile; then nobody is there to read what is answered.
-            page = await unless_gone(request.receive, work) or page
+            work = wait_for_page(read, page, seconds=wait, notifier=notifier, clock=clock)
+            # If the client disconnects, the result is not needed.
+            page = await cancel_on_disconnect(request.receive, work) or page
         return _json({"items": page.items, "nextCursor": page.next_cursor}, {TAG_HEADER: page.tag})
 
     @router.post(
-        "/api/feedback", response_model=schemas.FeedbackAdded, responses=answers(404, 415, 422)
+        "/api/feedback",
+        response_model=response_models.FeedbackAdded,
+        responses=answers(404, 415, 422),
     )
     async def add(body: NewFeedback, request: Request, request_id: RequestId = None) -> Response:
         """Add one judgement."""
         given = _one_id(request, request_id)
-        return _answered(await changes.do(lambda: lab.add_feedback(body, given)))
+        return _idempotent(await changes.run(lambda: lab.add_feedback(body, given)))
 
 
-def _add_export(router: APIRouter, lab: Lab, changes: _Changes) -> None:
+def _add_export(router: APIRouter, lab: Lab, changes: _WriteThreads) -> None:
     @router.post(
-        "/api/export", response_model=schemas.ExportWritten, responses=answers(404, 415, 422)
+        "/api/export",
+        response_model=response_models.ExportWritten,
+        responses=answers(404, 415, 422),
     )
     async def export(body: NewExport, request: Request, request_id: RequestId = None) -> Response:
-        """Write everything, or everything of a session, into one file."""
+        """Export all records, or those of one session, into one file."""
         given = _one_id(request, request_id)
-        return _answered(await changes.do(lambda: lab.export_once(body, given)))
+        return _idempotent(await changes.run(lambda: lab.export_once(body, given)))
 
 
 def _add_pages(router: APIRouter) -> None:
@@ -331,13 +352,13 @@ def _add_pages(router: APIRouter) -> None:
 
 
 def _task(task: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return what is asked of the person; what the command keeps for itself stays here."""
-    told = ("type", "experimentId", "runId")
-    return None if task is None else {name: task[name] for name in told if name in task}
+    """Return the task of a session without the fields that only the command needs."""
+    public = ("type", "experimentId", "runId")
+    return None if task is None else {name: task[name] for name in public if name in task}
 
 
 def _limit(text: str | None) -> int | None:
-    """Return the limit of a query as the original Lab reads it; None when it says nothing."""
+    """Return the limit of a query as the original Lab parses it; None if it has no value."""
     found = _LEADING_DIGITS.match(text or "")
     if found is None or not found["digits"]:
         return None
@@ -346,14 +367,14 @@ def _limit(text: str | None) -> int | None:
 
 
 def _one_id(request: Request, request_id: str | None) -> str | None:
-    """Return the request id of the header, which may not name two."""
+    """Return the request id of the header; two different ones are an error."""
     if len(set(request.headers.getlist(REQUEST_ID_HEADER))) > 1:
-        message = f"requestId: {REQUEST_ID_HEADER} was sent twice, with different ids"
-        raise InvalidArgument(message, fix="send one of them", field="requestId")
+        message = f"requestId: the header {REQUEST_ID_HEADER} was sent twice with different ids"
+        raise InvalidArgument(message, fix="send one request id", field="requestId")
     return None if request_id is None else check_request_id(request_id)
 
 
-def _answered(answer: Answer) -> Response:
+def _idempotent(answer: IdempotentResponse) -> Response:
     return _json(answer.body, {REPLAYED_HEADER: "true"} if answer.replayed else None)
 
 

@@ -1,7 +1,7 @@
-"""Manifest: what a run's optional `lab.json` says, and which kinds of files the Lab shows.
+"""Manifest: parses a run's optional `lab.json`, and lists the file kinds that the Lab shows.
 
-Owns the reading of JSON that agents wrote, and the allow-list of kinds and content types. A broken
-manifest, or a broken line in it, is a problem to be shown; what is left of it stays usable.
+Owns the reading of JSON that agents wrote, and the allow-list of kinds and content types. An
+invalid manifest, or entry in it, is reported as a problem; the valid rest is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 import orjson
 
 from onceward.errors import FileMissing, NotWritable, OncewardError, TooLarge, WrongPath
-from onceward.rooted import RootedDirectory
+from onceward.system.safe_paths import RootedDirectory
 
 Kind: TypeAlias = Literal["text", "markdown", "image", "json", "video"]
 
@@ -24,7 +24,7 @@ DECLARED_FILES_MAX: Final = 50
 DECLARED_PATH_BYTES_MAX: Final = 1024
 TITLE_CHARACTERS_MAX: Final = 500
 PROMPT_CHARACTERS_MAX: Final = 100_000
-#: What is nested deeper could be read but not written again.
+#: Deeper JSON could be parsed but not serialized again.
 DEPTH_MAX: Final = 100
 
 IMAGE_TYPES: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ _TEXT: Final = (
     *("py", "js", "ts", "html", "css", "xml", "sql", "sh", "rs", "go", "java", "c", "h", "cpp"),
     "rb",
 )
-#: What a file is shown as when its declaration does not say.
+#: The default kind of a file by its extension.
 KIND_OF_EXTENSION: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(_TEXT, "text"),
     **dict.fromkeys(("md", "markdown"), "markdown"),
@@ -56,50 +56,50 @@ _DECLARABLE: Final[Mapping[object, Kind]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
-    """Something about a run's files that a person should know; it stops nothing."""
+class ArtifactProblem:
+    """A problem with a file of a run, shown to people; it does not block the import."""
 
-    #: The file.
+    #: Name of the file.
     name: str
     #: A sentence without its subject, which is the name: `is not valid JSON: …`.
     problem: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Declared:
-    """A file that the manifest declares."""
+class DeclaredArtifact:
+    """One file declared in the manifest."""
 
-    #: Where it lies, relative to the run's directory; also its name in addresses.
+    #: Path relative to the run's directory; also its name in addresses.
     path: str
-    #: What people see.
+    #: The label on the page.
     label: str
-    #: How it is shown.
+    #: How the page shows it.
     kind: Kind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What `lab.json` says; empty when there is none."""
+    """The content of `lab.json`; empty if there is none."""
 
-    #: Whether there is one, broken or not.
+    #: Whether the file exists, valid or not.
     is_present: bool = False
     title: str | None = None
     topic: str | None = None
-    #: What the agent was asked to do.
+    #: The prompt of the agent.
     prompt: str | None = None
-    #: Which file is the run's video.
+    #: Path of the run's video.
     video: str | None = None
-    files: tuple[Declared, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    files: tuple[DeclaredArtifact, ...] = ()
+    problems: tuple[ArtifactProblem, ...] = ()
 
 
 def extension(name: str) -> str:
-    """Return what follows the last dot of a file's name, in lower case."""
+    """Return the extension of a file name, in lower case and without the dot."""
     return PurePosixPath(name).suffix.removeprefix(".").lower()
 
 
 def content_type(name: str, kind: Kind) -> str:
-    """Return the type to serve a file as: by its kind, never as anything that runs by itself."""
+    """Return the content type of a file by its kind; never a type that browsers execute."""
     if kind == "json":
         return "application/json"
     if kind in ("image", "video"):
@@ -108,20 +108,20 @@ def content_type(name: str, kind: Kind) -> str:
     return "text/plain; charset=utf-8"
 
 
-def text_of(value: object, *, characters_max: int = TITLE_CHARACTERS_MAX) -> str | None:
-    """Return a title as it can be shown, cut where it gets too long; None if it is no text."""
+def display_text(value: object, *, characters_max: int = TITLE_CHARACTERS_MAX) -> str | None:
+    """Return a text trimmed and truncated for display; None if it is empty or not text."""
     return value.strip()[:characters_max].rstrip() or None if isinstance(value, str) else None
 
 
-def why_not(exc: OncewardError) -> str:
-    """Return, as the rest of a sentence, why a file cannot be shown."""
+def problem_text(exc: OncewardError) -> str:
+    """Return why a file cannot be shown, as a sentence without its subject."""
     match exc:
         case FileMissing():
             return "does not exist"
         case WrongPath():
-            return "is a link or no regular file, so it is not read"
+            return "is a link or not a regular file, so it is not read"
         case NotWritable():
-            return "may not be read; check its owner and mode"
+            return "cannot be read; check its owner and mode"
         case TooLarge():
             return "is too large to be shown"
         case _:
@@ -131,17 +131,17 @@ def why_not(exc: OncewardError) -> str:
 def read_json(
     directory: RootedDirectory, name: str, *, bytes_max: int
 ) -> tuple[object, str | None]:
-    """Return the parsed content and None, or None and what is wrong; only a missing file raises."""
+    """Return the parsed content and None, or None and the problem. Raises FileMissing only."""
     try:
         data = directory.read(name, bytes_max=bytes_max)
-        # Some editors put a byte order mark in front; JSON has none.
+        # Some editors add a byte order mark, which JSON does not allow.
         value: object = orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
     except FileMissing:
         raise
     except TooLarge:
         return None, f"is larger than {bytes_max // (1024 * 1024)} MiB and was not read"
     except OncewardError as exc:
-        return None, why_not(exc)
+        return None, problem_text(exc)
     except orjson.JSONDecodeError as exc:
         return None, f"is not valid JSON: {exc}"
     if _is_deeper(value, DEPTH_MAX):
@@ -150,7 +150,7 @@ def read_json(
 
 
 def read_manifest(directory: RootedDirectory) -> Manifest:
-    """Return what the manifest of a run says, with its problems."""
+    """Return the manifest of a run, with its problems."""
     try:
         value, problem = read_json(directory, MANIFEST, bytes_max=MANIFEST_BYTES_MAX)
     except FileMissing:
@@ -158,16 +158,18 @@ def read_manifest(directory: RootedDirectory) -> Manifest:
     if problem is None and not isinstance(value, dict):
         problem = "must be a JSON object"
     if problem is not None:
-        return Manifest(is_present=True, problems=(Problem(name=MANIFEST, problem=problem),))
+        return Manifest(
+            is_present=True, problems=(ArtifactProblem(name=MANIFEST, problem=problem),)
+        )
     assert isinstance(value, dict)
-    return _Reader().manifest(value)
+    return _ManifestParser().manifest(value)
 
 
-class _Reader:
-    """Goes through a manifest and collects what is wrong with it."""
+class _ManifestParser:
+    """Parses a manifest and collects its problems."""
 
     def __init__(self) -> None:
-        self._problems: list[Problem] = []
+        self._problems: list[ArtifactProblem] = []
 
     def manifest(self, value: Mapping[str, object]) -> Manifest:
         title, topic = self._text(value, "title"), self._text(value, "topic")
@@ -183,7 +185,7 @@ class _Reader:
         )
 
     def _note(self, problem: str) -> None:
-        self._problems.append(Problem(name=MANIFEST, problem=problem))
+        self._problems.append(ArtifactProblem(name=MANIFEST, problem=problem))
 
     def _text(
         self, value: Mapping[str, object], key: str, *, characters_max: int = TITLE_CHARACTERS_MAX
@@ -191,7 +193,7 @@ class _Reader:
         found = value.get(key)
         if found is not None and not isinstance(found, str):
             self._note(f"has a {key} that is not text")
-        return text_of(found, characters_max=characters_max)
+        return display_text(found, characters_max=characters_max)
 
     def _video(self, found: object) -> str | None:
         if found is None:
@@ -204,15 +206,15 @@ class _Reader:
             return None
         return path
 
-    def _files(self, found: object) -> tuple[Declared, ...]:
+    def _files(self, found: object) -> tuple[DeclaredArtifact, ...]:
         if found is None:
             return ()
         if not isinstance(found, list):
             self._note("has `files` that are not a list")
             return ()
         if len(found) > DECLARED_FILES_MAX:
-            self._note(f"declares more than {DECLARED_FILES_MAX} files; the rest is left out")
-        declared: dict[str, Declared] = {}
+            self._note(f"declares more than {DECLARED_FILES_MAX} files; the rest is ignored")
+        declared: dict[str, DeclaredArtifact] = {}
         for number, each in enumerate(found[:DECLARED_FILES_MAX]):
             file = self._file(each, f"files[{number}]")
             if file is not None and file.path in declared:
@@ -221,37 +223,37 @@ class _Reader:
                 declared[file.path] = file
         return tuple(declared.values())
 
-    def _file(self, found: object, where: str) -> Declared | None:
+    def _file(self, found: object, where: str) -> DeclaredArtifact | None:
         fields = found if isinstance(found, dict) else {"path": found}
         path = self._path(fields.get("path"), where)
         if path is None:
             return None
-        wanted = fields.get("kind")
+        declared_kind = fields.get("kind")
         kind = KIND_OF_EXTENSION.get(extension(path))
-        if wanted is not None:
-            kind = _DECLARABLE.get(wanted) if isinstance(wanted, str) else None
+        if declared_kind is not None:
+            kind = _DECLARABLE.get(declared_kind) if isinstance(declared_kind, str) else None
             if kind is None:
                 self._note(f"{where}: kind must be {_endings(_DECLARABLE, dot='')}")
                 return None
         if kind is None:
-            self._note(f"{where}: {_brief(path)} has an unknown ending, so it must name its kind")
+            self._note(f"{where}: {_brief(path)} has an unknown extension, so it needs a kind")
             return None
         if kind == "image" and extension(path) not in IMAGE_TYPES:
-            self._note(f"{where}: {_brief(path)} is no image that browsers show")
+            self._note(f"{where}: {_brief(path)} is not an image type that browsers show")
             return None
         label = fields.get("label")
         if label is not None and not isinstance(label, str):
             self._note(f"{where}: its label is not text")
-        return Declared(path=path, label=text_of(label) or path, kind=kind)
+        return DeclaredArtifact(path=path, label=display_text(label) or path, kind=kind)
 
     def _path(self, found: object, where: str) -> str | None:
-        """Return a path below the run in its plainest form, fit to be part of an address."""
+        """Return a declared path in normalized form, or None if it leads outside the run."""
         if not isinstance(found, str):
             self._note(f"{where}: its path is not text")
             return None
         pure = PurePosixPath(found)
         if not pure.parts or pure.is_absolute() or ".." in pure.parts or "\0" in found:
-            self._note(f"{where}: {_brief(found)} does not lead to a file inside the run")
+            self._note(f"{where}: {_brief(found)} is not the path of a file inside the run")
             return None
         if len(found.encode()) > DECLARED_PATH_BYTES_MAX:
             self._note(f"{where}: {_brief(found)} is too long")
@@ -260,7 +262,7 @@ class _Reader:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Return whether lists and objects are nested deeper than that; one level at a time."""
+    """Return whether lists and objects are nested deeper than `levels`, without recursion."""
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         layer = [

@@ -1,7 +1,7 @@
-"""Models: runs, experiments and feedback as they stand in the files, keys in one fixed order.
+"""Models: runs, experiments and feedback, and their JSON lines with keys in a fixed order.
 
-Other tools read and write the same lines: what is absent is left out, and a line that is not what
-it should be is None here, never an error. Knows no file.
+Other tools read and write the same lines: absent values are left out, and an invalid line parses
+to None, never to an error. Reads and writes no file.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from onceward.journal import Record
-from onceward.lab.bodies import BASELINE, OURS, Judgement
-from onceward.lab.metrics import Metrics
+from onceward.lab.request_models import BASELINE, RESERVED_PREFIX, Judgement
+from onceward.lab.run_metrics import RunMetrics
 
 SCHEMA_VERSION: Final = 1
 STATUSES: Final = ("queued", "running", "done", "failed")
 OUTCOMES: Final = ("winner", "tie", "both_bad")
-#: How an experiment is called that got no name: strict readers want one.
+#: Name of an experiment without one: strict readers require a name.
 UNNAMED: Final = "A/B Compare"
-#: Where the line of an experiment keeps what strict readers allow nowhere else.
-_OUTCOME: Final = f"{OURS}outcome"
-_REASON: Final = f"{OURS}reason"
+#: Keys in `answers` for values that strict readers reject elsewhere in the line.
+_OUTCOME: Final = f"{RESERVED_PREFIX}outcome"
+_REASON: Final = f"{RESERVED_PREFIX}reason"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """What an agent made, as it was when somebody imported it."""
+class LabRun:
+    """The output of an agent in one directory, as of its import."""
 
     run_id: str
     session_id: str
     created_at: str
     topic: str | None
-    #: The directory as it was named, and what that name led to.
+    #: The directory as the caller wrote it, and its real path.
     artifacts_dir: str
     artifacts_dir_realpath: str
-    #: What tells this content from another one in the same place.
+    #: Distinguishes this content from later content of the same directory.
     fingerprint: Mapping[str, Any]
-    #: The run that was imported from this place before.
+    #: The run that was imported from the same directory before.
     supersedes_run_id: str | None = None
     video_path: str | None = None
     reports: Mapping[str, str] = field(default_factory=dict)
-    #: As they were at the import.
-    metrics: Metrics = field(default_factory=Metrics)
+    #: The metrics as of the import.
+    metrics: RunMetrics = field(default_factory=RunMetrics)
 
     def to_record(self) -> Record:
-        """Return the line of this run."""
+        """Return the JSON line of this run."""
         return _without_none(
             schemaVersion=SCHEMA_VERSION,
             runId=self.run_id,
@@ -62,8 +62,8 @@ class Run:
         )
 
     @classmethod
-    def from_record(cls, record: Record) -> Run | None:
-        """Return the run of a line, or None when it is not one."""
+    def from_record(cls, record: Record) -> LabRun | None:
+        """Return the run of a JSON line, or None if the line is not a valid run."""
         needed = ("runId", "createdAt", "artifactsDir", "artifactsDirRealpath")
         if not all(isinstance(record.get(name), str) for name in needed):
             return None
@@ -79,7 +79,7 @@ class Run:
             supersedes_run_id=_text(record.get("supersedesRunId")),
             video_path=_text(record.get("videoPath")),
             reports={name: path for name, path in reports.items() if isinstance(path, str)},
-            metrics=Metrics.from_summary(_mapping(record.get("autoMetricsSummary"))),
+            metrics=RunMetrics.from_summary(_mapping(record.get("autoMetricsSummary"))),
         )
 
 
@@ -94,7 +94,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Winner:
-    """Which side was chosen, and why."""
+    """The chosen variant, and the reason."""
 
     variant_id: str
     reason: str | None = None
@@ -102,7 +102,7 @@ class Winner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Experiment:
-    """A comparison, and the decision about it once there is one."""
+    """A comparison of runs, and its decision once it has one."""
 
     experiment_id: str
     session_id: str
@@ -121,12 +121,12 @@ class Experiment:
     questions: tuple[Mapping[str, Any], ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
     updated_at: str | None = None
-    #: The line that it was read from: another tool may have written more than we know.
+    #: The line it was read from; another tool may have written keys that we do not know.
     line: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_done(self) -> bool:
-        """Say whether somebody has decided."""
+        """Return whether the experiment is decided."""
         return self.status == "done"
 
     @property
@@ -135,13 +135,13 @@ class Experiment:
         return [self.baseline_run_id, *(each.run_id for each in self.variants)]
 
     def run_of(self, variant_id: str) -> str | None:
-        """Return the run behind a side; None when there is no such side."""
+        """Return the run id of a variant or the baseline; None if there is no such variant."""
         if variant_id == BASELINE:
             return self.baseline_run_id
         return next((v.run_id for v in self.variants if v.variant_id == variant_id), None)
 
     def to_record(self) -> Record:
-        """Return the line of this experiment; what another tool wrote into it stays in it."""
+        """Return the JSON line of this experiment, with unknown keys of other tools preserved."""
         winner = self.winner
         chosen = winner and _without_none(variantId=winner.variant_id, reason=winner.reason or None)
         ours = {_OUTCOME: self.outcome, _REASON: None if winner else self.reason or None}
@@ -166,7 +166,7 @@ class Experiment:
         )
         if not self.line:
             return line
-        # What was asked stays as it was written, however much of it we understand.
+        # Questions and variants stay as written, including what we do not understand.
         kept = {name: self.line.get(name) for name in ("sessionId", "variants", "questions")}
         known = {**line, **kept}
         written = {*known, "outcome", "reason"}  # At the top, as older lines of ours have them.
@@ -175,7 +175,7 @@ class Experiment:
 
     @classmethod
     def from_record(cls, record: Record) -> Experiment | None:
-        """Return the experiment of a line, or None when it is not one."""
+        """Return the experiment of a JSON line, or None if the line is not a valid experiment."""
         needed = ("experimentId", "createdAt", "baselineRunId")
         variants = _variants(record.get("variants"))
         if variants is None or not all(isinstance(record.get(name), str) for name in needed):
@@ -207,17 +207,17 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """What a judgement is about."""
+    """The subject of a judgement: a run, a variant or a topic."""
 
     session_id: str
-    #: With the reports and metrics of the moment at which the judgement was made.
-    run: Run | None = None
+    #: With the reports and metrics as of the judgement.
+    run: LabRun | None = None
     experiment_id: str | None = None
     variant_id: str | None = None
     topic: str | None = None
 
 
-def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
+def feedback_record(  # noqa: PLR0913 - the fields of one line
     subject: Subject,
     judgement: Judgement,
     *,
@@ -226,7 +226,7 @@ def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
     request_id: str | None,
     answers: Mapping[str, Any] | None = None,
 ) -> Record:
-    """Return the line of one judgement; what other readers do not know goes into `extra`."""
+    """Return the JSON line of one judgement; keys that strict readers reject go into `extra`."""
     run = subject.run
     return _without_none(
         schemaVersion=SCHEMA_VERSION,
@@ -250,7 +250,7 @@ def feedback_record(  # noqa: PLR0913 - what, of what, when, under which names
 
 
 def is_feedback(record: Record) -> bool:
-    """Say whether a line of the feedback file is an entry."""
+    """Return whether a line of the feedback file is an entry."""
     return isinstance(record.get("id"), str) and isinstance(record.get("createdAt"), str)
 
 
@@ -279,7 +279,7 @@ def _winner(value: object) -> Winner | None:
 
 
 def _variants(value: object) -> tuple[Variant, ...] | None:
-    """Return the variants of a line, or None: an experiment without any is none."""
+    """Return the variants of a line, or None if it has no valid ones."""
     if not isinstance(value, list) or not value:
         return None
     made: list[Variant] = []

@@ -1,4 +1,4 @@
-"""Sessions: one sitting at the Lab and its task, kept so that it can be resumed."""
+"""Sessions: stores a Lab session and its task, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Final
 import orjson
 
 from onceward.errors import StorageError
-from onceward.journal import atomic
-from onceward.lab.paths import LabPaths, check_session_id
-from onceward.seams import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
+from onceward.journal import atomic_file
+from onceward.lab.lab_paths import LabPaths, check_session_id
+from onceward.system import Clock, Files, Ids, SystemClock, SystemFiles, timestamp
 
 _BYTES_MAX: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """One sitting at the Lab; two servers may share it."""
+class LabSession:
+    """One session of the Lab; two servers may share it."""
 
     session_id: str
     created_at: str
-    #: What somebody was asked to do in it: `{"type": "compare", "experimentId": …}` or the like.
+    #: The task of the person: `{"type": "compare", "experimentId": …}` or a review.
     task: Mapping[str, str] | None = None
 
 
@@ -33,30 +33,34 @@ def open_session(
     files: Files | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
-) -> Session:
-    """Resume a session by its id, or begin one; either way it is on disk when this returns."""
+) -> LabSession:
+    """Resume a session by its id, or create one; it is durable when this returns."""
     disk, made = files or SystemFiles(), ids or Ids()
-    wanted = made.new("lab") if session_id is None else check_session_id(session_id)
-    found = None if session_id is None else _read(paths, wanted, disk)
+    opened = made.new("lab") if session_id is None else check_session_id(session_id)
+    found = None if session_id is None else _read(paths, opened, disk)
     if found is not None:
         return found
     now = timestamp((clock or SystemClock()).now())
-    session = Session(session_id=wanted, created_at=now)
+    session = LabSession(session_id=opened, created_at=now)
     save_session(paths, session, files=disk)
     return session
 
 
 def save_task(
-    paths: LabPaths, session: Session, task: Mapping[str, str] | None, *, files: Files | None = None
-) -> Session:
-    """Remember what is asked of whoever opens this session's page."""
+    paths: LabPaths,
+    session: LabSession,
+    task: Mapping[str, str] | None,
+    *,
+    files: Files | None = None,
+) -> LabSession:
+    """Store the task that this session's page shows."""
     changed = replace(session, task=task)
     save_session(paths, changed, files=files)
     return changed
 
 
-def save_session(paths: LabPaths, session: Session, *, files: Files | None = None) -> None:
-    """Put a session on disk, readable by its owner only."""
+def save_session(paths: LabPaths, session: LabSession, *, files: Files | None = None) -> None:
+    """Write a session to disk, readable by its owner only."""
     record = {
         "schemaVersion": 1,
         "sessionId": session.session_id,
@@ -64,25 +68,25 @@ def save_session(paths: LabPaths, session: Session, *, files: Files | None = Non
         "task": session.task,
     }
     path = paths.session(session.session_id) / "session.json"
-    atomic.write(path, orjson.dumps(record) + b"\n", files=files)
+    atomic_file.write(path, orjson.dumps(record) + b"\n", files=files)
 
 
-def _read(paths: LabPaths, session_id: str, files: Files) -> Session | None:
+def _read(paths: LabPaths, session_id: str, files: Files) -> LabSession | None:
     """Return the stored session; None when there is none."""
     path = paths.session(session_id) / "session.json"
-    text = atomic.read(path, _BYTES_MAX, files=files)
+    text = atomic_file.read(path, _BYTES_MAX, files=files)
     if text is None:
         return None
     try:
         return _session(session_id, orjson.loads(text))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, AssertionError) as exc:
-        message = f"{path} does not hold a session"
-        fix = "remove it; request ids and feedback of the session are kept elsewhere"
+        message = f"{path} is not a valid session file"
+        fix = "remove it; the session's request ids and feedback are in other files"
         raise StorageError(message, fix=fix, path=str(path)) from exc
 
 
-def _session(session_id: str, record: Any) -> Session:  # noqa: ANN401 - whatever the file held
+def _session(session_id: str, record: Any) -> LabSession:  # noqa: ANN401 - whatever the file held
     created_at, task = record["createdAt"], record.get("task")
     assert isinstance(created_at, str), session_id
     assert task is None or all(isinstance(each, str) for each in task.values()), session_id
-    return Session(session_id=session_id, created_at=created_at, task=task)
+    return LabSession(session_id=session_id, created_at=created_at, task=task)

@@ -1,7 +1,7 @@
-"""Submissions: judgements become entries of the feedback file and decisions, each request once.
+"""Submissions: write judgements as feedback entries and decisions, once per request id.
 
-Owns what a request is answered, the first time and every time after. The rules are those of
-`judging`, the writing is that of `steps`. Knows neither HTTP nor terminals.
+Owns the response of a request and its replays. Validation is in `judgement_rules`, durable writes
+are in `intent_log`. Knows neither HTTP nor terminals.
 """
 
 from __future__ import annotations
@@ -12,134 +12,146 @@ from pathlib import Path
 
 from onceward.errors import AlreadySubmitted
 from onceward.journal import Record
-from onceward.lab import judging, replays
-from onceward.lab.bodies import Answers, Judgement, NewFeedback, Submission, check_request_id
-from onceward.lab.catalog import Catalog
-from onceward.lab.importing import as_now
+from onceward.lab import judgement_rules, request_replay
+from onceward.lab.catalog import LabCatalog
+from onceward.lab.intent_log import IntentLog, LabRequest, LockedRoot, WritePlan
 from onceward.lab.models import Experiment, Subject, feedback_record
-from onceward.lab.requests import EXPERIMENT_SUBMIT, FEEDBACK
-from onceward.lab.steps import Plan, Request, Steps, Turn
-from onceward.seams import Clock, Ids, timestamp
+from onceward.lab.request_ids import EXPERIMENT_SUBMIT, FEEDBACK
+from onceward.lab.request_models import (
+    Answers,
+    Judgement,
+    NewFeedback,
+    Submission,
+    check_request_id,
+)
+from onceward.lab.run_import import with_current_reports
+from onceward.system import Clock, Ids, timestamp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a submission is answered, the first time and every time after."""
+class IdempotentResponse:
+    """The response of an idempotent request, and whether it is a replay."""
 
     body: Record
-    #: Whether the work was done before.
+    #: Whether the request was carried out before.
     replayed: bool
 
 
-class Submissions:
-    """What one session submits; safe for threads, and for other processes on the same root."""
+class SubmissionHandler:
+    """Handles the submissions of one session. Thread-safe; other processes may use the root."""
 
-    def __init__(  # noqa: PLR0913 - the parts that the Lab is made of
+    def __init__(  # noqa: PLR0913 - dependencies of the Lab
         self,
-        steps: Steps,
-        catalog: Catalog,
+        intent_log: IntentLog,
+        catalog: LabCatalog,
         *,
         session_id: str,
         roots: Sequence[Path],
         clock: Clock,
         ids: Ids,
     ) -> None:
-        """Write into a session, about runs and experiments that the catalog knows."""
-        self._steps, self._catalog = steps, catalog
+        """Write into a session, for runs and experiments of the catalog."""
+        self._intent_log, self._catalog = intent_log, catalog
         self._session_id, self._roots = session_id, roots
         self._clock, self._ids = clock, ids
-        #: How many were new and were written.
+        #: Number of new submissions that were written.
         self.accepted = 0
 
-    def decide(self, experiment_id: str, submission: Submission, header: str | None) -> Answer:
-        """Decide an experiment, once: an entry for each side, and the decision itself."""
-        given = judging.one_id(header, submission.requestId)
-        digest = judging.fingerprint(submission, "submit", experiment_id)
+    def decide(
+        self, experiment_id: str, submission: Submission, header: str | None
+    ) -> IdempotentResponse:
+        """Decide an experiment, once: append an entry for each side, and the decision."""
+        given = judgement_rules.single_request_id(header, submission.requestId)
+        digest = judgement_rules.fingerprint(submission, "submit", experiment_id)
 
-        def is_stored(response: Record) -> bool:
-            experiment = self._catalog.need_experiment(experiment_id)
+        def matches_stored(response: Record) -> bool:
+            experiment = self._catalog.require_experiment(experiment_id)
             entries = self._entries(response.get("feedbackIds"))
-            return replays.is_same_submission(submission, experiment, entries)
+            return request_replay.is_same_submission(submission, experiment, entries)
 
         request = self._request(
-            given, EXPERIMENT_SUBMIT, digest, about=experiment_id, is_stored=is_stored
+            given, EXPERIMENT_SUBMIT, digest, about=experiment_id, matches_stored=matches_stored
         )
 
-        def plan(turn: Turn) -> Plan:
-            experiment = self._catalog.need_experiment(experiment_id)
-            before = turn.submission_of(experiment_id)
+        def plan(root: LockedRoot) -> WritePlan:
+            experiment = self._catalog.require_experiment(experiment_id)
+            before = root.submission_of(experiment_id)
             if before is not None or experiment.is_done:
                 result = before or {"experimentId": experiment_id, "feedbackIds": []}
-                message = f"experiment {experiment_id} was submitted before, and that stays"
+                message = f"experiment {experiment_id} is already decided; nothing was changed"
                 raise AlreadySubmitted(message, result=result)
-            judging.check_submission(submission, experiment)
+            judgement_rules.check_submission(submission, experiment)
             return self._plan_decision(experiment, submission, given)
 
         return self._settle(request, plan)
 
-    def add(self, new: NewFeedback, header: str | None) -> Answer:
+    def add(self, new: NewFeedback, header: str | None) -> IdempotentResponse:
         """Add one judgement; the same request id adds it once."""
-        given = judging.one_id(header, new.requestId)
+        given = judgement_rules.single_request_id(header, new.requestId)
 
-        def is_stored(response: Record) -> bool:
+        def matches_stored(response: Record) -> bool:
             run = self._catalog.run(new.runId) if new.runId is not None else None
             stored = self._entries([response.get("feedbackId")])
-            return len(stored) == 1 and replays.is_same_feedback(new, stored[0], run)
+            return len(stored) == 1 and request_replay.is_same_feedback(new, stored[0], run)
 
-        digest = judging.fingerprint(new, "feedback")
-        request = self._request(given, FEEDBACK, digest, is_stored=is_stored)
+        digest = judgement_rules.fingerprint(new, "feedback")
+        request = self._request(given, FEEDBACK, digest, matches_stored=matches_stored)
 
-        def plan(_: Turn) -> Plan:
+        def plan(_: LockedRoot) -> WritePlan:
             run_id, answers = new.runId, new.answers
             if new.experimentId is not None:
-                experiment = self._catalog.need_experiment(new.experimentId)
-                run_id = judging.check_side(new, experiment)
-                judging.check_answers(answers or {}, experiment)
-            run = self._catalog.need_run(run_id, "runId") if run_id is not None else None
+                experiment = self._catalog.require_experiment(new.experimentId)
+                run_id = judgement_rules.resolve_side_run(new, experiment)
+                judgement_rules.check_answers(answers or {}, experiment)
+            run = self._catalog.require_run(run_id, "runId") if run_id is not None else None
             subject = Subject(
                 session_id=self._session_id,
-                run=run and as_now(run, self._roots),
+                run=run and with_current_reports(run, self._roots),
                 experiment_id=new.experimentId,
                 variant_id=new.variantId,
                 topic=new.topic,
             )
             entry = self._entry(subject, new, given, answers)
             response: Record = {"feedbackId": entry["id"]}
-            return Plan(entity_id=entry["id"], entries=[entry], experiment=None, response=response)
+            return WritePlan(
+                entity_id=entry["id"], entries=[entry], experiment=None, response=response
+            )
 
         return self._settle(request, plan)
 
-    def _settle(self, request: Request, plan: Callable[[Turn], Plan]) -> Answer:
-        """Answer as before, or do it: nobody else gets in between."""
-        with self._steps.turn() as turn:
-            before = turn.answered(request)
+    def _settle(
+        self, request: LabRequest, plan: Callable[[LockedRoot], WritePlan]
+    ) -> IdempotentResponse:
+        """Replay the recorded response, or carry the request out, under the root's lock."""
+        with self._intent_log.locked() as root:
+            before = root.recorded_response(request)
             if before is not None:
-                return Answer(body=before, replayed=True)
-            body = turn.settle(request, plan(turn))
+                return IdempotentResponse(body=before, replayed=True)
+            body = root.execute(request, plan(root))
             self.accepted += 1
-        return Answer(body=body, replayed=False)
+        return IdempotentResponse(body=body, replayed=False)
 
     def _plan_decision(
         self, experiment: Experiment, submission: Submission, request_id: str | None
-    ) -> Plan:
+    ) -> WritePlan:
         entries = []
         for each in submission.perRun:
-            run = self._catalog.need_run(each.runId, "perRun.runId")
+            run = self._catalog.require_run(each.runId, "perRun.runId")
             subject = Subject(
                 session_id=self._session_id,
-                run=as_now(run, self._roots),
+                run=with_current_reports(run, self._roots),
                 experiment_id=experiment.experiment_id,
                 variant_id=each.variantId,
                 topic=experiment.topic,
             )
             entries.append(self._entry(subject, each, request_id, submission.answers))
         now = timestamp(self._clock.now())
-        decided = replace(experiment, **judging.decision(submission), updated_at=now)
+        decided = replace(experiment, **judgement_rules.decision_fields(submission), updated_at=now)
         response: Record = {
             "experimentId": experiment.experiment_id,
             "feedbackIds": [entry["id"] for entry in entries],
         }
-        return Plan(
+        return WritePlan(
             entity_id=experiment.experiment_id,
             entries=entries,
             experiment=decided.to_record(),
@@ -163,7 +175,7 @@ class Submissions:
         )
 
     def _entries(self, feedback_ids: object) -> list[Record]:
-        """Return the entries of these ids that are in the file."""
+        """Return the entries with these ids that are in the file."""
         named = feedback_ids if isinstance(feedback_ids, list) else []
         found = [self._catalog.entry(each) for each in named if isinstance(each, str)]
         return [each for each in found if each is not None]
@@ -174,14 +186,14 @@ class Submissions:
         kind: str,
         fingerprint: str,
         *,
-        is_stored: Callable[[Record], bool],
+        matches_stored: Callable[[Record], bool],
         about: str | None = None,
-    ) -> Request:
-        """Return what tells this request from others; one without an id gets one nobody repeats."""
-        return Request(
+    ) -> LabRequest:
+        """Return the identity of a request; without a request id it gets a unique one."""
+        return LabRequest(
             request_id=self._ids.new("req") if given is None else check_request_id(given),
             type=kind,
             fingerprint=fingerprint,
             about=about,
-            is_stored=is_stored,
+            matches_stored=matches_stored,
         )

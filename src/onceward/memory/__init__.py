@@ -1,56 +1,56 @@
-"""Memory: what agents know, in a graph that can be written twice and says the same.
+"""Memory: a knowledge graph of what agents know; every write is idempotent.
 
-`graph` keeps it, `capture` watches commands and learns from them, `mcp` serves it to models. What
-stands beside them is what a client calls: records, recall, explanations, files in and out.
+`graph` stores it, `capture` records commands and their errors, `mcp` serves it to models. The
+modules next to them are the client API: records, recall, provenance, import and export.
 """
 
 from onceward.memory.client import AsyncMemory, Memory
 from onceward.memory.graph import Graph
 from onceward.memory.models import (
-    Action,
-    Batch,
-    Change,
-    Counts,
+    AffectedCounts,
+    ChangeAction,
     Entity,
-    EntityFate,
-    Fate,
+    EntityChange,
+    EntityResult,
+    GraphCounts,
     Link,
     NewEntity,
     NewObservations,
     Observation,
-    ObservationFate,
-    Origin,
+    ObservationResult,
     Relation,
-    RelationFate,
+    RelationResult,
     Removal,
-    Removed,
     Subgraph,
     Validation,
-    Written,
+    WriteBatch,
+    WriteOrigin,
+    WriteResult,
+    WriteStatus,
 )
 
 __all__ = [
-    "Action",
+    "AffectedCounts",
     "AsyncMemory",
-    "Batch",
-    "Change",
-    "Counts",
+    "ChangeAction",
     "Entity",
-    "EntityFate",
-    "Fate",
+    "EntityChange",
+    "EntityResult",
     "Graph",
+    "GraphCounts",
     "Link",
     "Memory",
     "NewEntity",
     "NewObservations",
     "Observation",
-    "ObservationFate",
-    "Origin",
+    "ObservationResult",
     "Relation",
-    "RelationFate",
+    "RelationResult",
     "Removal",
-    "Removed",
     "Subgraph",
     "Validation",
-    "Written",
+    "WriteBatch",
+    "WriteOrigin",
+    "WriteResult",
+    "WriteStatus",
 ]

@@ -1,6 +1,6 @@
-"""HTTP: the memory's MCP server at `/mcp`, for clients that do not start it themselves.
+"""HTTP: the memory's MCP server at `/mcp`, for clients that connect to a running server.
 
-Owns the routes and nothing else; the gate in front of it decides who may come in.
+Defines the routes; the request guard in front of it authenticates and limits requests.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onceward.failures import GATE_ANSWERS, wire_errors
-from onceward.gate import BODY_BYTES_MAX
-from onceward.memory.mcp.messages import NoMessage, check_request
-from onceward.memory.mcp.server import MemoryServer
+from onceward.http.errors import GUARD_RESPONSES, install_error_handlers
+from onceward.http.guard import BODY_BYTES_MAX
+from onceward.memory.mcp.mcp_server import MemoryServer
+from onceward.memory.mcp.request_checks import InvalidMessage, check_request
 from onceward.version import __version__
 
-#: Names under which a machine knows itself.
+#: Host names of the loopback interface.
 _OUR_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Health(BaseModel, frozen=True):
-    """The server answers."""
+class MemoryHealth(BaseModel, frozen=True):
+    """Answer of the health check."""
 
     status: str = "ok"
     version: str
@@ -37,14 +37,13 @@ class Health(BaseModel, frozen=True):
 def build_app(
     server: MemoryServer, *, names: Sequence[str], port: int, is_external: bool = False
 ) -> FastAPI:
-    """Return the application; serve it behind the gate.
+    """Return the application; serve it behind the request guard.
 
     Args:
         server: The memory.
-        names: What this server goes by, without a port.
-        port: Where it listens.
-        is_external: Whether other machines can ask.
-
+        names: Host names of this server, without a port.
+        port: The port that it listens on.
+        is_external: Whether other machines can connect.
     """
     mcp = server.build()
     inner = mcp.streamable_http_app(
@@ -67,26 +66,26 @@ def build_app(
         redirect_slashes=False,  # a redirect would repeat the Host header
         lifespan=lifespan,
     )
-    wire_errors(app)
+    install_error_handlers(app)
 
-    @app.get("/healthz", responses=GATE_ANSWERS)
+    @app.get("/healthz", responses=GUARD_RESPONSES)
     @app.head("/healthz", include_in_schema=False)
-    async def health() -> Health:
-        return Health(version=__version__)
+    async def health() -> MemoryHealth:
+        return MemoryHealth(version=__version__)
 
     for each in inner.routes:
         if isinstance(each, Route):
             each.app = _CheckedRequests(each.app)
             app.router.routes.append(each)
-    app.state.stop_waiting = server.listens.close
+    app.state.stop_waiting = server.listen_handler.close
     return app
 
 
 class _CheckedRequests:
-    """Answers requests with an odd id, or with broken text, which the library would not answer."""
+    """Answers requests with an invalid id or invalid Unicode, which the MCP library ignores."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Pass everything else on to this application."""
+        """Forward all other requests to this application."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +94,7 @@ class _CheckedRequests:
             return
         events: list[Message] = []
         size = 0
-        # The library refuses what is larger.
+        # The library rejects larger bodies.
         while size <= BODY_BYTES_MAX:
             events.append(await receive())
             size += len(events[-1].get("body", b""))
@@ -103,12 +102,12 @@ class _CheckedRequests:
                 break
         try:
             check_request(json.loads(b"".join(each.get("body", b"") for each in events)))
-        except NoMessage as exc:
+        except InvalidMessage as exc:
             answer = exc.answer.model_dump(mode="json", by_alias=True)
             await JSONResponse(answer, status_code=400)(scope, receive, send)
             return
         except (ValueError, RecursionError):
-            pass  # No JSON, which the library refuses.
+            pass  # Not JSON; the library rejects it.
 
         async def replay() -> Message:
             return events.pop(0) if events else await receive()
@@ -117,9 +116,9 @@ class _CheckedRequests:
 
 
 def _security(names: Sequence[str], port: int, *, is_external: bool) -> TransportSecuritySettings:
-    """Return what the library checks once more behind the gate, which has checked it before."""
+    """Return the library's DNS rebinding settings; the guard has checked the same before."""
     if is_external:
-        # The gate also lets in every literal address of this machine, and no list holds those.
+        # The guard also accepts all IP addresses of this machine, which cannot be listed here.
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     hosts = [f"{name}:{port}" for name in (*_OUR_NAMES, *names)]
     return TransportSecuritySettings(

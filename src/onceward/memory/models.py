@@ -1,4 +1,4 @@
-"""Models: what the graph holds, what a write asks for, and what became of it. Frozen data only."""
+"""Memory models: entities, observations and relations; write batches and their results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ObservationId = NewType("ObservationId", int)
 RelationId = NewType("RelationId", int)
 ChangeId = NewType("ChangeId", int)
 
-#: What an index of either engine takes, with room to spare.
+#: Below the limit for an index key in both engines.
 NAME_BYTES_MAX: Final = 2_000
 TYPE_BYTES_MAX: Final = 500
 SOURCE_BYTES_MAX: Final = 500
 OBSERVATION_BYTES_MAX: Final = 256 * 1024
 #: Entities, observations and relations of one call, together.
 BATCH_ITEMS_MAX: Final = 20_000
-#: What one answer holds at the most; behind that it is cut, and says so.
+#: Limits of one answer; a larger one is truncated and has `is_cut` set.
 ENTITIES_MAX: Final = 10_000
 OBSERVATIONS_MAX: Final = 50_000
 RELATIONS_MAX: Final = 10_000
@@ -26,19 +26,19 @@ SEARCH_DEFAULT: Final = 100
 
 
 class Validation(StrEnum):
-    """Which writes a graph checks against the policy."""
+    """Which writes a graph validates against the policy."""
 
-    POLICY = "policy"  #: those that use the policy's prefixes, types, relations or envelopes
-    STRICT = "strict"  #: all; anything outside the policy is refused
+    POLICY = "policy"  #: writes that use the policy's prefixes, types, relations or envelopes
+    STRICT = "strict"  #: all; anything outside the policy is rejected
     LENIENT = "lenient"  #: none
 
 
-# --- what a write asks for -----------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
-    """Who writes, and in which run; kept with everything that the write adds."""
+class WriteOrigin:
+    """The source and the run of a write; stored with every row that the write adds."""
 
     source: str = ""
     run: str | None = None
@@ -46,7 +46,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewEntity:
-    """An entity to create if it is not there, with observations to add if they are not."""
+    """An entity to create if it does not exist, with observations to add if they are missing."""
 
     name: str
     entity_type: str
@@ -55,7 +55,7 @@ class NewEntity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewObservations:
-    """Observations to add to an entity that is there."""
+    """Observations to add to an existing entity."""
 
     entity_name: str
     contents: tuple[str, ...]
@@ -63,7 +63,7 @@ class NewObservations:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """A relation by the names of its ends, in active voice: `from_name` does it to `to_name`."""
+    """A relation identified by entity names, in active voice: `from_name` does it to `to_name`."""
 
     from_name: str
     to_name: str
@@ -71,99 +71,99 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
-    """One write: everything in it happens, or nothing does. Entities, observations, relations."""
+class WriteBatch:
+    """One atomic write: all entities, observations and relations are stored, or none are."""
 
     entities: tuple[NewEntity, ...] = ()
     observations: tuple[NewObservations, ...] = ()
     relations: tuple[Link, ...] = ()
-    #: Whether a relation that cannot be made is reported instead of refusing the whole batch.
+    #: Whether an invalid relation is reported instead of rejecting the batch.
     is_best_effort: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removal:
-    """One removal: soft, all of it or nothing. What is not there is no error."""
+    """One atomic soft delete. Items that do not exist are ignored."""
 
     entities: tuple[str, ...] = ()
     observations: tuple[NewObservations, ...] = ()
     relations: tuple[Link, ...] = ()
 
 
-# --- what became of it ---------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
-class Fate(StrEnum):
-    """What a write did with one thing."""
+class WriteStatus(StrEnum):
+    """The effect of a write on one item."""
 
-    CREATED = "created"  #: it was not there
-    KNOWN = "known"  #: it was there already, nothing changed
-    RESTORED = "restored"  #: it had been deleted, and is there again
-    REFUSED = "refused"  #: a relation of a best-effort batch that could not be made
-    BUFFERED = "buffered"  #: the store is away; it waits on disk, and is written when that is back
+    CREATED = "created"  #: it did not exist
+    KNOWN = "known"  #: it existed already; nothing changed
+    RESTORED = "restored"  #: it was deleted, and exists again
+    REFUSED = "refused"  #: a relation of a best-effort batch that is not valid
+    BUFFERED = "buffered"  #: the store is unavailable; the record is on disk and replayed later
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EntityFate:
-    """What became of one entity of a batch."""
+class EntityResult:
+    """The effect of a batch on one entity."""
 
     name: str
-    #: The type it has; an entity that was there keeps its own.
+    #: The stored type; an existing entity keeps its own.
     entity_type: str
-    fate: Fate
+    status: WriteStatus
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObservationFate:
-    """What became of one observation of a batch."""
+class ObservationResult:
+    """The effect of a batch on one observation."""
 
     entity_name: str
     content: str
-    fate: Fate
+    status: WriteStatus
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RelationFate:
-    """What became of one relation of a batch."""
+class RelationResult:
+    """The effect of a batch on one relation."""
 
     link: Link
-    fate: Fate
-    #: Why it was refused; empty otherwise.
+    status: WriteStatus
+    #: Why it was rejected; empty otherwise.
     reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """What became of a batch, each part in the order in which it was asked for, once each."""
+class WriteResult:
+    """The effects of a batch, in request order, without duplicates."""
 
-    entities: tuple[EntityFate, ...]
-    observations: tuple[ObservationFate, ...]
-    relations: tuple[RelationFate, ...]
+    entities: tuple[EntityResult, ...]
+    observations: tuple[ObservationResult, ...]
+    relations: tuple[RelationResult, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Removed:
-    """How many things a removal or a restoration touched."""
+class AffectedCounts:
+    """How many items a removal or a restoration changed."""
 
     entities: int
     observations: int
     relations: int
 
 
-# --- what the graph holds ------------------------------------------------------------------------
+# --- stored data ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """One fact about an entity, and where it came from."""
+    """One fact about an entity, with its origin."""
 
     id: ObservationId
     content: str
-    #: Says whether two observations of an entity are the same; without the time of an envelope.
+    #: Identifies the observation within its entity; excludes the time of an envelope.
     fingerprint: str
     #: The type of its envelope, such as `error.capture`; None for plain text.
     kind: str | None
-    #: When it was observed, if its envelope says so.
+    #: When it was observed, from its envelope; else None.
     ts: str | None
     source: str
     run: str | None
@@ -185,7 +185,7 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Relation:
-    """An edge."""
+    """A directed, typed edge between two entities."""
 
     id: RelationId
     from_name: str
@@ -198,18 +198,18 @@ class Relation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subgraph:
-    """Entities, and the relations that belong to them."""
+    """Entities and their relations."""
 
     entities: tuple[Entity, ...]
     relations: tuple[Relation, ...]
-    #: Where the next page begins; None at the end.
+    #: Cursor of the next page; None at the end.
     next_cursor: str | None = None
-    #: Whether observations or relations were left out, because there are more than an answer holds.
+    #: Whether observations or relations were left out because of the limits of an answer.
     is_cut: bool = False
 
 
-class Action(StrEnum):
-    """What a change did."""
+class ChangeAction(StrEnum):
+    """The action of an entry in an entity's history."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -217,13 +217,13 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """One line of the history of an entity."""
+class EntityChange:
+    """One entry in the history of an entity."""
 
-    #: Names a deletion, for `restore`; None for what was created.
+    #: Identifies a deletion for `restore`; None for a creation.
     id: ChangeId | None
     at: str
-    action: Action
+    action: ChangeAction
     #: `entity`, `observation` or `relation`.
     what: str
     #: The name, the content, or `from RELATION to`.
@@ -233,11 +233,11 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
-    """How much the graph holds."""
+class GraphCounts:
+    """Numbers of entities, observations and relations in the graph."""
 
     entities: int
     observations: int
     relations: int
-    #: Entities, observations and relations that were deleted and can be restored.
+    #: Soft-deleted entities, observations and relations, which can be restored.
     deleted: int

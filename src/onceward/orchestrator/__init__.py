@@ -1,18 +1,18 @@
-"""Orchestrator: several agents on one task, each command with a key, resumed after any crash."""
+"""Orchestrator: durable execution of tasks by several agents, with idempotent commands."""
 
-from onceward.orchestrator.config import Config, load_config
-from onceward.orchestrator.models import RunLimits, RunResult, RunSummary, RunView, Task
+from onceward.orchestrator.config import WorkspaceConfig, load_config
+from onceward.orchestrator.models import AgentTask, RunLimits, RunResult, RunView, TaskRunSummary
 from onceward.orchestrator.orchestrator import Orchestrator
 from onceward.orchestrator.tasks import list_tasks, load_task
 
 __all__ = [
-    "Config",
+    "AgentTask",
     "Orchestrator",
     "RunLimits",
     "RunResult",
-    "RunSummary",
     "RunView",
-    "Task",
+    "TaskRunSummary",
+    "WorkspaceConfig",
     "list_tasks",
     "load_config",
     "load_task",

@@ -1,6 +1,6 @@
-"""Approvals: which content a review approved, and whether the files are still that content.
+"""Approvals: which content a review approved, and whether the files still have that content.
 
-Owns `previous`, the digest of what a command follows and reviews. Pure; knows no file.
+Computes the input `previous`, the digest of the answers that a command follows and reviews. Pure.
 """
 
 from __future__ import annotations
@@ -10,78 +10,81 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onceward.journal import Record
 from onceward.keys import canonical_json
-from onceward.orchestrator.replay import RECEIVED, Asked, RunState
+from onceward.orchestrator.ledger_replay import RECEIVED, CommandState, RunState
 
 #: The files of a tree: checksum and size by path.
 Manifest = Mapping[str, tuple[str, int]]
 
 
-def previous(state: RunState, before: Sequence[Asked]) -> str:
+def previous_digest(state: RunState, before: Sequence[CommandState]) -> str:
     """Return the digest of the answers that a command follows and reviews.
 
-    `before` holds the earlier commands of its task. The last one is followed; all builds are
-    reviewed. A build that is done again with another result gives another digest.
+    `before` holds the earlier commands of its task: the last one is followed, all builds are
+    reviewed. A build that is redone with a different result gives a different digest.
     """
     builds = [each for each in before if state.flow[each.stage].makes_outputs]
     digests = {
-        "follows": digest(before[-1]),
-        "reviews": [digest(each) for each in builds if each.state == RECEIVED],
+        "follows": answer_digest(before[-1]),
+        "reviews": [answer_digest(each) for each in builds if each.state == RECEIVED],
     }
     return hashlib.sha256(canonical_json(digests)).hexdigest()
 
 
-def digest(asked: Asked) -> str:
-    """Return what an answer said, without ids and times: the same whenever it is said again."""
-    if asked.event is None:
-        failure = asked.failure or {}
-        said: Record = {"code": failure.get("code"), "message": failure.get("message")}
+def answer_digest(command: CommandState) -> str:
+    """Return the digest of an answer without ids and times: equal for equal answers."""
+    if command.event is None:
+        failure = command.failure or {}
+        content: Record = {"code": failure.get("code"), "message": failure.get("message")}
     else:
-        found = asked.event.get("artifacts") or []
-        said = {
-            "status": asked.event.get("status"),
-            "payload": asked.event["payload"],
+        found = command.event.get("artifacts") or []
+        content = {
+            "status": command.event.get("status"),
+            "payload": command.event["payload"],
             "artifacts": sorted(
                 ({"path": each["path"], "sha256": each["sha256"]} for each in found),
                 key=lambda each: each["path"],
             ),
         }
-    return hashlib.sha256(canonical_json(said)).hexdigest()
+    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
-def approval_of(state: RunState, task_id: str) -> Asked | None:
-    """Return the last approval of a task that still counts."""
+def approval_of(state: RunState, task_id: str) -> CommandState | None:
+    """Return the last approval of a task that is not withdrawn."""
     found = [each for each in state.of_task(task_id) if _approves(state, each)]
     return found[-1] if found else None
 
 
-def last_approval(state: RunState) -> Asked | None:
-    """Return the latest approval of the run that still counts, of whichever task."""
-    found = [each for each in state.asked if _approves(state, each)]
-    return max(found, key=_received, default=None)
+def last_approval(state: RunState) -> CommandState | None:
+    """Return the latest approval of any task that is not withdrawn."""
+    found = [each for each in state.commands if _approves(state, each)]
+    return max(found, key=_receipt_seq, default=None)
 
 
-def outdated(state: RunState) -> Asked | None:
-    """Return an approval whose build was done again since, with another result."""
+def outdated_approval(state: RunState) -> CommandState | None:
+    """Return an approval whose build was redone since with a different result, or None."""
     for task in state.tasks:
         approval = approval_of(state, task.id)
         if approval is None:
             continue
         before = [each for each in state.of_task(task.id) if each.step < approval.step]
-        if approval.command["inputs"].get("previous") != previous(state, before):
+        if approval.message["inputs"].get("previous") != previous_digest(state, before):
             return approval
     return None
 
 
-def unapproved(
-    state: RunState, approval: Asked, files_of: Callable[[str], Manifest | None], now: Manifest
+def unapproved_paths(
+    state: RunState,
+    approval: CommandState,
+    files_of: Callable[[str], Manifest | None],
+    now: Manifest,
 ) -> list[str] | None:
-    """Return the paths whose content an approval has not seen; None when that cannot be told.
+    """Return the paths whose content an approval does not cover; None if that is unknown.
 
-    A review approves the files as they were when its agent got it. Got in several states, it may
-    have approved any of them. What later answers name that neither build nor approve, such as a
-    specification, is theirs, unless a build had made it.
+    A review approves the files as they were when its command was sent. Sent in several states, it
+    may have approved any of them. Files declared by this and later answers that are not builds,
+    such as a specification, need no approval, unless a build had made them.
     """
-    theirs = _named_since(state, approval)
+    theirs = _named_since(state, approval, files_of)
     found: set[str] = set()
     for tree in approval.trees:
         approved = files_of(tree)
@@ -92,29 +95,55 @@ def unapproved(
     return sorted(found) if approval.trees else None
 
 
-def _named_since(state: RunState, approval: Asked) -> dict[str, tuple[str, int]]:
+def declared_files(command: CommandState) -> Manifest:
+    """Return the files that an answer declares as its agent's work, with their content."""
+    return {} if _is_observed(command) else _named_files(command)
+
+
+def _named_files(command: CommandState) -> dict[str, tuple[str, int]]:
+    found = (command.event or {}).get("artifacts") or []
+    return {each["path"]: (each["sha256"], each["size"]) for each in found}
+
+
+def _is_observed(command: CommandState) -> bool:
+    """Return whether an answer lists all changes during the command, also those of a person."""
+    return bool(((command.event or {}).get("payload") or {}).get("observed"))
+
+
+def _named_since(
+    state: RunState, approval: CommandState, files_of: Callable[[str], Manifest | None]
+) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     built: set[str] = set()
-    for asked in sorted((each for each in state.asked if each.receipt is not None), key=_received):
-        named = (asked.event or {}).get("artifacts") or []
-        if state.flow[asked.stage].makes_outputs:
-            built |= {each["path"] for each in named}
-        elif _received(asked) >= _received(approval):
-            found |= {each["path"]: (each["sha256"], each["size"]) for each in named}
+    made: set[str] = set()
+    for command in sorted(
+        (each for each in state.commands if each.receipt is not None), key=_receipt_seq
+    ):
+        named = _named_files(command)
+        if state.flow[command.stage].makes_outputs:
+            built |= set(named)
+            continue
+        if _is_observed(command):
+            # A change made while a program ran is its own only if it created the file.
+            existing = {path for tree in command.trees for path in files_of(tree) or ()}
+            made |= set(named) - existing
+            named = {path: file for path, file in named.items() if path in made}
+        if _receipt_seq(command) >= _receipt_seq(approval):
+            found |= named
     return {path: content for path, content in found.items() if path not in built}
 
 
-def _approves(state: RunState, asked: Asked) -> bool:
-    is_approving = state.flow[asked.stage].approves and asked.state == RECEIVED
-    return is_approving and not asked.is_withdrawn and _status(asked) == "approved"
+def _approves(state: RunState, command: CommandState) -> bool:
+    is_approving = state.flow[command.stage].approves and command.state == RECEIVED
+    return is_approving and not command.is_withdrawn and _status(command) == "approved"
 
 
-def _status(asked: Asked) -> str | None:
-    status: str | None = (asked.event or {}).get("status")
+def _status(command: CommandState) -> str | None:
+    status: str | None = (command.event or {}).get("status")
     return status
 
 
-def _received(asked: Asked) -> int:
-    assert asked.receipt is not None, asked
-    number: int = asked.receipt["seq"]
+def _receipt_seq(command: CommandState) -> int:
+    assert command.receipt is not None, command
+    number: int = command.receipt["seq"]
     return number

@@ -1,7 +1,8 @@
-"""Base files: the small text files of a snapshot, kept so that a review can be shown a diff.
+"""Base files: archived copies of small text files, to show diffs later.
 
-One archive per pinned snapshot, written in one step before the task's first command. It is a
-convenience: without it the review is told which files changed, and not how.
+One archive per pinned snapshot, written atomically before the task's first command, and one per
+run, written before each receipt. They are optional: without them reviewers and people see which
+files changed, but no diff.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from onceward.errors import OncewardError, StorageError
-from onceward.journal import atomic
-from onceward.orchestrator.workspace import Workspace
-from onceward.rooted import RootedDirectory
-from onceward.seams import Files
+from onceward.journal import atomic_file
+from onceward.orchestrator.workspace import Workspace, is_run_id
+from onceward.system import Files
+from onceward.system.safe_paths import RootedDirectory
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -25,45 +27,43 @@ _SUFFIX: Final = ".zip"
 Manifest = Mapping[str, tuple[str, int]]
 
 
-def keep(workspace: Workspace, snapshot_id: str, manifest: Manifest, files: Files) -> None:
-    """Keep the files of a snapshot as they are now, as far as they are small and still the same."""
-    path = workspace.base(snapshot_id)
-    if files.stat(path) is not None:
-        return
-    made, room, kept = io.BytesIO(), FILES_BYTES_MAX, set[str]()
+def write_archive(workspace: Workspace, name: str, manifest: Manifest, files: Files) -> None:
+    """Archive the files of a manifest that are small text and still unchanged."""
+    path = workspace.base(name)
+    buffer, bytes_left, written = io.BytesIO(), FILES_BYTES_MAX, set[str]()
     with (
         RootedDirectory.open(workspace.root) as root,
-        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
     ):
-        for name, (sha256, size) in manifest.items():
-            if sha256 in kept or size > min(room, FILE_BYTES_MAX):
+        for file, (sha256, size) in manifest.items():
+            if sha256 in written or size > min(bytes_left, FILE_BYTES_MAX):
                 continue
-            content = read_text(root, name)
+            content = read_text(root, file)
             if content is not None and hashlib.sha256(content).hexdigest() == sha256:
-                # Under its checksum: a path may have characters that no archive has.
+                # Named by checksum: a path may have characters that archives cannot hold.
                 archive.writestr(sha256, content)
-                kept.add(sha256)
-                room -= size
+                written.add(sha256)
+                bytes_left -= size
     files.make_directories(path.parent)
-    atomic.write(path, made.getvalue(), files=files)
+    atomic_file.write(path, buffer.getvalue(), files=files)
 
 
-def read(workspace: Workspace, snapshot_id: str, checksums: Collection[str]) -> dict[str, bytes]:
-    """Return the kept contents among these, by checksum; what is damaged is not there."""
+def read_archive(workspace: Workspace, name: str, checksums: Collection[str]) -> dict[str, bytes]:
+    """Return the archived contents with these checksums; damaged ones are left out."""
     found: dict[str, bytes] = {}
     try:
-        with zipfile.ZipFile(workspace.base(snapshot_id)) as archive:
-            for name in set(archive.namelist()).intersection(checksums):
-                content = archive.read(name)
-                if hashlib.sha256(content).hexdigest() == name:
-                    found[name] = content
-    except (OSError, zipfile.BadZipFile, ValueError, EOFError):
-        pass
+        with zipfile.ZipFile(workspace.base(name)) as archive:
+            for sha256 in set(archive.namelist()).intersection(checksums):
+                content = archive.read(sha256)
+                if hashlib.sha256(content).hexdigest() == sha256:
+                    found[sha256] = content
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError):
+        pass  # RuntimeError: unknown compression, or encryption.
     return found
 
 
 def read_text(root: RootedDirectory, path: str) -> bytes | None:
-    """Return a small file of text; None for any other, for a link, or when it is gone."""
+    """Return a small text file; None for any other file, a link or a missing file."""
     try:
         content = root.read(path, bytes_max=FILE_BYTES_MAX)
     except OncewardError:
@@ -71,14 +71,14 @@ def read_text(root: RootedDirectory, path: str) -> bytes | None:
     return None if b"\0" in content else content
 
 
-def prune(workspace: Workspace, needed: Collection[str], files: Files) -> None:
-    """Remove the archives of snapshots that no unfinished run is pinned to."""
+def prune_archives(workspace: Workspace, needed: Collection[str], files: Files) -> None:
+    """Remove the archives of snapshots and runs that no unfinished run needs."""
     folder = workspace.base("snap-").parent
-    for name in files.names(folder):
-        snapshot_id = name.removesuffix(_SUFFIX)
-        is_ours = snapshot_id.startswith("snap-") and name.endswith(_SUFFIX)
-        if is_ours and snapshot_id not in needed:
+    for file in files.names(folder):
+        name = file.removesuffix(_SUFFIX)
+        is_ours = file.endswith(_SUFFIX) and (name.startswith("snap-") or is_run_id(name))
+        if is_ours and name not in needed:
             try:
-                files.remove(folder / name)
+                files.remove(folder / file)
             except StorageError:
                 return

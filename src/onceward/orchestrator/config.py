@@ -1,7 +1,6 @@
-"""Config: what a workspace's `onceward.json` says, checked before anything starts.
+"""Config: read and validate a workspace's `onceward.json` before anything starts.
 
-Owns the form of that file and how a mistake in it is told: where, what is wrong, what would be
-right. Also reads the JSON of task files by the same rules. Starts nothing.
+Errors name the field, the problem and the fix. `Document` also validates the JSON of task files.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from onceward.agents.artifacts import check_path
-from onceward.agents.limits import AgentSpec, command_line
+from onceward.agents.supervisor_limits import AgentSpec, command_line
 from onceward.errors import FileMissing, InvalidArgument, InvalidJson, OncewardError
 from onceward.keys import loads
 from onceward.keys.canonical import join_path
 from onceward.keys.encoding import is_encodable
-from onceward.orchestrator.flow import AGENTS
 from onceward.orchestrator.models import TIMEOUT_SECONDS, RunLimits
-from onceward.rooted import RootedDirectory
+from onceward.orchestrator.task_flow import AGENTS
+from onceward.system.safe_paths import RootedDirectory
 
 CONFIG_NAME: Final = "onceward.json"
 CONFIG_BYTES_MAX: Final = 1024 * 1024
@@ -32,35 +31,35 @@ SCHEMA_VERSION: Final = 1
 TASKS_DIRECTORY: Final = "tasks"
 FIELDS: Final = ("schemaVersion", "agents", "limits", "tasks_dir")
 AGENT_FIELDS: Final = ("command", "env")
-#: Each limit that is a whole number, with the least and the most that makes sense.
-COUNTS: Final[Mapping[str, tuple[int, int]]] = {
+#: Integer limits with their minimum and maximum.
+INTEGER_LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "rounds_max": (1, 1000),
     "attempts_max": (1, 100),
     "restarts_max": (0, 1000),
     "heartbeats_missed_max": (1, 1000),
     "runs_kept": (1, 100_000),
 }
-LIMITS: Final = (*COUNTS, "heartbeat_seconds", "timeout_seconds")
+LIMITS: Final = (*INTEGER_LIMITS, "heartbeat_seconds", "timeout_seconds")
 SECONDS_MAX: Final = 7 * 24 * 3600
-WORDS_MAX: Final = 1000
+COMMAND_WORDS_MAX: Final = 1000
 VARIABLES_MAX: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config:
-    """A workspace and what is needed to run tasks in it."""
+class WorkspaceConfig:
+    """The configuration of a workspace."""
 
-    #: The directory that holds `onceward.json`; a real path.
+    #: The directory that contains `onceward.json`; a real path.
     workspace: Path
-    #: How each part is played, by agent type.
+    #: How to start each type of agent.
     agents: Mapping[str, AgentSpec]
     limits: RunLimits
-    #: Where task files lie, relative to the workspace.
+    #: The directory of task files, relative to the workspace.
     tasks_dir: str = TASKS_DIRECTORY
 
 
-def load_config(path: Path) -> Config:
-    """Read `onceward.json`, or the one in a directory; InvalidArgument names what is wrong."""
+def load_config(path: Path) -> WorkspaceConfig:
+    """Read `onceward.json`, given its path or directory; InvalidArgument names what is wrong."""
     file = path / CONFIG_NAME if path.is_dir() else path
     workspace = file.parent.resolve()
     try:
@@ -68,11 +67,11 @@ def load_config(path: Path) -> Config:
             document = Document.read(directory, file.name, shown=str(file), most=CONFIG_BYTES_MAX)
     except FileMissing as exc:
         message = f"there is no {file.name} in {workspace}"
-        fix = "make a workspace with `onceward init`, or name one with --workspace"
+        fix = "create a workspace with `onceward init`, or pass one with --workspace"
         raise FileMissing(message, fix=fix, path=str(file)) from exc
     document.check_names("", document.value, FIELDS)
     _check_version(document)
-    return Config(
+    return WorkspaceConfig(
         workspace=workspace,
         agents=_agents(document),
         limits=_limits(document),
@@ -80,97 +79,99 @@ def load_config(path: Path) -> Config:
     )
 
 
-def check_programs(config: Config) -> None:
-    """Refuse a config that names a program which is not there; nothing is started."""
+def check_programs(config: WorkspaceConfig) -> None:
+    """Refuse a configuration with a program that does not exist; starts nothing."""
     for kind, spec in config.agents.items():
         word = spec.command[0]
         path = spec.env.get("PATH", os.environ.get("PATH", os.defpath))
-        # A relative name with a slash is looked for from the workspace, as the agent would be.
+        # A relative name with a slash is relative to the workspace, as when the agent is started.
         name = str(config.workspace / word) if "/" in word else word
         if shutil.which(name, path=path) is None:
             where = f"agents.{kind}.command[0]"
-            place = "does not exist or may not be run" if "/" in word else "is not on the PATH"
-            message = f"{config.workspace / CONFIG_NAME}: {where}: the program {word!r} {place}"
-            fix = "correct the name, install the program, or name it by its whole path"
+            problem = "does not exist or is not executable" if "/" in word else "is not on the PATH"
+            message = f"{config.workspace / CONFIG_NAME}: {where}: the program {word!r} {problem}"
+            fix = "correct the name, install the program, or use its absolute path"
             raise InvalidArgument(message, fix=fix, field=where)
 
 
 class Document:
-    """A JSON object that a person wrote, and how to say what is wrong in it."""
+    """A JSON object written by a person; its checks raise errors that name file and field."""
 
     def __init__(self, value: dict[str, Any], shown: str) -> None:
-        """Take the object, and the name of its file as messages show it."""
+        """Wrap an object; `shown` is the file name for messages."""
         self.value = value
         self.shown = shown
 
     @classmethod
     def read(cls, directory: RootedDirectory, name: str, *, shown: str, most: int) -> Document:
-        """Read a file of at most that many bytes; FileMissing goes through as it is."""
+        """Read a file of at most `most` bytes; FileMissing is passed on unchanged."""
         try:
             data = directory.read(name, bytes_max=most)
         except FileMissing:
             raise
         except OncewardError as exc:
             message = f"{shown}: {exc.message}"
-            fix = exc.fix or "make it a readable file of its own"
+            fix = exc.fix or "make it a readable regular file"
             raise InvalidArgument(message, fix=fix, path=shown) from exc
         try:
             # Some editors put a byte order mark in front; JSON has none.
             value = loads(data.removeprefix(b"\xef\xbb\xbf"))
         except InvalidJson as exc:
             message = f"{shown}: {exc.message}"
-            raise InvalidJson(message, fix="correct it there", path=shown) from exc
+            raise InvalidJson(message, fix="correct the JSON at this position", path=shown) from exc
         if not isinstance(value, dict):
             message = f"{shown}: must be a JSON object"
             raise InvalidArgument(message, fix="begin it with { and end it with }", path=shown)
         return cls(value, shown)
 
     def refuse(self, where: str, problem: str, fix: str) -> NoReturn:
-        """Raise the error for one place."""
+        """Raise InvalidArgument for one field."""
         message = f"{self.shown}: {where}: {problem}"
         raise InvalidArgument(message, fix=fix, field=where, path=self.shown)
 
     def check_names(self, where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Refuse a name that means nothing here, with the one that was probably meant."""
+        """Refuse unknown names and suggest the closest known one."""
         names = tuple(known)
         for name in table:
             if name not in names:
-                meant = nearest(name, names)
-                fix = f"write {meant!r}" if meant else "leave it out"
-                problem = f"is not known; there are {', '.join(names)}"
+                meant = closest_name(name, names)
+                fix = f"write {meant!r}" if meant else "remove it"
+                problem = f"is not known; known are {', '.join(names)}"
                 self.refuse(join_path(where, name), problem, fix)
 
     def table(self, where: str, value: object, example: str) -> dict[str, Any]:
-        """Return a value that must be an object."""
+        """Return a value; refuse anything but an object."""
         if not isinstance(value, dict):
-            self.refuse(where, f"must be an object, not {kind_of(value)}", f"write {example}")
+            self.refuse(
+                where, f"must be an object, not {json_type_name(value)}", f"write {example}"
+            )
         return value
 
     def text(self, where: str, value: object, example: str) -> str:
-        """Return a value that must be text, not empty and fit for a program to be given."""
+        """Return a value; refuse anything but a nonempty text that can be passed to a program."""
         if not isinstance(value, str):
-            self.refuse(where, f"must be text, not {kind_of(value)}", f"write {example}")
+            self.refuse(where, f"must be text, not {json_type_name(value)}", f"write {example}")
         if not value.strip():
             self.refuse(where, "must not be empty", f"write {example}")
         self.check_text(where, value)
         return value
 
     def check_text(self, where: str, value: str) -> None:
-        """Refuse characters that no program can be given."""
+        """Refuse characters that cannot be passed to a program."""
         if "\0" in value or not is_encodable(value):
-            problem = "holds a NUL character or half of a surrogate pair"
-            self.refuse(where, problem, "take it out")
+            problem = "contains a NUL character or a lone surrogate"
+            self.refuse(where, problem, "remove it")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return what was probably meant by a name that is not known."""
+def closest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar to an unknown one, or None."""
     by_folded = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
 
 
-def kind_of(value: object) -> str:
-    """Return what JSON calls a value."""
+def json_type_name(value: object) -> str:
+    """Return the JSON type of a value in words."""
     kinds: dict[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
     return "null" if value is None else kinds.get(type(value), "a number")
 
@@ -194,7 +195,7 @@ def _agents(document: Document) -> dict[str, AgentSpec]:
     for kind in AGENTS:
         if kind not in table:
             fix = f'write "{kind}": {{"command": ["python", "{kind}.py"]}}'
-            document.refuse(f"agents.{kind}", "is missing: every task needs one", fix)
+            document.refuse(f"agents.{kind}", "is missing: every task needs this agent", fix)
     return {kind: _agent(document, kind, table[kind]) for kind in AGENTS}
 
 
@@ -219,14 +220,16 @@ def _words(document: Document, where: str, value: object) -> tuple[str, ...]:
         document.refuse(where, "must be a list of words, not one text", f"write {example}")
     example = '["python", "agent.py"]'
     if not isinstance(value, list):
-        document.refuse(where, f"must be a list of words, not {kind_of(value)}", f"write {example}")
-    if not 1 <= len(value) <= WORDS_MAX:
-        document.refuse(where, f"must hold 1 to {WORDS_MAX} words", f"write {example}")
+        document.refuse(
+            where, f"must be a list of words, not {json_type_name(value)}", f"write {example}"
+        )
+    if not 1 <= len(value) <= COMMAND_WORDS_MAX:
+        document.refuse(where, f"must have 1 to {COMMAND_WORDS_MAX} words", f"write {example}")
     document.text(f"{where}[0]", value[0], 'the program, such as "python"')
     for place, word in enumerate(value):
         if not isinstance(word, str):
             fix = f"write {json.dumps(str(word))}, in quotes"
-            document.refuse(f"{where}[{place}]", f"must be text, not {kind_of(word)}", fix)
+            document.refuse(f"{where}[{place}]", f"must be text, not {json_type_name(word)}", fix)
         document.check_text(f"{where}[{place}]", word)
     return tuple(value)
 
@@ -234,14 +237,14 @@ def _words(document: Document, where: str, value: object) -> tuple[str, ...]:
 def _variables(document: Document, where: str, value: object) -> dict[str, str]:
     table = document.table(where, value, '{"NAME": "value"}')
     if len(table) > VARIABLES_MAX:
-        document.refuse(where, f"must hold at most {VARIABLES_MAX} names", "leave some out")
+        document.refuse(where, f"must have at most {VARIABLES_MAX} names", "remove some")
     for name, text in table.items():
         place = join_path(where, name)
         if not name or "=" in name or "\0" in name or not is_encodable(name):
-            document.refuse(place, "is not a name of a variable", 'write a name such as "LANG"')
+            document.refuse(place, "is not a variable name", 'write a name such as "LANG"')
         if not isinstance(text, str):
             # The value may be a secret, so the message does not repeat it.
-            document.refuse(place, f"must be text, not {kind_of(text)}", "put it in quotes")
+            document.refuse(place, f"must be text, not {json_type_name(text)}", "put it in quotes")
         document.check_text(place, text)
     return dict(table)
 
@@ -250,7 +253,7 @@ def _limits(document: Document) -> RunLimits:
     table = document.table("limits", document.value.get("limits", {}), '{"rounds_max": 5}')
     document.check_names("limits", table, LIMITS)
     found: dict[str, Any] = {}
-    for name, (least, most) in COUNTS.items():
+    for name, (least, most) in INTEGER_LIMITS.items():
         if name in table:
             found[name] = _count(document, f"limits.{name}", table[name], least, most)
     if "heartbeat_seconds" in table:
@@ -276,7 +279,7 @@ def _count(document: Document, where: str, value: object, least: int, most: int)
 
 
 def _seconds(document: Document, where: str, value: object) -> float:
-    # True is an int to Python, and no number of seconds to anybody.
+    # In Python True is an int, but it is not a number of seconds.
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
     if not 0 < number <= SECONDS_MAX:
         problem = f"must be a number of seconds above 0, at most {SECONDS_MAX}"
@@ -292,6 +295,6 @@ def _tasks_dir(document: Document) -> str:
     try:
         check_path(found)
     except OncewardError:
-        problem = "must be a directory inside the workspace, relative to it, and not one of ours"
+        problem = "must be a relative path in the workspace, not a directory reserved by Onceward"
         document.refuse("tasks_dir", problem, f"write {example}")
     return found

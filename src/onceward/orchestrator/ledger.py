@@ -1,7 +1,7 @@
-"""Ledger: everything that happened to a run, in order, each line with a checksum.
+"""Ledger: the append-only log of a run, one JSON record with a checksum per line.
 
-Append-only and on disk before the effect that it announces. A torn last line is passed over, a
-damaged one is named. Knows nothing of what the records mean.
+A write-ahead log: a record is durable before the effect that it announces. A torn last line is
+ignored, damaged lines are reported. Knows nothing of the records' meaning.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import orjson
 
 from onceward.errors import FileMissing
 from onceward.journal import Journal, Record
-from onceward.journal.lines import Readable, blocks
+from onceward.journal.line_scanner import ByteReader, blocks
 from onceward.keys import compact_json
-from onceward.seams import Clock, Files, timestamp
+from onceward.system import Clock, Files, timestamp
 
 #: The checksum is the last field of every line, so that it can be checked without decoding.
 _SUM: Final = b',"sum":"'
@@ -29,34 +29,34 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Damaged:
-    """A complete line that is not what was written."""
+class DamagedLine:
+    """A complete line whose content is damaged."""
 
     #: Byte offset of the line.
     offset: int
     problem: str
 
 
-class Line(NamedTuple):
-    """A complete line; a tuple, because one is made for every record. A blank one says nothing."""
+class LedgerLine(NamedTuple):
+    """A complete line. A tuple for speed. A blank line has neither record nor problem."""
 
-    #: Byte offset of the line, and of what follows it.
+    #: Byte offsets of the line and of the next one.
     offset: int
     end: int
     #: Its bytes, without the newline.
     raw: bytes
     record: Record | None
-    #: Why it is no record.
+    #: Why it is not a valid record.
     problem: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Read:
-    """What a ledger holds."""
+class LedgerContents:
+    """The records of a ledger, and its damage."""
 
     records: list[Record]
-    damaged: list[Damaged]
-    #: Bytes behind the last newline: a writer died in the middle of them.
+    damaged: list[DamagedLine]
+    #: Bytes after the last newline: a torn line of a writer that died.
     torn_bytes: int
 
 
@@ -64,38 +64,38 @@ class Ledger:
     """The ledger of one run."""
 
     def __init__(self, path: Path, *, files: Files, clock: Clock) -> None:
-        """Name the file; it need not exist."""
+        """Use the file at `path`, which need not exist."""
         self.path = path
         self._files, self._clock = files, clock
         self._synced = Journal(path, files=files, clock=clock)
         self._unsynced = Journal(path, sync=False, files=files, clock=clock)
 
     def append(self, seq: int, kind: str, fields: Record, *, sync: bool = True) -> Record:
-        """Add a record and return it; on disk when this returns, unless that does not matter."""
+        """Append a record and return it; with `sync` it is durable on return."""
         at = timestamp(self._clock.now())
         record: Record = {"seq": seq, "at": at, "kind": kind, **fields}
         (self._synced if sync else self._unsynced).append(_sealed(record))
         return record
 
-    def read(self) -> Read:
-        """Return all records, and what is damaged; FileMissing when there is no ledger."""
+    def read(self) -> LedgerContents:
+        """Return all records and the damaged lines; FileMissing if there is no ledger."""
         records: list[Record] = []
-        damaged: list[Damaged] = []
+        damaged: list[DamagedLine] = []
         with closing(self._files.open_read(self.path)) as file:
             size, position = file.stat().size, 0
-            for line in lines_of(file, 0, size):
+            for line in ledger_lines(file, 0, size):
                 if line.record is not None:
                     records.append(line.record)
                 elif line.problem is not None:
-                    damaged.append(Damaged(offset=line.offset, problem=line.problem))
+                    damaged.append(DamagedLine(offset=line.offset, problem=line.problem))
                 position = line.end
-        return Read(records=records, damaged=damaged, torn_bytes=size - position)
+        return LedgerContents(records=records, damaged=damaged, torn_bytes=size - position)
 
-    def mend(self, read: Read) -> None:
-        """Cut off a line whose writer died; only for who holds the run.
+    def truncate_torn_line(self, read: LedgerContents) -> None:
+        """Remove a torn last line; call only while holding the run's lock.
 
-        It was never acknowledged. Left there, a line that lacks nothing but its newline would
-        become a record when the next one is appended, beside another of the same number.
+        The line was never acknowledged. If only its newline were missing, the next append would
+        turn it into a second record with the same number.
         """
         if not read.torn_bytes:
             return
@@ -103,8 +103,8 @@ class Ledger:
             file.truncate(file.stat().size - read.torn_bytes)
             file.sync()
 
-    def has_begun(self) -> bool:
-        """Say whether its first record was written whole; the rest is not looked at."""
+    def has_first_record(self) -> bool:
+        """Return whether the first line is complete; reads no further."""
         with closing(self._files.open_read(self.path)) as file:
             offset = 0
             while chunk := file.read(offset, _CHUNK_BYTES):
@@ -114,7 +114,7 @@ class Ledger:
         return False
 
     def exists(self) -> bool:
-        """Say whether there is such a ledger."""
+        """Return whether the ledger exists."""
         try:
             self._files.open_read(self.path).close()
         except FileMissing:
@@ -122,21 +122,21 @@ class Ledger:
         return True
 
 
-def lines_of(file: Readable, start: int, end: int) -> Iterator[Line]:
-    """Yield the complete lines between two places, of which the first is the start of a line."""
+def ledger_lines(file: ByteReader, start: int, end: int) -> Iterator[LedgerLine]:
+    """Yield the complete lines between two offsets; `start` must be the start of a line."""
     for offset, block, length in blocks(file, start, end):
         begin = 0
         while begin < length:
             stop = block.index(b"\n", begin)
             raw = block[begin:stop]
             found = _decode(raw)
-            said = (None, found) if isinstance(found, str) else (found, None)
-            yield Line(offset + begin, offset + stop + 1, raw, *said)
+            record, problem = (None, found) if isinstance(found, str) else (found, None)
+            yield LedgerLine(offset + begin, offset + stop + 1, raw, record, problem)
             begin = stop + 1
 
 
 def seal_line(record: Record) -> bytes:
-    """Return the line of a record as the file holds it."""
+    """Return the line of a record as it is in the file."""
     return compact_json(_sealed(record)) + b"\n"
 
 
@@ -145,14 +145,14 @@ def _sealed(record: Record) -> Record:
 
 
 def _decode(line: bytes) -> Record | str | None:
-    """Return the record of a line, or why it is none; None for a blank one."""
+    """Return the record of a line, or the problem as a text; None for a blank line."""
     if not line.strip():
         return None
     body, tail = line[:-_TAIL_BYTES], line[-_TAIL_BYTES:]
     if not tail.startswith(_SUM):
         return "it has no checksum"
     if tail[len(_SUM) : -2].decode("ascii", "replace") != _checksum(body):
-        return "its checksum does not fit"
+        return "its checksum does not match"
     try:
         record: Record = orjson.loads(line)
     except orjson.JSONDecodeError as exc:

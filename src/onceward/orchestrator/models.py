@@ -1,4 +1,4 @@
-"""Models: tasks, limits, and what becomes of runs, as plain data. Knows no file and no agent."""
+"""Models: tasks, limits, and the results and views of runs, as plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from onceward.journal import Record
 
-#: Limits of how long agents may take, by action, unless the configuration says otherwise.
+#: Default timeouts of agents in seconds, by action.
 TIMEOUT_SECONDS: Final[Mapping[str, float]] = {
     "implement": 600.0,
     "implement_changes": 600.0,
@@ -19,19 +19,19 @@ Status = Literal["running", "done", "failed", "stopped"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """What is to be done."""
+class AgentTask:
+    """A task for agents."""
 
-    #: Such as T-0042.
+    #: Id, such as T-0042.
     id: str
     goal: str
     #: Parameters beside the goal, a JSON object.
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    #: Artifacts that must be there afterwards: `{"path": …, "required": …}`.
+    #: Artifacts that must exist afterwards: `{"path": …, "required": …}`.
     expected_outputs: tuple[Mapping[str, Any], ...] = ()
 
     def to_record(self) -> Record:
-        """Return the task as the ledger holds it."""
+        """Return the task as a ledger record."""
         return {
             "id": self.id,
             "goal": self.goal,
@@ -40,8 +40,8 @@ class Task:
         }
 
     @classmethod
-    def from_record(cls, record: Record) -> Task:
-        """Return the task of a ledger."""
+    def from_record(cls, record: Record) -> AgentTask:
+        """Return the task of a ledger record."""
         return cls(
             id=record["id"],
             goal=record["goal"],
@@ -52,62 +52,62 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunLimits:
-    """What stops a run that does not come to an end by itself."""
+    """Limits that stop a run which would not end by itself."""
 
-    #: How often one action may be done for one task.
+    #: Maximum rounds of one action for one task.
     rounds_max: int = 5
-    #: How often one command is tried when its agent answers that it failed.
+    #: Maximum attempts of one command.
     attempts_max: int = 3
-    #: How often agents are started anew in one life of a run.
+    #: Maximum restarts of each agent in one process of a run.
     restarts_max: int = 5
     heartbeat_seconds: float = 10.0
     heartbeats_missed_max: int = 3
-    #: The latest runs whose lists of files, and whose results for a repeat, are kept.
+    #: Number of latest runs whose manifests and cached answers are kept.
     runs_kept: int = 100
     timeout_seconds: Mapping[str, float] = field(default_factory=lambda: dict(TIMEOUT_SECONDS))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """How a run, or one life of it, ended."""
+    """How a run ended, or was stopped in this process."""
 
     run_id: str
     status: Status
     #: Why it failed or stopped.
     reason: str | None = None
-    #: Whether there was nothing to do: it was complete before.
+    #: Whether the run had been completed before, so that there was nothing to do.
     was_complete: bool = False
-    #: Tasks whose last build no check has passed: there was none, or nothing was changed.
+    #: Tasks whose last build passed no check: there was no check, or nothing was changed.
     unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunSummary:
+class TaskRunSummary:
     """One run in a list."""
 
     run_id: str
     status: Status
     reason: str | None
     tasks: tuple[str, ...]
-    #: The task, stage and round that it is at, or ended at.
+    #: The current or last task, stage and round.
     task_id: str | None
     stage: str | None
     round: int | None
-    #: Commands that have a receipt.
+    #: Number of commands with a receipt.
     steps: int
     started_at: str
     updated_at: str
     #: How often it was resumed.
     resumed: int
-    #: Lines of the ledger that are damaged.
+    #: Number of damaged lines of the ledger.
     damaged: int = 0
-    #: Tasks whose last build no check has passed: there was none, or nothing was changed.
+    #: Tasks whose last build passed no check: there was no check, or nothing was changed.
     unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommandView:
-    """One command of a run, from its announcement to its receipt."""
+    """One command of a run, from its record to its receipt."""
 
     step: int
     task_id: str
@@ -118,12 +118,12 @@ class CommandView:
     #: pending, answered, done, failed or abandoned.
     state: str
     attempts: int
-    #: How often it was given to an agent.
+    #: How often it was sent to an agent.
     sent: int
     asked_at: str
     answered_at: str | None
     event: str | None
-    #: What the answer decides; of a builder's answer, what its tests say.
+    #: The status of the answer; of a builder's answer, the result of its tests.
     status: str | None
     artifacts: tuple[Mapping[str, Any], ...]
     problem: str | None
@@ -133,54 +133,54 @@ class CommandView:
 class RunView:
     """One run with its commands."""
 
-    summary: RunSummary
+    summary: TaskRunSummary
     commands: tuple[CommandView, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CommandStory:
-    """Why a command was sent, replayed or skipped, and what its key is made of."""
+class CommandExplanation:
+    """Why a command was sent, replayed or skipped, and the components of its key."""
 
     step: int
     task_id: str
     stage: str
     round: int
     idempotency_key: str
-    #: Sentences, in the order in which things happened.
+    #: Sentences, in chronological order.
     why: tuple[str, ...]
     #: action, task_id, snapshot_id, inputs, expected_outputs.
     components: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """Something in a run's files that is not as it was recorded."""
+class VerificationFinding:
+    """A file of a run that differs from its record."""
 
     path: str
     problem: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verification:
-    """What a look at all files of a run found."""
+class RunVerification:
+    """The result of comparing all files of a run with its records."""
 
     run_id: str
     records: int
     receipts: int
     artifacts: int
-    findings: tuple[Finding, ...]
-    #: Whether the delivered files are those that were approved; None while nothing is delivered.
+    findings: tuple[VerificationFinding, ...]
+    #: Whether the delivered files are the approved ones; None before the run is completed.
     is_as_approved: bool | None = None
 
     @property
     def ok(self) -> bool:
-        """Say whether everything is as it was recorded."""
+        """Return whether all files match their records."""
         return not self.findings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """How a file differs between two states of a workspace."""
+class FileChange:
+    """How a file differs between two snapshots of a workspace."""
 
     path: str
     #: added, changed or removed.

@@ -1,4 +1,4 @@
-"""Progress: how far a run is, folded from the records of its ledger. Pure."""
+"""Progress: how far a run is, computed from the records of its ledger. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from onceward.journal import Record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where in a run a command stands."""
+class CommandLabel:
+    """The task, stage, round and agent of a command."""
 
     task_id: str
     stage: str
@@ -24,36 +24,36 @@ class Place:
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """How far a run is, as its records come in."""
+    """The progress of a run, updated with each record."""
 
     tasks: list[str] = field(default_factory=list)
-    #: Tasks that are complete.
+    #: Completed tasks.
     done: set[str] = field(default_factory=set)
     #: The status of the last tests of each task.
     tests: dict[str, str] = field(default_factory=dict)
     started_at: str | None = None
     task_started_at: dict[str, str] = field(default_factory=dict)
     #: Every command, by its step.
-    places: dict[int, Place] = field(default_factory=dict)
-    #: When each command was last given to its agent.
+    labels: dict[int, CommandLabel] = field(default_factory=dict)
+    #: When each command was last sent to its agent.
     sent_at: dict[int, str] = field(default_factory=dict)
-    #: Who is who, by process.
+    #: Agent types by pid.
     agents: dict[int, str] = field(default_factory=dict)
-    #: The step that is being worked on.
+    #: The current step.
     step: int | None = None
-    #: When that step, or the last thing that was done between steps, began.
+    #: Start of the current step, or of the current pause between steps.
     since: str | None = None
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Progress:
-        """Return how far a run is after these records."""
+        """Return the progress of a run after these records."""
         progress = cls()
         for record in records:
-            progress.take(record)
+            progress.apply(record)
         return progress
 
-    def take(self, record: Record) -> None:
-        """Go on by one record."""
+    def apply(self, record: Record) -> None:
+        """Apply the next record."""
         kind, at = record.get("kind"), record.get("at")
         if kind == "run.started":
             self.tasks = [each["id"] for each in record["tasks"]]
@@ -61,7 +61,7 @@ class Progress:
         elif kind == "task.started" and at is not None:
             self.task_started_at[record["task_id"]] = at
         elif kind == "command" and at is not None:
-            self._ask(record, at)
+            self._add_command(record, at)
         elif kind == "command.sent" and at is not None:
             self.step = record["step"]
             self.since = self.sent_at[record["step"]] = at
@@ -77,13 +77,13 @@ class Progress:
             self.agents[record["pid"]] = record["agent"]
 
     def _note_tests(self, record: Record) -> None:
-        place, status = self.places.get(record["step"]), tests_of(record["event"].get("payload"))
-        if place is not None and status is not None:
-            self.tests[place.task_id] = status
+        label, status = self.labels.get(record["step"]), tests_of(record["event"].get("payload"))
+        if label is not None and status is not None:
+            self.tests[label.task_id] = status
 
-    def _ask(self, record: Record, at: str) -> None:
+    def _add_command(self, record: Record, at: str) -> None:
         command, step = record["command"], record["step"]
-        self.places[step] = Place(
+        self.labels[step] = CommandLabel(
             task_id=command["task_id"],
             stage=record["stage"],
             round=record["round"],
@@ -91,16 +91,16 @@ class Progress:
         )
         self.step, self.since = step, at
 
-    def line(self, now: datetime) -> str:
-        """Return what is going on: `task 1/3 · review round 2 · 0:42`."""
+    def status_line(self, now: datetime) -> str:
+        """Return the status line, such as `task 1/3 · review round 2 · 0:42`."""
         parts: list[str] = []
         if self.tasks:
             number = min(len(self.done) + 1, len(self.tasks))
             parts.append(f"task {number}/{len(self.tasks)}")
-        if self.step in self.places:
-            parts.append(str(self.places[self.step]))
+        if self.step in self.labels:
+            parts.append(str(self.labels[self.step]))
         if self.since is not None:
-            passed = max(0, int((now - moment(self.since)).total_seconds()))
+            passed = max(0, int((now - parse_time(self.since)).total_seconds()))
             hours, rest = divmod(passed, 3600)
             minutes = f"{hours}:{rest // 60:02}" if hours else f"{rest // 60}"
             parts.append(f"{minutes}:{rest % 60:02}")
@@ -114,6 +114,6 @@ def tests_of(payload: object) -> str | None:
     return None if status is None else str(status)
 
 
-def moment(at: str) -> datetime:
-    """Return a time of a ledger."""
+def parse_time(at: str) -> datetime:
+    """Return the time of a ledger record."""
     return datetime.fromisoformat(at).astimezone(UTC)

@@ -1,7 +1,7 @@
-"""Tasks: what a person wants done, as files that are checked before a run begins.
+"""Tasks: read and validate task files such as `tasks/T-0042.json` before a run starts.
 
-Owns the form of `tasks/T-0042.json` and the ids of tasks. What would give every attempt another key
-is warned about; secrets are taken out before anything else sees them. Runs nothing.
+Warns about inputs that look ephemeral, which would change the key of every attempt. Secrets are
+redacted before anything else sees the task.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from onceward.agents.artifacts import check_path
 from onceward.errors import FileMissing, InvalidArgument, NotCanonical, OncewardError
 from onceward.keys import canonical_json, lint
 from onceward.keys.canonical import join_path
-from onceward.orchestrator.config import TASKS_DIRECTORY, Document, kind_of, nearest
-from onceward.orchestrator.models import Task
-from onceward.rooted import RootedDirectory
-from onceward.secrets import Redactor
+from onceward.orchestrator.config import TASKS_DIRECTORY, Document, closest_name, json_type_name
+from onceward.orchestrator.models import AgentTask
+from onceward.system.redaction import Redactor
+from onceward.system.safe_paths import RootedDirectory
 
-#: A task travels in every command, and a command is one line of at most 256 KiB.
+#: A task is part of every command, and a command is one line of at most 256 KiB.
 TASK_BYTES_MAX: Final = 128 * 1024
 OUTPUTS_MAX: Final = 1000
-#: How many tasks a message names.
+#: Maximum number of tasks listed in a message.
 NAMED_MAX: Final = 20
 FIELDS: Final = ("id", "goal", "inputs", "expected_outputs")
 OUTPUT_FIELDS: Final = ("path", "description", "required")
-#: Inputs that a run sets itself.
+#: Names of inputs that the run sets.
 RESERVED: Final = ("goal", "round", "previous", "changes")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SUFFIX: Final = ".json"
@@ -36,7 +36,7 @@ _SUFFIX: Final = ".json"
 Warn = Callable[[str], None]
 
 
-def _say_nothing(_: str) -> None:
+def _ignore_warning(_: str) -> None:
     pass
 
 
@@ -46,14 +46,14 @@ def load_task(
     *,
     tasks_dir: str = TASKS_DIRECTORY,
     redactor: Redactor | None = None,
-    warn: Warn = _say_nothing,
-) -> Task:
-    """Return a task; `warn` is told what does not stop it but is probably a mistake.
+    warn: Warn = _ignore_warning,
+) -> AgentTask:
+    """Return a task; `warn` is called with probable mistakes that do not stop it.
 
-    Secrets that `redactor` knows, those of the environment unless told otherwise, are taken out.
+    Secrets known to `redactor` are redacted. Default: secrets in the environment.
     """
     if not _ID.fullmatch(task_id):
-        message = f"{task_id!r} is not the id of a task"
+        message = f"{task_id!r} is not a task id"
         fix = "use up to 64 letters, digits, dots, dashes and underscores, such as T-0042"
         raise InvalidArgument(message, fix=fix, field="task")
     name = f"{task_id}{_SUFFIX}"
@@ -65,12 +65,12 @@ def load_task(
         raise _unknown(workspace, task_id, tasks_dir) from exc
     task = _task(document, task_id)
     for finding in lint(task.inputs):
-        warn(f"{shown}: {finding.path} {finding.reason}: another value makes it other work")
+        warn(f"{shown}: {finding.path} {finding.reason}: a different value gives a different key")
     return _without_secrets(document, task, redactor or Redactor.from_environment(os.environ), warn)
 
 
 def list_tasks(workspace: Path, *, tasks_dir: str = TASKS_DIRECTORY) -> list[str]:
-    """Return the ids of the tasks that have a file, sorted; a broken file counts as well."""
+    """Return the sorted ids of all task files, including invalid ones."""
     try:
         with RootedDirectory.open(workspace.resolve(), tasks_dir) as directory:
             names = [entry.name for entry in directory.entries()]
@@ -84,25 +84,25 @@ def _unknown(workspace: Path, task_id: str, tasks_dir: str) -> FileMissing:
     known = list_tasks(workspace, tasks_dir=tasks_dir)
     place = workspace / tasks_dir
     if not known:
-        message = f"there is no task {task_id}: {place} holds none"
+        message = f"there is no task {task_id}: {place} has no tasks"
         return FileMissing(message, fix=f"write {place / task_id}{_SUFFIX}", tasks=known)
     more = f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
     message = f"there is no task {task_id}; there are {', '.join(known[:NAMED_MAX])}{more}"
-    meant = nearest(task_id, known)
+    meant = closest_name(task_id, known)
     fix = f"did you mean {meant}?" if meant else f"write {place / task_id}{_SUFFIX}"
     return FileMissing(message, fix=fix, tasks=known)
 
 
-def _task(document: Document, task_id: str) -> Task:
+def _task(document: Document, task_id: str) -> AgentTask:
     fields = document.value
     document.check_names("", fields, FIELDS)
     found = fields.get("id", task_id)
     if found != task_id:
-        problem = f"is {found!r}, but the file's name says {task_id!r}"
+        problem = f"is {found!r}, but the file name is {task_id!r}"
         document.refuse("id", problem, f'write "id": "{task_id}", or rename the file')
     if "goal" not in fields:
         document.refuse("goal", "is missing", 'write "goal": "what is to be done"')
-    return Task(
+    return AgentTask(
         id=task_id,
         goal=document.text("goal", fields["goal"], '"goal": "what is to be done"'),
         inputs=_inputs(document, fields.get("inputs", {})),
@@ -115,7 +115,7 @@ def _inputs(document: Document, value: object) -> Mapping[str, Any]:
     for name in RESERVED:
         if name in table:
             fix = "give it another name" if name != "goal" else "write it beside inputs, not in it"
-            document.refuse(f"inputs.{name}", "is set by every run itself", fix)
+            document.refuse(f"inputs.{name}", "is reserved: every run sets it", fix)
     try:
         canonical_json(table, root="inputs")
     except NotCanonical as exc:
@@ -126,17 +126,17 @@ def _inputs(document: Document, value: object) -> Mapping[str, Any]:
 def _outputs(document: Document, value: object) -> tuple[Mapping[str, Any], ...]:
     example = '[{"path": "src/main.py", "required": true}]'
     if not isinstance(value, list):
-        problem = f"must be a list, not {kind_of(value)}"
+        problem = f"must be a list, not {json_type_name(value)}"
         document.refuse("expected_outputs", problem, f"write {example}")
     if len(value) > OUTPUTS_MAX:
-        problem = f"must hold at most {OUTPUTS_MAX} files"
-        document.refuse("expected_outputs", problem, "make several tasks of it")
+        problem = f"must have at most {OUTPUTS_MAX} files"
+        document.refuse("expected_outputs", problem, "split it into several tasks")
     found = [_output(document, f"expected_outputs[{n}]", each) for n, each in enumerate(value)]
     seen: set[str] = set()
     for place, each in enumerate(found):
         if each["path"] in seen:
             problem = f"names {each['path']!r} a second time"
-            document.refuse(f"expected_outputs[{place}].path", problem, "leave it out")
+            document.refuse(f"expected_outputs[{place}].path", problem, "remove it")
         seen.add(each["path"])
     return tuple(found)
 
@@ -155,7 +155,7 @@ def _output(document: Document, where: str, value: object) -> Mapping[str, Any]:
         document.refuse(f"{where}.path", exc.message, fix)
     required = table.get("required", True)
     if not isinstance(required, bool):
-        problem = f"must be true or false, not {kind_of(required)}"
+        problem = f"must be true or false, not {json_type_name(required)}"
         document.refuse(f"{where}.required", problem, 'write "required": true')
     found: dict[str, Any] = {"path": path}
     if "description" in table:
@@ -164,17 +164,19 @@ def _output(document: Document, where: str, value: object) -> Mapping[str, Any]:
     return {**found, "required": required}
 
 
-def _without_secrets(document: Document, task: Task, redactor: Redactor, warn: Warn) -> Task:
+def _without_secrets(
+    document: Document, task: AgentTask, redactor: Redactor, warn: Warn
+) -> AgentTask:
     before = task.to_record()
     after: Any = redactor.value(before)
     for path in _changed(before, after, ""):
-        fix = "give it to the agent in its environment instead"
-        warn(f"{document.shown}: {path} holds a secret, which is left out: {fix}")
-    return task if after == before else Task.from_record(after)
+        fix = "pass it to the agent in its environment instead"
+        warn(f"{document.shown}: {path} contains a secret, which is redacted: {fix}")
+    return task if after == before else AgentTask.from_record(after)
 
 
 def _changed(before: Any, after: Any, path: str) -> list[str]:  # noqa: ANN401 - any JSON
-    """Return the places whose values differ."""
+    """Return the paths whose values differ."""
     if before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():

@@ -1,18 +1,18 @@
-"""Views: a run as people look at it: in a list, command by command, and why each was sent. Pure."""
+"""Views: summaries of runs, their commands, and explanations why each was sent. Pure."""
 
 from __future__ import annotations
 
 from onceward.journal import Record
-from onceward.orchestrator.models import CommandStory, CommandView, RunSummary, RunView
+from onceward.orchestrator.ledger_replay import ABANDONED, RECEIVED, CommandState, RunState
+from onceward.orchestrator.models import CommandExplanation, CommandView, RunView, TaskRunSummary
 from onceward.orchestrator.progress import tests_of
-from onceward.orchestrator.replay import ABANDONED, RECEIVED, Asked, RunState
 from onceward.orchestrator.transcript import UNCHECKED
 
 
-def summary_of(state: RunState, damaged: int = 0) -> RunSummary:
-    """Return a run in one line."""
-    last = state.open_command() or (state.asked[-1] if state.asked else None)
-    return RunSummary(
+def summary_of(state: RunState, damaged: int = 0) -> TaskRunSummary:
+    """Return the summary of a run."""
+    last = state.open_command() or (state.commands[-1] if state.commands else None)
+    return TaskRunSummary(
         run_id=state.run_id,
         status=state.status,
         reason=state.reason,
@@ -20,7 +20,7 @@ def summary_of(state: RunState, damaged: int = 0) -> RunSummary:
         task_id=last.task_id if last else (state.task.id if state.task else None),
         stage=last.stage if last else None,
         round=last.round if last else None,
-        steps=sum(each.state == RECEIVED for each in state.asked),
+        steps=sum(each.state == RECEIVED for each in state.commands),
         started_at=state.started_at,
         updated_at=state.updated_at,
         resumed=state.resumed,
@@ -30,41 +30,41 @@ def summary_of(state: RunState, damaged: int = 0) -> RunSummary:
 
 
 def unchecked_of(state: RunState) -> tuple[str, ...]:
-    """Return the tasks whose last build no check has passed."""
+    """Return the tasks whose last build passed no check."""
     last = {
-        asked.task_id: status
-        for asked in state.asked
-        if asked.event is not None and (status := tests_of(asked.event.get("payload")))
+        command.task_id: status
+        for command in state.commands
+        if command.event is not None and (status := tests_of(command.event.get("payload")))
     }
     return tuple(task_id for task_id, status in last.items() if status in UNCHECKED)
 
 
 def view_of(state: RunState, damaged: int = 0) -> RunView:
     """Return a run with its commands."""
-    commands = tuple(_command_view(each) for each in state.asked)
+    commands = tuple(_command_view(each) for each in state.commands)
     return RunView(summary=summary_of(state, damaged), commands=commands)
 
 
-def stories_of(state: RunState) -> list[CommandStory]:
-    """Return for every command why it was sent, replayed or skipped."""
-    return [_story(state, each) for each in state.asked]
+def explain_commands(state: RunState) -> list[CommandExplanation]:
+    """Return why each command was sent, replayed or skipped."""
+    return [_story(state, each) for each in state.commands]
 
 
-def _command_view(asked: Asked) -> CommandView:
-    event = asked.event or {}
-    failure = asked.failure if asked.state != RECEIVED else None
+def _command_view(command: CommandState) -> CommandView:
+    event = command.event or {}
+    failure = command.failure if command.state != RECEIVED else None
     return CommandView(
-        step=asked.step,
-        task_id=asked.task_id,
-        stage=asked.stage,
-        round=asked.round,
-        agent=asked.command["to"]["agent_type"],
-        idempotency_key=asked.key,
-        state=asked.state,
-        attempts=asked.failures + (asked.event is not None),
-        sent=asked.sent,
-        asked_at=asked.asked_at,
-        answered_at=asked.answered_at,
+        step=command.step,
+        task_id=command.task_id,
+        stage=command.stage,
+        round=command.round,
+        agent=command.message["to"]["agent_type"],
+        idempotency_key=command.key,
+        state=command.state,
+        attempts=command.failures + (command.event is not None),
+        sent=command.sent,
+        asked_at=command.asked_at,
+        answered_at=command.answered_at,
         event=event.get("event"),
         status=event.get("status") or _tests(event),
         artifacts=tuple(event.get("artifacts") or ()),
@@ -77,48 +77,50 @@ def _tests(event: Record) -> str | None:
     return status if status is None or status in UNCHECKED else f"tests {status}"
 
 
-def _story(state: RunState, asked: Asked) -> CommandStory:
-    command = asked.command
-    return CommandStory(
-        step=asked.step,
-        task_id=asked.task_id,
-        stage=asked.stage,
-        round=asked.round,
-        idempotency_key=asked.key,
-        why=tuple(_why(state, asked)),
+def _story(state: RunState, command: CommandState) -> CommandExplanation:
+    message = command.message
+    return CommandExplanation(
+        step=command.step,
+        task_id=command.task_id,
+        stage=command.stage,
+        round=command.round,
+        idempotency_key=command.key,
+        why=tuple(_why(state, command)),
         components={
-            "action": command["action"],
-            "task_id": command["task_id"],
-            "snapshot_id": command["version"]["snapshot_id"],
-            "inputs": command["inputs"],
-            "expected_outputs": command["expected_outputs"],
+            "action": message["action"],
+            "task_id": message["task_id"],
+            "snapshot_id": message["version"]["snapshot_id"],
+            "inputs": message["inputs"],
+            "expected_outputs": message["expected_outputs"],
         },
     )
 
 
-def _why(state: RunState, asked: Asked) -> list[str]:
-    """Return what led to a command and what was done about it, in sentences."""
-    before = [each for each in state.of_task(asked.task_id) if each.step < asked.step]
+def _why(state: RunState, command: CommandState) -> list[str]:
+    """Return the reasons for a command and its handling, as sentences."""
+    before = [each for each in state.of_task(command.task_id) if each.step < command.step]
     if not before:
-        why = [f"{asked.task_id} begins with {asked.stage}"]
+        why = [f"{command.task_id} begins with {command.stage}"]
     elif before[-1].state == ABANDONED:
-        why = [f"step {before[-1].step} failed, and a retry was asked for: a new round, a new key"]
+        why = [f"step {before[-1].step} failed and was retried on request: new round, new key"]
     else:
-        said = before[-1].event or {}
-        answer = f"{said.get('event')} {said.get('status') or ''}".strip()
+        event = before[-1].event or {}
+        answer = f"{event.get('event')} {event.get('status') or ''}".strip()
         why = [f"step {before[-1].step} answered {answer}"]
-    if asked.round > 1 and before and before[-1].state != ABANDONED:
-        why.append(f"round {asked.round}: the inputs name it and the answer before, so a new key")
-    if asked.sent > 1:
-        why.append(f"sent {asked.sent} times, always with this key: an agent that has the result")
-        why[-1] += " answers from its cache"
-    why += [f"sent again because of {each}" for each in asked.redone]
-    if asked.state == RECEIVED:
+    if command.round > 1 and before and before[-1].state != ABANDONED:
+        why.append(f"round {command.round}: its inputs have the round and `previous`, so a new key")
+    if command.sent > 1:
+        why.append(f"sent {command.sent} times with this key: an agent with a cached answer")
+        why[-1] += " does not repeat the work"
+    why += [f"sent again because of {each}" for each in command.redo_reasons]
+    if command.state == RECEIVED:
         why.append("it has a receipt, so a resume does not send it")
-    elif asked.event is not None:
-        why.append("it is answered and has no receipt yet: a resume checks it and does not send it")
-    elif asked.failure is not None and asked.state != "pending":
-        why.append(f"it failed: {asked.failure['code']}: {asked.failure['message']}")
+    elif command.event is not None:
+        why.append(
+            "it is answered without a receipt: a resume checks the answer, and sends nothing"
+        )
+    elif command.failure is not None and command.state != "pending":
+        why.append(f"it failed: {command.failure['code']}: {command.failure['message']}")
     else:
         why.append("it has no answer yet: a resume sends it again with this key")
     return why

@@ -1,23 +1,21 @@
-"""Claims: who may run a piece of work, and how it ended. Knows no functions, only keys.
+"""Claims: grant a key to one caller at a time, and record how its work ended.
 
-Reads first, so that a replay writes nothing. After that only one statement decides, the insert:
-it grants a key that is new, free, abandoned or the caller's own, and raises its fence.
+Reads first, so that a replay writes nothing. After that one statement decides, the insert: it
+grants a key that is new, free, abandoned or the caller's own, and raises its fencing token.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from onceward.crash import crash_point
 from onceward.errors import FenceLost, InvalidArgument, InvalidJson
 from onceward.keys.encoding import is_encodable, read_json
-from onceward.outcomes.failures import failure_of, read_failure, write_failure
+from onceward.outcomes.error_encoding import failure_of, read_failure, write_failure
 from onceward.outcomes.models import (
     Ambiguous,
     Claim,
     Expired,
     Failed,
-    Failure,
     Fence,
     Fresh,
     InFlight,
@@ -25,22 +23,24 @@ from onceward.outcomes.models import (
     NotStored,
     OnCrash,
     Replay,
+    StoredFailure,
 )
 from onceward.stores import Row, Store, Transaction
+from onceward.system.crash_points import crash_point
 
 LEASE_SECONDS: Final = 60.0
-#: A hundred years; more is for ever.
+#: A hundred years.
 SECONDS_MAX: Final = 100 * 366 * 86_400.0
 #: A scope or a key is at most this long.
 NAME_CHARS_MAX: Final = 1024
-#: How often a claim looks again when others were quicker, before it says that they are at it.
-ROUNDS_MAX: Final = 4
-#: When to look again for a twin whose end nobody can foresee: it works in a transaction.
-TWIN_SECONDS: Final = 1.0
+#: How often a claim retries when concurrent callers won, before it answers InFlight.
+CLAIM_ATTEMPTS_MAX: Final = 4
+#: Retry interval for a concurrent caller that works in a transaction: it has no lease.
+CONCURRENT_RETRY_SECONDS: Final = 1.0
 
 
-class Wanted(NamedTuple):
-    """Which work somebody asks for; a tuple, because every call makes one."""
+class ClaimRequest(NamedTuple):
+    """The key to claim, and the caller that claims it; a tuple, because every call makes one."""
 
     scope: str
     key: str
@@ -48,8 +48,8 @@ class Wanted(NamedTuple):
     owner: str
 
 
-class Overtaken(BaseException):
-    """Somebody settled the key while a function worked towards its first write; never leaves us.
+class KeyAlreadySettled(BaseException):
+    """Another caller settled the key before this function's first write; never raised to users.
 
     No `except Exception` of the function's own may swallow it, nor a call that is joined to its
     transaction: `fence` says whose claim it was.
@@ -61,13 +61,13 @@ class Overtaken(BaseException):
         self.fence = fence
 
 
-def overtaken_in(exc: BaseException | None) -> Overtaken | None:
+def find_key_already_settled(exc: BaseException | None) -> KeyAlreadySettled | None:
     """Return this error, or the first one in a group, as a task group of the function's raises."""
     if isinstance(exc, BaseExceptionGroup):
-        exc = exc.subgroup(Overtaken)
+        exc = exc.subgroup(KeyAlreadySettled)
         while isinstance(exc, BaseExceptionGroup):
             exc = exc.exceptions[0]
-    return exc if isinstance(exc, Overtaken) else None
+    return exc if isinstance(exc, KeyAlreadySettled) else None
 
 
 class Claims:
@@ -89,32 +89,32 @@ class Claims:
         lease_seconds: float = LEASE_SECONDS,
         on_crash: OnCrash = "ambiguous",
     ) -> Claim:
-        """Ask to run a piece of work, in a commit of its own even inside a transaction.
+        """Claim a key, in its own commit even inside a transaction.
 
-        `fingerprint` tells whether two callers of one key mean the same work. `owner` is new at
-        every start; the same one re-entering while its lease holds is granted again.
+        `fingerprint` must be equal for two callers of one key. `owner` is unique per caller; the
+        same owner that claims again while its lease is valid is granted again.
         """
         check_names(scope, key)
         check_seconds("lease_seconds", lease_seconds)
-        wanted = Wanted(scope, key, fingerprint, owner)
-        for _ in range(ROUNDS_MAX):
-            known = self.look(wanted)
+        request = ClaimRequest(scope, key, fingerprint, owner)
+        for _ in range(CLAIM_ATTEMPTS_MAX):
+            known = self.find(request)
             if known is not None:
                 return known
-            granted = self.grant(wanted, lease_seconds, on_crash)
+            granted = self.grant(request, lease_seconds, on_crash)
             if granted is not None:
                 return granted
-        return InFlight("", TWIN_SECONDS)
+        return InFlight("", CONCURRENT_RETRY_SECONDS)
 
-    def look(self, wanted: Wanted) -> Claim | None:
-        """Say what is known of a key without writing, or None when the insert must decide."""
-        rows = self.store.find("outcome_look", scope=wanted.scope, key=wanted.key)
-        return _answer(rows[0], wanted) if rows else None
+    def find(self, request: ClaimRequest) -> Claim | None:
+        """Return the stored answer without writing, or None when the insert must decide."""
+        rows = self.store.find("outcome_find", scope=request.scope, key=request.key)
+        return _claim_answer(rows[0], request) if rows else None
 
-    def grant(self, wanted: Wanted, lease_seconds: float, on_crash: OnCrash) -> Fresh | None:
-        """Let the insert decide; None when somebody was quicker."""
+    def grant(self, request: ClaimRequest, lease_seconds: float, on_crash: OnCrash) -> Fresh | None:
+        """Claim by the insert; None when a concurrent caller won."""
         crash_point("outcome.claim.before_commit")
-        params = wanted._asdict()
+        params = request._asdict()
         params["on_crash"] = on_crash
         params["lease_seconds"] = lease_seconds
         granted = self.store.write_query("outcome_claim", **params)
@@ -122,22 +122,24 @@ class Claims:
             return None
         crash_point("outcome.claim.after_commit")
         ((number, at),) = granted
-        return Fresh(_fence(wanted, number, at))
+        return Fresh(_make_fence(request, number, at))
 
     def renew(self, fence: Fence, *, lease_seconds: float = LEASE_SECONDS) -> None:
-        """Keep a claim alive; FenceLost when it is somebody else's, or settled."""
-        if not self.store.write_query("outcome_renew", lease_seconds=lease_seconds, **named(fence)):
+        """Extend the lease of a claim; FenceLost when it was taken over or settled."""
+        if not self.store.write_query(
+            "outcome_renew", lease_seconds=lease_seconds, **fence_params(fence)
+        ):
             raise fence_lost(fence)
         crash_point("outcome.renew.after_commit")
 
     def finish(
         self, fence: Fence, result: bytes | None, *, ttl_seconds: float | None = None
     ) -> None:
-        """Record the result, JSON, which every later caller gets; kept for ever without a ttl.
+        """Record the result, JSON, which every later caller gets; never expires without a ttl.
 
-        None: it was done, and there is no result that could be stored.
+        None: it was done, and its result could not be stored.
 
-        A holder that fell silent may still say how it ended, until somebody decided for it.
+        A holder whose lease expired may still settle the key until it is reconciled or taken over.
         """
         check_json(result)
         self.record(fence, result, ttl_seconds)
@@ -152,12 +154,12 @@ class Claims:
     def fail(
         self,
         fence: Fence,
-        error: BaseException | Failure,
+        error: BaseException | StoredFailure,
         *,
         retryable: bool,
         ttl_seconds: float | None = None,
     ) -> None:
-        """Record a failure for every later caller, or free the key when a retry may help."""
+        """Record a failure for every later caller, or free the key if it is retryable."""
         text = write_failure(failure_of(error))
         crash_point("outcome.fail.before_commit")
         if retryable:
@@ -166,15 +168,15 @@ class Claims:
             self._settle(fence, "failed", failure=text, ttl_seconds=ttl_seconds)
         crash_point("outcome.fail.after_commit")
 
-    def release(self, fence: Fence, error: BaseException | Failure) -> None:
-        """Free a key for any caller and any work: what was claimed did not happen."""
+    def release(self, fence: Fence, error: BaseException | StoredFailure) -> None:
+        """Free a key for any caller and fingerprint: the claimed work did not happen."""
         text = write_failure(failure_of(error))
         self._settle(fence, "free", failure=text, ttl_seconds=0.0, statement="outcome_release")
 
-    def doubt(self, fence: Fence, error: BaseException | Failure) -> None:
-        """Record that not even the holder knows whether it happened."""
+    def mark_ambiguous(self, fence: Fence, error: BaseException | StoredFailure) -> None:
+        """Record that the work may or may not have happened."""
         self._settle(fence, "ambiguous", failure=write_failure(failure_of(error)))
-        crash_point("outcome.doubt.after_commit")
+        crash_point("outcome.mark_ambiguous.after_commit")
 
     def _settle(  # noqa: PLR0913 - all of it named
         self,
@@ -187,13 +189,13 @@ class Claims:
         statement: str = "outcome_settle",
     ) -> None:
         check_seconds("ttl_seconds", ttl_seconds, or_zero=state == "free")
-        params = named(fence)
+        params = fence_params(fence)
         params["state"] = state
         params["result"] = result
         params["failure"] = failure
         params["ttl_seconds"] = ttl_seconds
-        # Where a function has begun to write in its caller's transaction there is no other writer:
-        # its end is committed with it, and if that is rolled back, nobody knows.
+        # A function that writes in its caller's transaction is the only writer: its result is
+        # committed with that transaction, and if that is rolled back the outcome is ambiguous.
         if self.is_writer():
             settled = self.store.write(lambda tx: tx.query(statement, **params))
         else:
@@ -202,15 +204,15 @@ class Claims:
             self._check_settled(fence, state, result, failure)
 
     def is_writer(self) -> bool:
-        """Say whether the caller's own transaction keeps every other commit waiting."""
+        """Return whether the caller's own transaction blocks every other commit."""
         tx = self.store.current()
         return tx is not None and tx.is_writing and self.store.engine == "sqlite"
 
     def _check_settled(
         self, fence: Fence, state: str, result: str | None, failure: str | None
     ) -> None:
-        """Let a holder repeat itself: the first answer may have been lost on the way."""
-        rows = self.store.read("outcome_settled", **named(fence))
+        """Accept the same settlement twice: the answer to the first may have been lost."""
+        rows = self.store.read("outcome_settled", **fence_params(fence))
         if rows != [(state, result, failure)]:
             raise fence_lost(fence)
 
@@ -219,24 +221,24 @@ class Claims:
     def claim_in(
         self, tx: Transaction, scope: str, key: str, *, fingerprint: str, owner: str
     ) -> Claim:
-        """Ask to run work whose effects are committed together with its end, all in `tx`.
+        """Claim a key for work whose effects are committed together with its result, all in `tx`.
 
         Where the write lock is taken only at the first write, the answer is checked again there:
-        when somebody was quicker, Overtaken is raised inside the work.
+        when another caller settled the key first, KeyAlreadySettled is raised inside the function.
         """
         check_names(scope, key)
-        wanted = Wanted(scope, key, fingerprint, owner)
+        request = ClaimRequest(scope, key, fingerprint, owner)
         if self.store.engine == "postgres":
             ((is_ours,),) = tx.query("outcome_lock", scope=scope, key=key)
             if not is_ours:
-                return InFlight("", TWIN_SECONDS)
-        known, number = _look_in(tx, wanted)
+                return InFlight("", CONCURRENT_RETRY_SECONDS)
+        known, number = _find_in(tx, request)
         if known is not None:
             return known
-        fresh = Fresh(_fence(wanted, number))
+        fresh = Fresh(_make_fence(request, number))
         if not tx.is_writing:
-            tx.on_first_write(lambda: _check_again(tx, wanted, fresh))
-        crash_point("outcome.claim_in.after_look")
+            tx.on_first_write(lambda: _check_unsettled(tx, request, fresh))
+        crash_point("outcome.claim_in.after_find")
         return fresh
 
     def finish_in(
@@ -247,17 +249,21 @@ class Claims:
         *,
         ttl_seconds: float | None = None,
     ) -> None:
-        """Record the result as part of `tx`; FenceLost when somebody settled the key meanwhile."""
+        """Record the result in `tx`; FenceLost when another caller settled the key first."""
         check_seconds("ttl_seconds", ttl_seconds)
         self._settle_in(tx, fence, "done", result=check_json(result), ttl_seconds=ttl_seconds)
         crash_point("outcome.finish_in.before_commit")
 
     def fail_after(
-        self, fence: Fence, error: BaseException | Failure, *, ttl_seconds: float | None = None
+        self,
+        fence: Fence,
+        error: BaseException | StoredFailure,
+        *,
+        ttl_seconds: float | None = None,
     ) -> None:
-        """Record the failure of work whose transaction was rolled back, in a commit of its own."""
+        """Record the failure of work whose transaction was rolled back, in its own commit."""
         text = write_failure(failure_of(error))
-        self.store.write_apart(
+        self.store.run_in_own_transaction(
             lambda tx: self._settle_in(tx, fence, "failed", failure=text, ttl_seconds=ttl_seconds)
         )
         crash_point("outcome.fail_after.after_commit")
@@ -288,40 +294,43 @@ class Claims:
             raise fence_lost(fence)
 
 
-def _look_in(tx: Transaction, wanted: Wanted) -> tuple[Claim | None, int]:
-    """Say what a transaction knows of a key, and the number of the next fence."""
-    rows = tx.query("outcome_look", scope=wanted.scope, key=wanted.key)
-    return (_answer(rows[0], wanted), rows[0][3] + 1) if rows else (None, 1)
+def _find_in(tx: Transaction, request: ClaimRequest) -> tuple[Claim | None, int]:
+    """Return the stored answer as a transaction sees it, and the number of the next fence."""
+    rows = tx.query("outcome_find", scope=request.scope, key=request.key)
+    return (_claim_answer(rows[0], request), rows[0][3] + 1) if rows else (None, 1)
 
 
-def _check_again(tx: Transaction, wanted: Wanted, fresh: Fresh) -> None:
-    """Stop work that somebody else has done by now; the write lock is held."""
-    if not fresh.watch.is_over and _look_in(tx, wanted) != (None, fresh.fence.number):
-        raise Overtaken(fresh.fence)
+def _check_unsettled(tx: Transaction, request: ClaimRequest, fresh: Fresh) -> None:
+    """Stop a call whose key another caller has settled; the write lock is held."""
+    if not fresh.first_write_check.is_disabled and _find_in(tx, request) != (
+        None,
+        fresh.fence.number,
+    ):
+        raise KeyAlreadySettled(fresh.fence)
 
 
-def _answer(row: Row, wanted: Wanted) -> Claim | None:  # noqa: PLR0911 - one a state
-    """Judge a row as a claim finds it; None when the insert may grant it."""
+def _claim_answer(row: Row, request: ClaimRequest) -> Claim | None:  # noqa: PLR0911 - one a state
+    """Return the answer for a stored row; None when the insert may grant it."""
     state, used_for, result, fence, holder, claimed_at, until_at, seconds_left = row
     if state == "gone":
         return None
     if state == "expired":
         return Expired(until_at)
-    if used_for is not None and used_for != wanted.fingerprint:
+    if used_for is not None and used_for != request.fingerprint:
         return Mismatch(used_for)
     if state == "done":
         return NotStored() if result is None else Replay(result.encode())
     if state == "failed":
         return Failed(read_failure(result))
-    if state == "running" and holder != wanted.owner:
+    if state == "running" and holder != request.owner:
         return InFlight(until_at, seconds_left)
     if state == "ambiguous":
         return Ambiguous(holder, claimed_at, fence)
     return None
 
 
-def _fence(wanted: Wanted, number: int, granted_at: str = "") -> Fence:
-    scope, key, fingerprint, owner = wanted
+def _make_fence(request: ClaimRequest, number: int, granted_at: str = "") -> Fence:
+    scope, key, fingerprint, owner = request
     return Fence(
         scope=scope,
         key=key,
@@ -332,8 +341,8 @@ def _fence(wanted: Wanted, number: int, granted_at: str = "") -> Fence:
     )
 
 
-def named(fence: Fence) -> dict[str, Any]:
-    """Return what a statement needs to know its holder by."""
+def fence_params(fence: Fence) -> dict[str, Any]:
+    """Return the parameters that identify a claim in every statement of its holder."""
     return {
         "scope": fence.scope,
         "key": fence.key,
@@ -344,13 +353,16 @@ def named(fence: Fence) -> dict[str, Any]:
 
 
 def fence_lost(fence: Fence) -> FenceLost:
-    """Return the error for a holder whose word does not count any more."""
-    message = f"{fence.scope} {fence.key}: claim {fence.number} of {fence.owner} is void"
+    """Return the error for a stale holder."""
+    message = (
+        f"{fence.scope} {fence.key}: claim {fence.number} of {fence.owner} is stale: the key was "
+        "taken over, settled or forgotten; nothing was changed"
+    )
     return FenceLost(message, scope=fence.scope, key=fence.key, fence=fence.number)
 
 
 def check_names(scope: str, key: str) -> None:
-    """Refuse names that not every store can hold."""
+    """Reject names that not every store can hold."""
     for field, name in (("scope", scope), ("key", key)):
         if not 0 < len(name) <= NAME_CHARS_MAX:
             message = f"{field}: must have 1 to {NAME_CHARS_MAX} characters, not {len(name)}"
@@ -373,7 +385,7 @@ def check_json(result: bytes | None) -> str | None:
 
 
 def check_seconds(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
-    """Refuse what is no positive number of seconds."""
+    """Reject what is no positive number of seconds."""
     if seconds is not None and not (0 < seconds < SECONDS_MAX or (or_zero and seconds == 0)):
         message = f"{field}: must be a positive number of seconds, not {seconds!r}"
         raise InvalidArgument(message, fix="pass a number such as 60.0", field=field)

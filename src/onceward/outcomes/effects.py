@@ -1,7 +1,7 @@
-"""Effects: finer steps inside a piece of work, each of them known before it happens.
+"""Effects: steps inside an idempotent call, each recorded before and after it happens.
 
-A step is intended, durably, then happens, then is done. When its work is run again, what was done
-is replayed, and what was only intended is in doubt.
+A step is durably intended, then happens, then is done. When the call runs again, steps that are
+done are replayed, and steps that are only intended are ambiguous.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from onceward.crash import crash_point
 from onceward.errors import (
     InvalidArgument,
     KeyAmbiguous,
@@ -22,19 +21,28 @@ from onceward.errors import (
     ResultNotStored,
     Retryable,
 )
-from onceward.outcomes.claims import check_names, fence_lost, named
-from onceward.outcomes.failures import (
+from onceward.outcomes.claims import check_names, fence_lost, fence_params
+from onceward.outcomes.error_encoding import (
     failure_of,
-    is_replayed,
+    is_replayed_error,
     read_failure,
-    recorded,
+    recorded_failure,
     write_failure,
 )
 from onceward.outcomes.models import Done, Fence, NotDone, Verdict
-from onceward.outcomes.results import Results, stored
-from onceward.outcomes.running import CURRENT, Work
-from onceward.outcomes.steps import Ask, Call, Ended, Step, Steps, drive, drive_async
+from onceward.outcomes.result_encoding import ResultEncoder, encode_result
+from onceward.outcomes.running_call import CURRENT_CALL, RunningCall
+from onceward.outcomes.step_drivers import (
+    BlockingStep,
+    CallResult,
+    Step,
+    Steps,
+    UserCallStep,
+    drive,
+    drive_async,
+)
 from onceward.stores import Row, Store
+from onceward.system.crash_points import crash_point
 
 
 def effect(
@@ -44,125 +52,127 @@ def effect(
     reconcile: Callable[..., Verdict] | None = None,
     **kwargs: Any,  # noqa: ANN401 - the function's own
 ) -> Any:  # noqa: ANN401 - what the function returns, or an awaitable of it
-    """Run one step of a function with one outcome, so that a rerun of it does not repeat the step.
+    """Run one step of an idempotent call, so that a rerun of the call does not repeat the step.
 
-    The name is the step's own within one call. When an earlier run fell silent in the middle of the
-    step, `reconcile`, called with the same arguments, answers `Done(result)` or `NotDone()`;
+    The name is unique within one call. When an earlier run started the step but never reported a
+    result, `reconcile`, called with the same arguments, answers `Done(result)` or `NotDone()`;
     otherwise KeyAmbiguous is raised. Await it when `function` is `async def`.
     """
-    work = CURRENT.get()
-    if work is None:
-        message = "effect: is a step of a function with @once, and was called outside of one"
-        raise InvalidArgument(message, fix="call it in the function itself", field="effect")
-    if work.fence is None:
-        message = "effect: a function that takes `tx` has its effects in the transaction"
-        raise InvalidArgument(message, fix="leave out `tx`, or the step", field="effect")
+    call = CURRENT_CALL.get()
+    if call is None:
+        message = "effect: was called outside of a function with @once"
+        raise InvalidArgument(message, fix="call it inside the decorated function", field="effect")
+    if call.fence is None:
+        message = "effect: a function that takes `tx` must have its effects in the transaction"
+        raise InvalidArgument(message, fix="remove the parameter `tx`, or the step", field="effect")
     check_names("effect", name)
-    if name in work.steps:
+    if name in call.steps:
         message = f"effect: this call has a step {name!r} already"
-        raise InvalidArgument(message, fix="give each step a name of its own", field="name")
-    work.steps.add(name)
+        raise InvalidArgument(message, fix="give each step a unique name", field="name")
+    call.steps.add(name)
     decide = partial(reconcile, *args, **kwargs) if reconcile is not None else None
-    steps = _Taken(work, work.fence, name, Results(function)).steps(
+    steps = _EffectExecution(call, call.fence, name, ResultEncoder(function)).steps(
         partial(function, *args, **kwargs), decide
     )
     if inspect.iscoroutinefunction(function):
-        return _awaited(steps, work.outcomes.store)
-    return drive(steps, work.clock).outcome()
+        return _run_async(steps, call.outcomes.store)
+    return drive(steps, call.clock).outcome()
 
 
-async def _awaited(steps: Steps, store: Store) -> Any:  # noqa: ANN401 - what the function returns
+async def _run_async(steps: Steps, store: Store) -> Any:  # noqa: ANN401 - what the function returns
     return (await drive_async(steps, store)).outcome()
 
 
-class _Taken:
-    """One step that is being taken."""
+class _EffectExecution:
+    """One run of one step."""
 
-    def __init__(self, work: Work, fence: Fence, name: str, results: Results) -> None:
+    def __init__(self, call: RunningCall, fence: Fence, name: str, results: ResultEncoder) -> None:
         self._results = results
-        self._outcomes = work.outcomes
-        self._store = work.outcomes.store
-        self._retry_on = work.retry_on
+        self._outcomes = call.outcomes
+        self._store = call.outcomes.store
+        self._retry_on = call.retry_on
         self._fence = fence
         self._place = {"scope": fence.scope, "key": fence.key, "name": name}
         self._name = f"{fence.scope} {fence.key}: the step {name}"
 
     def steps(self, run: Callable[[], Any], decide: Callable[[], Verdict] | None) -> Steps:
-        """Replay it, or run it, or say that nobody knows."""
+        """Replay the step, run it, or fail because it is ambiguous."""
         while True:
-            rows = yield Ask(partial(self._store.read, "effect_look", **self._place))
+            rows = yield BlockingStep(partial(self._store.read, "effect_find", **self._place))
             state, text, fence = rows[0] if rows else ("free", "", 0)
             if state == "done":
                 return self._replayed(text)
             if state == "failed":
-                return Ended(error=recorded(read_failure(text)))
+                return CallResult(error=recorded_failure(read_failure(text)))
             if state == "free":
-                return (yield from self._take(run))
+                return (yield from self._run(run))
             ended = yield from self._reconcile(decide, fence)
             if ended is not None:
                 return ended
 
-    def _replayed(self, text: str | None) -> Ended:
+    def _replayed(self, text: str | None) -> CallResult:
         if text is not None:
-            return Ended(value=self._results.read(text.encode()))
-        message = f"{self._name}: was done, and its result could not be stored"
-        return Ended(error=ResultNotStored(message, **self._place))
+            return CallResult(value=self._results.read(text.encode()))
+        message = f"{self._name}: was done, but its result could not be stored"
+        return CallResult(error=ResultNotStored(message, **self._place))
 
-    def _take(self, run: Callable[[], Any]) -> Steps:
-        if not (yield Ask(partial(self._write, "effect_intend", **named(self._fence)))):
-            return Ended(error=fence_lost(self._fence))
+    def _run(self, run: Callable[[], Any]) -> Steps:
+        if not (
+            yield BlockingStep(partial(self._write, "effect_intend", **fence_params(self._fence)))
+        ):
+            return CallResult(error=fence_lost(self._fence))
         crash_point("effect.intend.after_commit")
-        ended: Ended = yield Call(run)
+        ended: CallResult = yield UserCallStep(run)
         crash_point("effect.run.after_effect")
-        ended, state, result, failure = self._judged(ended)
+        ended, state, result, failure = self._classify(ended)
         settle = {"state": state, "result": result, "failure": failure}
         number = self._fence.number
-        if not (yield Ask(partial(self._write, "effect_settle", fence=number, **settle))):
-            return Ended(error=fence_lost(self._fence))
+        if not (yield BlockingStep(partial(self._write, "effect_settle", fence=number, **settle))):
+            return CallResult(error=fence_lost(self._fence))
         crash_point("effect.settle.after_commit")
         return ended
 
-    def _judged(self, ended: Ended) -> tuple[Ended, str, str | None, str | None]:
-        """Return how it ended as the caller is told, and as it is recorded."""
+    def _classify(self, ended: CallResult) -> tuple[CallResult, str, str | None, str | None]:
+        """Return the result for the caller, and the state, result and failure to record."""
         error = ended.error
         if error is None:
-            result, told = stored(self._results, ended.value, self._name)
-            return told, "done", None if result is None else result.decode(), None
+            result, stored = encode_result(self._results, ended.value, self._name)
+            return stored, "done", None if result is None else result.decode(), None
         state = "failed"
         if isinstance(error, (OutcomeUnknown, KeyAmbiguous)):
             state = "ambiguous"
-        elif isinstance(error, (Retryable, *self._retry_on)) and not is_replayed(error):
+        elif isinstance(error, (Retryable, *self._retry_on)) and not is_replayed_error(error):
             state = "free"
-        return Ended(error=error), state, None, write_failure(failure_of(error))
+        return CallResult(error=error), state, None, write_failure(failure_of(error))
 
     def _reconcile(
         self, decide: Callable[[], Verdict] | None, fence: int
-    ) -> Generator[Step, Any, Ended | None]:
+    ) -> Generator[Step, Any, CallResult | None]:
         place = self._place
-        ended: Ended = (yield Call(decide)) if decide is not None else Ended()
+        ended: CallResult = (yield UserCallStep(decide)) if decide is not None else CallResult()
         if ended.error is not None:
             return ended
         verdict = ended.value
         if not isinstance(verdict, (Done, NotDone)):
-            message = f"{place['scope']} {place['key']}: the step {place['name']} was begun, then "
-            return Ended(error=KeyAmbiguous(f"{message}silence", **place, effect=place["name"]))
-        said: dict[str, Any] = {"not_done": True}
+            message = f"{self._name} was started, but never reported a result; it may have happened"
+            return CallResult(error=KeyAmbiguous(message, **place, effect=place["name"]))
+        decision: dict[str, Any] = {"not_done": True}
         if isinstance(verdict, Done):
-            said = {"done": json.loads(self._results.write(verdict.result))}
-        decided = partial(
+            decision = {"done": json.loads(self._results.write(verdict.result))}
+        reconcile = partial(
             self._outcomes.reconcile,
             place["scope"],
             place["key"],
-            **said,
+            **decision,
             effect=place["name"],
             fence=fence,
             actor="reconcile hook",
             reason="asked at the next run",
         )
-        with suppress(NotReconcilable):  # Somebody else has decided; look again.
-            yield Ask(decided)
+        with suppress(NotReconcilable):  # Another caller or operator has decided.
+            yield BlockingStep(reconcile)
         return None
 
     def _write(self, name: str, **params: object) -> list[Row]:
         every = {**self._place, **params}
-        return self._store.write_apart(lambda tx: tx.query(name, **every))
+        return self._store.run_in_own_transaction(lambda tx: tx.query(name, **every))

@@ -1,7 +1,7 @@
-"""Heartbeat: keeps the claims of this process alive while their functions run.
+"""Heartbeat: renew the claims of this process while their functions run.
 
-One thread for all of them. A claim that turns out to be lost is noted and renewed no more; its
-holder learns it at the end, where the store refuses it.
+One thread for all of them. A claim that turns out to be lost is not renewed again; its holder
+learns of it at the end, where the store rejects the stale write.
 """
 
 from __future__ import annotations
@@ -14,94 +14,94 @@ from typing import Final, Self
 from onceward.errors import FenceLost
 from onceward.outcomes.claims import Claims
 from onceward.outcomes.models import Fence
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 #: A claim is renewed when a third of its lease has passed, so two renewals may fail.
-BEATS_PER_LEASE: Final = 3
+RENEWALS_PER_LEASE: Final = 3
 _log: Final = logging.getLogger("onceward.outcomes")
-#: Nobody is at work: look again this late, or when woken.
+#: How long the thread sleeps without claims, unless it is woken.
 IDLE_SECONDS: Final = 3600.0
 
 
-class Kept:
-    """One claim that is kept alive until the block ends; its lease runs out unless settled."""
+class RenewedClaim:
+    """One claim that is renewed until the block ends; unless settled, its lease expires then."""
 
     def __init__(
-        self, heart: Heartbeat, claims: Claims, fence: Fence, lease_seconds: float
+        self, heartbeat: ClaimHeartbeat, claims: Claims, fence: Fence, lease_seconds: float
     ) -> None:
-        """Begin at once; a block only ends it."""
-        self._heart = heart
+        """Describe a claim that is renewed already; leaving the block ends that."""
+        self._heartbeat = heartbeat
         self.claims = claims
         self.fence = fence
         self.lease_seconds = lease_seconds
-        #: When to renew it, by the heart's clock.
+        #: When to renew it, by the heartbeat's clock.
         self.due = 0.0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._heart.drop(self)
+        self._heartbeat.stop_renewing(self)
 
 
-class Heartbeat:
-    """The claims that this process keeps alive."""
+class ClaimHeartbeat:
+    """The claims that this process renews."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Beat by this clock."""
+        """Renew by this clock."""
         self._clock = clock or SystemClock()
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        """Forget everything, as a forked child must: the parent's claims are not its own."""
-        self._kept: set[Kept] = set()
+    def reset(self) -> None:
+        """Discard all claims, as a forked child must: the parent's claims are not its own."""
+        self._renewed: set[RenewedClaim] = set()
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
         self._thread: threading.Thread | None = None
         self._wakes_at = 0.0
 
-    def keep(self, claims: Claims, fence: Fence, lease_seconds: float) -> Kept:
-        """Keep a claim alive from now on."""
-        kept = Kept(self, claims, fence, lease_seconds)
-        due = kept.due = self._clock.monotonic() + lease_seconds / BEATS_PER_LEASE
+    def keep_alive(self, claims: Claims, fence: Fence, lease_seconds: float) -> RenewedClaim:
+        """Renew a claim from now on."""
+        claim = RenewedClaim(self, claims, fence, lease_seconds)
+        due = claim.due = self._clock.monotonic() + lease_seconds / RENEWALS_PER_LEASE
         with self._mutex:
-            self._kept.add(kept)
+            self._renewed.add(claim)
             if self._thread is None:
                 try:
                     self._start()
-                except BaseException:  # There may be no more threads now, and later again.
+                except BaseException:  # Threads may be exhausted now, and available later.
                     self._thread = None
-                    self._kept.discard(kept)
+                    self._renewed.discard(claim)
                     raise
             elif due < self._wakes_at:
                 self._changed.notify()
-        return kept
+        return claim
 
-    def drop(self, kept: Kept) -> None:
-        """Keep it no longer."""
+    def stop_renewing(self, claim: RenewedClaim) -> None:
+        """Let the lease of a claim expire."""
         with self._mutex:
-            self._kept.discard(kept)
+            self._renewed.discard(claim)
 
-    def beat(self) -> None:
+    def renew_due(self) -> None:
         """Renew every claim that is due."""
         now = self._clock.monotonic()
         with self._changed:
-            due = [kept for kept in self._kept if kept.due <= now]
-        for kept in due:
-            self._renew(kept)
+            due = [claim for claim in self._renewed if claim.due <= now]
+        for claim in due:
+            self._renew(claim)
 
-    def _renew(self, kept: Kept) -> None:
+    def _renew(self, claim: RenewedClaim) -> None:
         try:
-            kept.claims.renew(kept.fence, lease_seconds=kept.lease_seconds)
+            claim.claims.renew(claim.fence, lease_seconds=claim.lease_seconds)
         except FenceLost:
-            # Finished a moment ago, or lost: either way there is nothing to keep.
+            # Settled a moment ago, or lost: either way there is nothing to renew.
             with self._changed:
-                self._kept.discard(kept)
+                self._renewed.discard(claim)
         except Exception:  # noqa: BLE001 - see below
-            # The store may be back at the next beat, and two in three may fail. Whatever it was,
-            # this thread goes on: the others depend on it.
-            _log.warning("a claim was not renewed", exc_info=True)
-        kept.due = self._clock.monotonic() + kept.lease_seconds / BEATS_PER_LEASE
+            # The next renewal may succeed, and two in three may fail. Whatever it was, this thread
+            # goes on: other claims depend on it.
+            _log.warning("claim not renewed, trying again", exc_info=True)
+        claim.due = self._clock.monotonic() + claim.lease_seconds / RENEWALS_PER_LEASE
 
     def _start(self) -> None:
         self._wakes_at = 0.0
@@ -113,15 +113,15 @@ class Heartbeat:
     def _run(self) -> None:
         try:
             while True:
-                self.beat()
+                self.renew_due()
                 with self._changed:
                     now = self._clock.monotonic()
-                    dues = (each.due for each in self._kept)
+                    dues = (each.due for each in self._renewed)
                     self._wakes_at = min(dues, default=now + IDLE_SECONDS)
                     self._changed.wait(max(0.0, self._wakes_at - now))
         finally:
             self._thread = None  # The next claim starts another one.
 
 
-HEARTBEAT: Final = Heartbeat()
-os.register_at_fork(after_in_child=HEARTBEAT.begin_anew)
+HEARTBEAT: Final = ClaimHeartbeat()
+os.register_at_fork(after_in_child=HEARTBEAT.reset)

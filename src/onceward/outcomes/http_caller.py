@@ -1,4 +1,4 @@
-"""Caller: who sent an HTTP request, by a principal that the application names or by credentials.
+"""HTTP caller: the sender of a request, by principal or by credentials.
 
 Credentials are compared by digest and never stored. Knows no store.
 """
@@ -14,10 +14,10 @@ from urllib.parse import quote
 from onceward.errors import InvalidArgument
 from onceward.outcomes.http_request import AsgiScope
 
-#: Gives a stable principal, such as a user's id; None for a request that has none.
+#: Returns a stable principal, such as a user's id; None for a request without one.
 CallerOf = Callable[[AsgiScope], str | Awaitable[str | None] | None]
 
-#: Headers in which clients and authenticating proxies send who they are; and `Cookie`.
+#: Headers in which clients and authenticating proxies send credentials, besides `Cookie`.
 CREDENTIAL_HEADERS: Final = (
     "Authorization",
     "Proxy-Authorization",
@@ -42,12 +42,12 @@ CREDENTIAL_HEADERS: Final = (
 )
 #: 128 bits: no caller finds the digest of another by chance.
 DIGEST_CHARS: Final = 32
-#: A longer principal is named by its digest.
+#: A longer principal is replaced by its digest.
 PRINCIPAL_CHARS_MAX: Final = 255
 
 
 class Callers:
-    """How the callers of one application are told apart."""
+    """Identifies the callers of one application."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Callers:
         headers: Collection[str],
         cookies: Collection[str] | None,
     ) -> None:
-        """Ask `caller` for a principal; without one compare these headers and cookies."""
+        """Use the principal from `caller`; without one compare these headers and cookies."""
         self._caller = caller
         named = (*CREDENTIAL_HEADERS, *_names("caller_headers", headers))
         self._headers = frozenset(name.lower().encode() for name in named)
@@ -92,7 +92,7 @@ class Callers:
             return ""
         digest = sha256()
         for part in (part for pair in found for part in pair):
-            # With its length, so that no part can pass for the end of another.
+            # With its length, so that no two lists of parts have the same digest.
             digest.update(b"%d:" % len(part))
             digest.update(part)
         return digest.hexdigest()[:DIGEST_CHARS]
@@ -127,7 +127,7 @@ def caller_scope(scope: str, principal: str | None) -> str:
 
 
 def _names(field: str, names: Collection[str]) -> Collection[str]:
-    """Refuse a text in place of a list: its letters would be taken for names."""
+    """Reject a string in place of a list: its letters would be taken for names."""
     if isinstance(names, str):
         message = f"{field}: must be a list of names, not the text {names!r}"
         raise InvalidArgument(message, fix=f"pass {field}=[{names!r}]", field=field)

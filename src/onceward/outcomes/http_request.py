@@ -1,4 +1,4 @@
-"""Request: what identifies an HTTP request as work: its key, its scope, its fingerprint.
+"""HTTP request: its idempotency key, scope and fingerprint.
 
 Reads headers and body as ASGI gives them. Knows no store.
 """
@@ -14,11 +14,11 @@ from urllib.parse import quote
 from onceward.errors import InvalidArgument, TooLarge
 from onceward.outcomes.claims import NAME_CHARS_MAX
 
-#: What ASGI calls a scope: one request, or one connection.
+#: An ASGI scope: one request, or one connection.
 AsgiScope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 KEY_CHARS_MAX: Final = 255
@@ -35,7 +35,7 @@ def headers_of(scope: AsgiScope, name: str) -> list[bytes]:
 
 
 def read_key(scope: AsgiScope, header: str) -> str | None:
-    """Return the key that a request brings, or None."""
+    """Return the idempotency key of a request, or None."""
     values = headers_of(scope, header)
     if not values:
         return None
@@ -45,19 +45,19 @@ def read_key(scope: AsgiScope, header: str) -> str | None:
     is_torn = found is None and text.startswith('"')
     if len(values) > 1 or is_torn or not _KEY.fullmatch(key):
         message = f"{header}: must be one key of 1 to {KEY_CHARS_MAX} printable ASCII characters"
-        fix = "send a key of your own, such as a random UUID, bare or in double quotes"
+        fix = "send a unique key, such as a random UUID, bare or in double quotes"
         raise InvalidArgument(message, fix=fix, field=header)
     return key
 
 
 async def read_body(scope: AsgiScope, receive: Receive, bytes_max: int) -> bytes | None:
-    """Return the whole body, or None when the client went away before its end."""
+    """Return the complete body, or None when the client disconnected before its end."""
     too_large = TooLarge(
         f"the request body is larger than {bytes_max} bytes",
         fix=f"send at most {bytes_max} bytes",
     )
     declared = headers_of(scope, "content-length")
-    # Python refuses to read a number of thousands of digits; 18 say enough.
+    # Python rejects a number of thousands of digits; 18 are enough to compare.
     if any(value.isdigit() and int(value[:18]) > bytes_max for value in declared):
         raise too_large
     body = bytearray()
@@ -75,7 +75,7 @@ async def read_body(scope: AsgiScope, receive: Receive, bytes_max: int) -> bytes
 def default_scope(scope: AsgiScope) -> str:
     """Return method and route.
 
-    The route is its template where the router has run already, else the path.
+    The route is its template if the router has run already, else the path.
     """
     path = getattr(scope.get("route"), "path", None) or scope["path"]
     name = f"{scope['method']} {quote(path, safe='/{}:@!$&()*+,;=~')}"
@@ -87,7 +87,7 @@ def default_scope(scope: AsgiScope) -> str:
 def default_fingerprint(scope: AsgiScope, body: bytes) -> str:
     """Return a digest of method, path, query, media type and body.
 
-    Clients draw a new boundary for each attempt at a form, so boundaries do not count.
+    Clients choose a new boundary for each attempt at a form, so boundaries do not count.
     """
     content_type = b",".join(headers_of(scope, "content-type"))
     media_type = content_type.partition(b";")[0].strip().lower()
@@ -97,7 +97,7 @@ def default_fingerprint(scope: AsgiScope, body: bytes) -> str:
     digest = sha256()
     path = scope.get("raw_path") or quote(scope["path"]).encode()
     for part in (scope["method"].encode(), path, scope.get("query_string", b""), media_type, body):
-        # With its length, so that no part can pass for the end of another.
+        # With its length, so that no two lists of parts have the same digest.
         digest.update(b"%d:" % len(part))
         digest.update(part)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Response: an answer as it is recorded and replayed, byte for byte, and answers of our own."""
+"""HTTP response: recorded and replayed byte for byte, and the middleware's problem responses."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final, Self
 import orjson
 
 from onceward.errors import KeyAmbiguous, OncewardError, StoreUnavailable
-from onceward.outcomes.claims import Wanted
+from onceward.errors.http_status import STATUS_OF_CODE
+from onceward.outcomes.claims import ClaimRequest
 from onceward.outcomes.http_request import Send
 from onceward.outcomes.models import Ambiguous, Claim, Failed
-from onceward.outcomes.refusals import refusal
-from onceward.statuses import STATUS_OF_CODE
+from onceward.outcomes.rejections import rejection_error
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-#: Belong to one connection, not to the answer; and cookies, which are secrets of one session.
+#: Headers of one connection, and cookies, which are secrets of one session.
 NOT_STORED: Final = frozenset(
     {
         b"connection",
@@ -35,17 +35,21 @@ NOT_STORED: Final = frozenset(
         b"upgrade",
     }
 )
-#: Tells a recorded answer from any other result.
+#: Marks a recorded response among other results.
 _MARK: Final = "http"
 _JSON: Final = (b"content-type", b"application/json")
 _REPLAYED: Final = (b"idempotent-replayed", b"true")
-#: When to come back: a twin is at it, or the store is down.
-_RETRY_SECONDS: Final = {"CONFLICT": 1, "IN_FLIGHT": 1, "OUTCOME_UNKNOWN": 5, "UNAVAILABLE": 5}
+#: Retry-After by HTTP status, in seconds.
+_RETRY_SECONDS: Final = {409: 1, 503: 5}
+#: Conflicts that a retry with the same key does not resolve.
+_FINAL_CONFLICTS: Final = frozenset(
+    {"AMBIGUOUS", "JOINED_CONCURRENTLY", "RECORDED_FAILURE", "RESULT_NOT_STORED"}
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Response:
-    """One complete answer."""
+    """One complete response."""
 
     status: int
     headers: Headers
@@ -63,7 +67,7 @@ class Response:
 
     @classmethod
     def from_result(cls, result: bytes) -> Self:
-        """Return the answer to replay; a result that is not one is the body of an answer."""
+        """Return the response to replay; any other result becomes the body of a 200 response."""
         value = orjson.loads(result)
         if not is_response(value):
             length = (b"content-length", b"%d" % len(result))
@@ -76,22 +80,22 @@ class Response:
         return cls(status=parts["status"], headers=[*headers, _REPLAYED], body=body)
 
     async def send(self, send: Send) -> None:
-        """Answer with it."""
+        """Send it to the client."""
         head = {"type": "http.response.start", "status": self.status, "headers": [*self.headers]}
         await send(head)
         await send({"type": "http.response.body", "body": self.body})
 
 
 def is_response(value: object) -> bool:
-    """Say whether a result was recorded by the middleware."""
+    """Return whether a result was recorded by the middleware."""
     parts = value.get(_MARK) if isinstance(value, dict) and len(value) == 1 else None
     return isinstance(parts, dict) and parts.keys() == {"status", "headers", "body"}
 
 
 def result_of(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return what a worker wants of a shared key's result: of a recorded answer its JSON body.
+    """Return the JSON body of a recorded response, for a worker that shares its key.
 
-    Anything else, an answer without a JSON body included, comes back as it is.
+    Anything else, a response without a JSON body included, is returned unchanged.
     """
     if not is_response(value):
         return value
@@ -101,7 +105,12 @@ def result_of(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return value
 
 
-# --- answers of our own: what happened and what to do, but nothing of the inside -----------------
+# --- problem responses: what happened and what to do, without internals ---------------------------
+
+
+def _retry_seconds(code: str, status: int) -> int:
+    """Return the value of Retry-After for an error; 0 for none."""
+    return 0 if code in _FINAL_CONFLICTS else _RETRY_SECONDS.get(status, 0)
 
 
 def problem(error: OncewardError) -> Response:
@@ -116,33 +125,37 @@ def problem(error: OncewardError) -> Response:
         "fix": error.fix,
     }
     headers = [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store")]
-    if error.code in _RETRY_SECONDS:
-        headers.append((b"retry-after", b"%d" % _RETRY_SECONDS[error.code]))
+    retry_seconds = _retry_seconds(error.code, status)
+    if retry_seconds:
+        headers.append((b"retry-after", b"%d" % retry_seconds))
     # The standard library's encoder, because it takes every string, lone surrogates included.
     body = json.dumps(parts, separators=(",", ":")).encode()
     headers.append((b"content-length", b"%d" % len(body)))
     return Response(status=status, headers=headers, body=body)
 
 
-def known(claim: Claim, wanted: Wanted) -> Response:
-    """Return the answer when a key is neither granted nor replayed."""
-    error = refusal(claim, wanted)
+def rejection_response(claim: Claim, wanted: ClaimRequest) -> Response:
+    """Return the response when a key is neither granted nor replayed."""
+    error = rejection_error(claim, wanted)
     named = " ".join(shlex.quote(name) for name in (wanted.scope, wanted.key))
     if isinstance(claim, Ambiguous):
         fix = f"find out whether it happened, then run `onceward outcomes reconcile {named} …`"
-        message = f"{wanted.scope} {wanted.key}: begun at {claim.claimed_at}, then silence"
+        message = (
+            f"{wanted.scope} {wanted.key}: started at {claim.claimed_at}, but never reported a "
+            "result; it may have completed"
+        )
         error = KeyAmbiguous(message, fix=fix)
     if not isinstance(claim, Failed):
         return problem(error)
-    error.message = f"{wanted.scope} {wanted.key}: failed before, for good"
+    error.message = f"{wanted.scope} {wanted.key}: failed permanently before; nothing was done"
     if error.fix == error.default_fix:
-        error.fix = f"use a new key to try anew; see `onceward outcomes show {named}`"
+        error.fix = f"use a new key to try again; see `onceward outcomes show {named}`"
     answer = problem(error)
     return replace(answer, headers=[*answer.headers, _REPLAYED])
 
 
 def unavailable() -> OncewardError:
-    """Return the error for a store that is down; where it is concerns nobody outside."""
+    """Return the error for a store that is down, without its address."""
     return StoreUnavailable(fix="send it again later, with the same key")
 
 

@@ -1,7 +1,7 @@
-"""Transaction: the effects of one request and its recorded answer, in one commit.
+"""HTTP transaction: commit the effects of one request together with its recorded response.
 
-The handler opens it; the middleware ends it, once the answer is known. A store has places for so
-many at a time; on SQLite, which has one writer, requests take turns at it.
+The handler opens it; the middleware ends it when the response is known. A store limits how many
+are open; SQLite has one writer, so requests queue for it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from types import TracebackType
 from typing import Final
 
 from onceward.errors import InvalidArgument, StoreBusy, StoreError
-from onceward.outcomes.claims import check_json, fence_lost, named
+from onceward.outcomes.blocking_calls import run_to_completion
+from onceward.outcomes.claims import check_json, fence_lost, fence_params
 from onceward.outcomes.heartbeat import HEARTBEAT
-from onceward.outcomes.http_turns import Turn
+from onceward.outcomes.http_concurrency import RequestSlot
 from onceward.outcomes.models import Fence, Fresh, InFlight, OnCrash
 from onceward.outcomes.outcomes import Outcomes
-from onceward.outcomes.threads import to_the_end
 from onceward.stores import Savepoint, Store, Transaction
 
-#: How often to ask for one's own key again while twins are in the way.
-ROUNDS_MAX: Final = 50
-#: The requests that this context works for, in all threads and tasks that they began.
+#: How often to claim the own key again while concurrent callers hold its lock.
+RECLAIM_ATTEMPTS_MAX: Final = 50
+#: The requests that this context works for, in all threads and tasks that they started.
 _REQUESTS: Final[ContextVar[tuple[RequestClaim, ...]]] = ContextVar("requests", default=())
 
 
 class RequestClaim:
-    """The claim of the request at hand, which its handler finds in `scope["onceward"]`."""
+    """The claim of a request, which its handler finds in `scope["onceward"]`."""
 
     def __init__(self, outcomes: Outcomes, fence: Fence, on_crash: OnCrash, lease: float) -> None:
-        """Keep the claim alive until `close`; made in the thread of the event loop."""
-        #: With `key`, the name of the work.
+        """Renew the claim until `close`; create this in the thread of the event loop."""
+        #: With `key`, identifies the outcome.
         self.scope = fence.scope
         self.key = fence.key
         #: Whether the handler has its effects in the transaction.
@@ -45,54 +45,56 @@ class RequestClaim:
         self._lease_seconds = lease
         self._loop_thread = threading.get_ident()
         self._mutex, self._opening = threading.Lock(), threading.Lock()
-        self._open: _Open | None = None
-        self._blocks: list[Block] = []
+        self._open: _RequestTransaction | None = None
+        self._blocks: list[TransactionBlock] = []
         self._is_closed = False
-        self._keeping = ExitStack()
-        self._keep(fence)
+        self._renewal = ExitStack()
+        self._keep_alive(fence)
 
-    def transaction(self) -> Block:
-        """Open the transaction in which the answer is recorded, with `with` or `async with`.
+    def transaction(self) -> TransactionBlock:
+        """Open the transaction in which the response is recorded, with `with` or `async with`.
 
-        It is committed after the block, once the answer is known, and rolled back when the answer
-        is a 5xx, 401, 403 or 407; an exception that leaves a block undoes what that block did.
-        After a crash nothing of it has happened and the request may run again: do everything that
-        counts in it, and open it first.
+        It is committed when the response is known, and rolled back when the response is a 5xx,
+        401, 403 or 407; an exception that leaves a block rolls that block back. After a crash
+        nothing of it has happened and the request may run again: open it first, and have all
+        effects in it.
         """
-        return Block(self)
+        return TransactionBlock(self)
 
     @property
     def is_open(self) -> bool:
-        """Say whether there is something to commit."""
+        """Return whether there is a transaction to commit."""
         return self._open is not None
 
     def enter_request(self) -> None:
-        """Let this context, and all that come from it, work for the request."""
+        """Let this context, and all copies of it, work for the request."""
         _REQUESTS.set((*_REQUESTS.get(), self))
 
-    # --- blocks: how the handler uses it ----------------------------------------------------------
+    # --- blocks of the handler --------------------------------------------------------------------
 
-    def begin(self) -> Begun:
-        """Open it, or go on with it, in a thread that may wait."""
-        turn = self._turn()
-        if turn is not None:
-            turn.wait()
-        return self._begun(turn)
+    def begin(self) -> BegunBlock:
+        """Open it or continue it, in a thread that may wait."""
+        slot = self._slot_if_closed()
+        if slot is not None:
+            slot.acquire()
+        return self._begin_block(slot)
 
-    async def begin_async(self) -> Begun:
-        """Open it, or go on with it, without blocking the event loop."""
-        turn = self._turn()
-        if turn is not None:
-            await turn.wait_async()
-        return await to_the_end(self._begun, turn, kind="going_on" if turn is None else "waiting")
+    async def begin_async(self) -> BegunBlock:
+        """Open it or continue it, without blocking the event loop."""
+        slot = self._slot_if_closed()
+        if slot is not None:
+            await slot.acquire_async()
+        return await run_to_completion(
+            self._begin_block, slot, kind="in_transaction" if slot is None else "waiting"
+        )
 
-    def enter(self, block: Block) -> None:
-        """Note that a block has begun."""
+    def enter_block(self, block: TransactionBlock) -> None:
+        """Register a block that begins."""
         block.is_outermost = not self._blocks
         self._blocks.append(block)
 
-    def leave(self, block: Block, undo: Callable[[], None] | None) -> None:
-        """Note that a block has ended, and with `undo`, that nothing it did may stay."""
+    def leave_block(self, block: TransactionBlock, undo: Callable[[], None] | None) -> None:
+        """Unregister a block that ended; with `undo`, roll back what it did."""
         self._blocks.remove(block)
         if undo is None:
             return
@@ -100,38 +102,38 @@ class RequestClaim:
             try:
                 undo()
             except StoreError:
-                self._doom()  # What cannot be undone in part is undone as a whole.
+                self._doom()  # The savepoint is lost: roll back everything.
         elif block.is_outermost or not any(each.is_outermost for each in self._blocks):
-            self._doom()  # Others worked beside it: nobody can tell apart what they did.
+            self._doom()  # Concurrent blocks: their effects cannot be separated.
 
     def _doom(self) -> None:
         if self._open is not None:
-            self._open.tx.doom()
+            self._open.tx.mark_rollback_only()
 
-    def _turn(self) -> Turn | None:
+    def _slot_if_closed(self) -> RequestSlot | None:
         self._check_open()
         self.is_transactional = True
-        return Turn(self.store) if self._open is None else None
+        return RequestSlot(self.store) if self._open is None else None
 
-    def _begun(self, turn: Turn | None) -> Begun:
-        """Return the transaction, and what undoes a block that begins now."""
+    def _begin_block(self, slot: RequestSlot | None) -> BegunBlock:
+        """Return the transaction, and the function that rolls back a block that begins now."""
         with self._opening:
             found = self._open
             if found is None:
-                return self._opened(turn).tx, self.roll_back
-            if turn is not None:
-                turn.leave()
-            return found.tx, _nothing if self._blocks else found.savepoint()
+                return self._open_transaction(slot).tx, self.roll_back
+            if slot is not None:
+                slot.release()
+            return found.tx, _undo_nothing if self._blocks else found.savepoint()
 
-    def _opened(self, turn: Turn | None) -> _Open:
+    def _open_transaction(self, slot: RequestSlot | None) -> _RequestTransaction:
         try:
-            self._declare()
-            opened = self._open = _Open(self.store, turn, self._is_inside)
+            self._declare_rerunnable()
+            opened = self._open = _RequestTransaction(self.store, slot, self._is_inside)
         except BaseException:
-            if turn is not None:
-                turn.leave()
+            if slot is not None:
+                slot.release()
             raise
-        if self._is_closed:  # Whoever did that meanwhile saw nothing to end.
+        if self._is_closed:  # The call of `close` saw no transaction to end.
             self.roll_back()
             self.close()
             self._check_open()
@@ -139,19 +141,21 @@ class RequestClaim:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            message = "transaction: the answer has been given, so nothing can be added to it"
-            raise InvalidArgument(message, fix="open one of your own", field="transaction")
+            message = "transaction: the response has been recorded, so nothing can be added to it"
+            raise InvalidArgument(
+                message, fix="open another one with ow.transaction()", field="transaction"
+            )
 
     def _is_inside(self) -> bool:
-        """Say whether the request cannot end while whoever asks waits."""
+        """Return whether the request would wait for the calling thread or context."""
         return threading.get_ident() == self._loop_thread or self in _REQUESTS.get()
 
-    def _declare(self) -> None:
-        """Make durable that a crash from now on means: nothing happened."""
+    def _declare_rerunnable(self) -> None:
+        """Record durably that a crash frees the key: nothing will have happened."""
         if self._on_crash == "rerun":
             return
         old = self.fence
-        for _ in range(ROUNDS_MAX):
+        for _ in range(RECLAIM_ATTEMPTS_MAX):
             found = self._outcomes.claim(
                 old.scope,
                 old.key,
@@ -162,68 +166,67 @@ class RequestClaim:
             )
             if isinstance(found, Fresh):
                 self.fence, self._on_crash = found.fence, "rerun"
-                self._keep(found.fence)
+                self._keep_alive(found.fence)
                 return
             if not isinstance(found, InFlight) or found.until:
                 raise fence_lost(old)
-            # Twins are asking for the key at this moment; each of them leaves when it looks again.
+            # Concurrent callers hold the lock of the key; each releases it when it finds the claim.
         raise StoreBusy
 
-    def _keep(self, fence: Fence) -> None:
-        self._keeping.close()
-        self._keeping.enter_context(HEARTBEAT.keep(self._outcomes, fence, self._lease_seconds))
+    def _keep_alive(self, fence: Fence) -> None:
+        self._renewal.close()
+        self._renewal.enter_context(
+            HEARTBEAT.keep_alive(self._outcomes, fence, self._lease_seconds)
+        )
 
     def commit(self, result: bytes, ttl_seconds: float | None) -> None:
-        """Record the answer and make everything durable; rolled back when that is refused."""
+        """Record the response and commit; roll back when the claim was lost."""
         text = check_json(result)
 
         def settle(tx: Transaction) -> None:
             params = {"result": text, "failure": None, "ttl_seconds": ttl_seconds}
-            if not tx.query("outcome_settle", state="done", **params, **named(self.fence)):
+            if not tx.query("outcome_settle", state="done", **params, **fence_params(self.fence)):
                 raise fence_lost(self.fence)
 
-        ended = self._taken()
+        ended = self._take_transaction()
         assert ended is not None
         ended.commit(settle)
 
     def roll_back(self) -> None:
-        """Undo everything."""
-        ended = self._taken()
+        """Roll back the transaction, if there is one."""
+        ended = self._take_transaction()
         if ended is not None:
             ended.roll_back()
 
-    def _taken(self) -> _Open | None:
-        """Return the transaction to whoever ends it; only one does."""
+    def _take_transaction(self) -> _RequestTransaction | None:
+        """Detach and return the transaction, so that exactly one caller ends it."""
         with self._mutex:
             ended, self._open = self._open, None
         return ended
 
     def close(self) -> None:
-        """Keep the claim alive no longer."""
+        """Stop renewing the claim."""
         self._is_closed = True
-        self._keeping.close()
+        self._renewal.close()
 
 
-#: The transaction as a block finds it, and what undoes that block.
-Begun = tuple[Transaction, Callable[[], None]]
+#: The transaction, and the function that rolls the block back.
+BegunBlock = tuple[Transaction, Callable[[], None]]
 
 
-def _nothing() -> None:
-    """Undo nothing: the block around it will."""
+def _undo_nothing() -> None:
+    """Do nothing: the surrounding block rolls back."""
 
 
-class Block:
-    """One block of a handler's: what it does stays as a whole or not at all.
-
-    Inside another one it is part of that one.
-    """
+class TransactionBlock:
+    """One atomic block of a handler. A nested block is part of the surrounding one."""
 
     def __init__(self, claim: RequestClaim) -> None:
-        """Open the claim's transaction, or go on with it."""
+        """Open the claim's transaction, or continue it."""
         self._claim = claim
-        self._undo = _nothing
+        self._undo = _undo_nothing
         self._joined: AbstractContextManager[None] | None = None
-        #: Whether it was the first one to begin of those that are open.
+        #: Whether it began first among the open blocks.
         self.is_outermost = False
 
     def __enter__(self) -> Transaction:
@@ -235,8 +238,8 @@ class Block:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._part()
-        self._claim.leave(self, None if kind is None else self._undo)
+        self._leave_joined()
+        self._claim.leave_block(self, None if kind is None else self._undo)
 
     async def __aenter__(self) -> Transaction:
         return self._enter(await self._claim.begin_async())
@@ -247,36 +250,38 @@ class Block:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._part()
+        self._leave_joined()
         if kind is None:
-            self._claim.leave(self, None)
+            self._claim.leave_block(self, None)
             return
-        await to_the_end(self._claim.leave, self, self._undo, kind="ending")
+        await run_to_completion(self._claim.leave_block, self, self._undo, kind="ending")
 
-    def _enter(self, begun: Begun) -> Transaction:
-        """Let `ow.transaction()` inside the block join it."""
+    def _enter(self, begun: BegunBlock) -> Transaction:
+        """Let `ow.transaction()` inside the block join the transaction."""
         tx, self._undo = begun
-        self._claim.enter(self)
+        self._claim.enter_block(self)
         self._joined = self._claim.store.joined(tx)
         self._joined.__enter__()
         return tx
 
-    def _part(self) -> None:
-        assert self._joined is not None, "a block ends that never began"
+    def _leave_joined(self) -> None:
+        assert self._joined is not None, "a block ended that never began"
         self._joined.__exit__(None, None, None)
 
 
-class _Open:
-    """An open transaction, which is ended elsewhere than it was begun."""
+class _RequestTransaction:
+    """An open transaction, which may end in another thread than it began in."""
 
-    def __init__(self, store: Store, turn: Turn | None, is_inside: Callable[[], bool]) -> None:
-        self._turn = turn
-        self._manager = store.detached(is_inside, has_place=turn is not None)
+    def __init__(
+        self, store: Store, slot: RequestSlot | None, is_inside: Callable[[], bool]
+    ) -> None:
+        self._slot = slot
+        self._manager = store.detached(is_inside, has_slot=slot is not None)
         self.tx = self._manager.__enter__()
         self._savepoint: Savepoint | None = None
 
     def savepoint(self) -> Savepoint:
-        """Return what undoes the next block; the block before it has ended, and needs none."""
+        """Set the savepoint of the next block; the block before it has ended, and needs none."""
         if self._savepoint is not None:
             self._savepoint.release()
         self._savepoint = self.tx.savepoint()
@@ -291,15 +296,15 @@ class _Open:
         self._end(None)
 
     def roll_back(self) -> None:
-        self._end(_Undone())
+        self._end(_RollBackRequest())
 
     def _end(self, exc: BaseException | None) -> None:
         try:
             self._manager.__exit__(type(exc) if exc else None, exc, None)
         finally:
-            if self._turn is not None:
-                self._turn.leave()
+            if self._slot is not None:
+                self._slot.release()
 
 
-class _Undone(Exception):
-    """Rolls a transaction back, and goes no further."""
+class _RollBackRequest(Exception):
+    """Rolls the transaction of a request back."""

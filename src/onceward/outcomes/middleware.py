@@ -1,6 +1,6 @@
-"""Middleware: HTTP requests that carry a key happen once, in front of any ASGI application.
+"""Middleware: idempotent HTTP requests, by key, in front of any ASGI application.
 
-Owns the options and the way to a claim; `http_exchange` runs what was granted.
+Handles the options and claims the key; `http_exchange` runs a granted request.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from onceward.errors import (
     StorageError,
     StoreError,
 )
-from onceward.outcomes.claims import LEASE_SECONDS, Wanted
-from onceward.outcomes.fingerprints import with_caller
+from onceward.errors.http_status import STATUS_OF_CODE
+from onceward.outcomes.blocking_calls import DeferredCancellation, run_to_completion
+from onceward.outcomes.claims import LEASE_SECONDS, ClaimRequest
 from onceward.outcomes.http_caller import CallerOf, Callers
-from onceward.outcomes.http_exchange import Exchange, Rules, tried
+from onceward.outcomes.http_exchange import Exchange, MiddlewareOptions, record_best_effort
 from onceward.outcomes.http_request import (
     AsgiApp,
     AsgiScope,
@@ -33,39 +34,39 @@ from onceward.outcomes.http_request import (
     read_body,
     read_key,
 )
-from onceward.outcomes.http_response import Response, known, problem, unavailable
+from onceward.outcomes.http_response import Response, problem, rejection_response, unavailable
 from onceward.outcomes.http_transaction import RequestClaim
 from onceward.outcomes.models import Claim, Fresh, OnCrash, Replay
 from onceward.outcomes.once import new_owner
 from onceward.outcomes.outcomes import Outcomes
-from onceward.outcomes.threads import Cancellation, to_the_end
+from onceward.outcomes.request_fingerprint import with_caller
 from onceward.stores import Store
 
 HEADER: Final = "Idempotency-Key"
 METHODS: Final = ("POST", "PATCH")
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
-#: A day: as long as clients retry.
+#: A day: longer than clients retry.
 TTL_SECONDS: Final = 86_400.0
 _log: Final = logging.getLogger("onceward.outcomes")
 
 
-class Handle(Protocol):
-    """What `onceward.open` gives."""
+class StoreHandle(Protocol):
+    """A handle as `onceward.open` returns it."""
 
     @property
     def store(self) -> Store:
-        """Where it keeps its state."""
+        """Return its store."""
 
 
 class IdempotencyMiddleware:
-    """Let each request with a key happen once; whoever repeats it gets the recorded answer."""
+    """Make requests with an idempotency key idempotent: a retry gets the recorded response."""
 
     def __init__(  # noqa: PLR0913 - all of it named, and optional
         self,
         app: AsgiApp,
         *,
-        store: Handle | Store,
+        store: StoreHandle | Store,
         header: str = HEADER,
         methods: Collection[str] = METHODS,
         required: bool | Callable[[AsgiScope], bool] = False,
@@ -80,18 +81,18 @@ class IdempotencyMiddleware:
         body_bytes_max: int = BODY_BYTES_MAX,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
-        """Stand in front of `app`; `store` is what `onceward.open` gave.
+        """Wrap `app`; `store` is a handle from `onceward.open`.
 
-        `required` says which requests must bring a key. `scope` separates keys of different routes;
-        a constant shares them, with workers too. `fingerprint` tells whether the payloads of two
-        requests with one key are the same; None compares none.
+        `required` selects the requests that must have a key. `scope` separates keys of different
+        routes; a constant shares them, with workers too. `fingerprint` returns what two requests
+        with one key must share; None compares nothing.
 
-        `caller` returns the verified principal of a request, and gives each principal keys of its
-        own. Without it, the same key with other credentials is refused: credentials are the usual
+        `caller` returns the verified principal of a request, and gives each principal separate
+        keys. Without it, the same key with other credentials is rejected: credentials are the usual
         headers, those in `caller_headers`, and all cookies or those in `caller_cookies`.
 
-        An answer is replayed for `ttl_seconds`. `on_crash="rerun"` says that repeating any request
-        is harmless, as it is when every handler has its effects in
+        A response is replayed for `ttl_seconds`. `on_crash="rerun"` declares every request
+        idempotent, as it is when every handler has its effects in
         `scope["onceward"].transaction()`.
         """
         if on_crash not in ("ambiguous", "rerun"):
@@ -106,7 +107,7 @@ class IdempotencyMiddleware:
         self._fingerprint = fingerprint or (lambda _scope, _body: "")
         self._callers = Callers(caller, headers=caller_headers, cookies=caller_cookies)
         self._body_bytes_max = body_bytes_max
-        self._rules = Rules(
+        self._options = MiddlewareOptions(
             ttl_seconds=ttl_seconds,
             on_crash=on_crash,
             lease_seconds=lease_seconds,
@@ -115,7 +116,7 @@ class IdempotencyMiddleware:
         self._running: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Pass on what has no key, run what is new, answer what is known."""
+        """Pass on requests without a key, run new ones, replay known ones."""
         if scope["type"] != "http" or scope["method"] not in self._methods:
             await self._app(scope, receive, send)
             return
@@ -133,7 +134,7 @@ class IdempotencyMiddleware:
         key = read_key(scope, self._header)
         if key is None and self._required(scope):
             message = f"{self._header}: is missing"
-            fix = "send a key of your own, such as a random UUID, and the same one when you retry"
+            fix = "send a unique key, such as a random UUID, and the same key with each retry"
             raise InvalidArgument(message, fix=fix, field=self._header)
         return key
 
@@ -141,76 +142,76 @@ class IdempotencyMiddleware:
         try:
             body = await read_body(scope, receive, self._body_bytes_max)
             if body is None:
-                return  # Nobody is left to answer, and nothing has happened.
-            wanted = await self._wanted(key, scope, body)
-            claim = await self._claim(wanted)
+                return  # The client has disconnected, and nothing has happened.
+            claim_request = await self._claim_request(key, scope, body)
+            claim = await self._claim(claim_request)
         except OncewardError as exc:
-            await self._refuse(exc, send)
+            await self._reject(exc, send)
             return
         if isinstance(claim, Fresh):
             await self._run(claim, body, scope, send)
         elif isinstance(claim, Replay):
             await Response.from_result(claim.result).send(send)
         else:
-            await known(claim, wanted).send(send)
+            await rejection_response(claim, claim_request).send(send)
 
-    async def _wanted(self, key: str, scope: AsgiScope, body: bytes) -> Wanted:
-        """Return which work a request asks for, and for whom."""
+    async def _claim_request(self, key: str, scope: AsgiScope, body: bytes) -> ClaimRequest:
+        """Return the key to claim for a request."""
         name, caller = await self._callers.identify(scope, self._scope(scope))
         fingerprint = with_caller(self._fingerprint(scope, body), caller)
-        return Wanted(name, key, fingerprint, new_owner())
+        return ClaimRequest(name, key, fingerprint, new_owner())
 
-    async def _claim(self, wanted: Wanted) -> Claim:
-        """Ask for the key, and hand it back if nobody wants the answer any more."""
+    async def _claim(self, claim_request: ClaimRequest) -> Claim:
+        """Claim the key, and free it again if the request was cancelled."""
         outcomes = self._outcomes
-        if outcomes.store.engine == "sqlite":  # Quicker than a thread, and waits for nobody.
-            found = outcomes.look(wanted)
+        if outcomes.store.engine == "sqlite":  # Faster than a thread, and never waits.
+            found = outcomes.find(claim_request)
             if found is not None:
                 return found
-        cancellation = Cancellation()
+        cancellation = DeferredCancellation()
         try:
-            claim = await cancellation.after(self._ask, wanted)
-            if cancellation.was_asked and isinstance(claim, Fresh):
-                await cancellation.after(tried, self._handing_back(claim))
+            claim = await cancellation.run(self._claim_blocking, claim_request)
+            if cancellation.is_requested and isinstance(claim, Fresh):
+                await cancellation.run(record_best_effort, self._free_key_call(claim))
         finally:
-            cancellation.go_on()
+            cancellation.raise_if_requested()
         return claim
 
-    def _handing_back(self, fresh: Fresh) -> Callable[[], object]:
-        """Return what frees the key of a request that never began, so that it can run again."""
-        return partial(self._outcomes.fail, fresh.fence, _gone(), retryable=True)
+    def _free_key_call(self, fresh: Fresh) -> Callable[[], object]:
+        """Return the call that frees the key of a request that never began."""
+        return partial(self._outcomes.fail, fresh.fence, _cancelled_before_start(), retryable=True)
 
-    def _ask(self, wanted: Wanted) -> Claim:
-        scope, key, fingerprint, owner = wanted
-        rules = self._rules
-        asked = partial(
+    def _claim_blocking(self, claim_request: ClaimRequest) -> Claim:
+        scope, key, fingerprint, owner = claim_request
+        options = self._options
+        claim = partial(
             self._outcomes.claim,
             scope,
             key,
             fingerprint=fingerprint,
             owner=owner,
-            lease_seconds=rules.lease_seconds,
-            on_crash=rules.on_crash,
+            lease_seconds=options.lease_seconds,
+            on_crash=options.on_crash,
         )
         try:
-            return asked()
-        except OutcomeUnknown:  # Granted or not, the same owner may ask again.
-            return asked()
+            return claim()
+        except OutcomeUnknown:  # Granted or not, the same owner may claim again.
+            return claim()
 
-    async def _refuse(self, exc: OncewardError, send: Send) -> None:
+    async def _reject(self, exc: OncewardError, send: Send) -> None:
         if not isinstance(exc, (StoreError, StorageError)):
             await problem(exc).send(send)
             return
-        if exc.code not in ("UNAVAILABLE", "OUTCOME_UNKNOWN"):
-            raise exc  # No fault of the client's: the server answers 500 and logs it.
-        _log.warning("a key could not be claimed", exc_info=exc)
+        if STATUS_OF_CODE[exc.code] != 503:
+            raise exc  # Not the client's fault: the server responds with 500 and logs it.
+        _log.warning("key not claimed", exc_info=exc)
         await problem(unavailable()).send(send)
 
     async def _run(self, fresh: Fresh, body: bytes, scope: AsgiScope, send: Send) -> None:
-        """Run the application in a task that outlives the client's patience."""
-        rules = self._rules
-        claim = RequestClaim(self._outcomes, fresh.fence, rules.on_crash, rules.lease_seconds)
-        exchange = Exchange(self._outcomes, claim, rules, body=body, send=send)
+        """Run the application in a task that a disconnected client does not cancel."""
+        options = self._options
+        claim = RequestClaim(self._outcomes, fresh.fence, options.on_crash, options.lease_seconds)
+        exchange = Exchange(self._outcomes, claim, options, body=body, send=send)
         task = asyncio.create_task(exchange.run(self._app, scope))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -218,18 +219,18 @@ class IdempotencyMiddleware:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(_note_orphan)
-            # The task's first step comes before this one, unless the task was cancelled, too: a
-            # loop that ends cancels tasks that never ran.
-            if not exchange.has_begun:
-                await to_the_end(tried, self._handing_back(fresh))
+            # The task starts before this line, unless it was cancelled too: a loop that ends
+            # cancels tasks that never ran.
+            if not exchange.has_started:
+                await run_to_completion(record_best_effort, self._free_key_call(fresh))
             raise
 
 
-def _gone() -> Retryable:
-    return Retryable("the request was cancelled before it began")
+def _cancelled_before_start() -> Retryable:
+    return Retryable("the request was cancelled before it began; nothing was done")
 
 
 def _note_orphan(task: asyncio.Task[None]) -> None:
-    """Log how a request failed whose server does not listen any more."""
+    """Log the error of a request whose server task was cancelled."""
     if not task.cancelled() and task.exception() is not None:
-        _log.warning("a request failed after its client had gone", exc_info=task.exception())
+        _log.warning("request failed after its client had disconnected", exc_info=task.exception())

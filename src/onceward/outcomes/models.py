@@ -1,7 +1,4 @@
-"""Models: what can be known of a piece of work, and what a caller who claims it is told.
-
-Plain frozen data. Knows no store.
-"""
+"""Models: outcomes of idempotent calls, and the answers to a claim. Plain data; knows no store."""
 
 from __future__ import annotations
 
@@ -9,41 +6,41 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NewType
 
-#: Who runs the work: host, process, and what makes one call differ from the next.
+#: The caller that holds a claim: host, process, and a number for each call.
 Owner = NewType("Owner", str)
-#: What may be done after a crash: nothing until somebody looked, or simply run it again.
+#: What a crash makes of a running call: ambiguous until reconciled, or free to run again.
 OnCrash = Literal["ambiguous", "rerun"]
 
 
 class OutcomeState(StrEnum):
-    """How far a key has come, as of now."""
+    """State of a key, as of now."""
 
-    #: Claimed, and the claim is kept alive.
+    #: Claimed, and its lease has not expired.
     RUNNING = "running"
     #: Has a result, which every later caller gets.
     DONE = "done"
     #: Failed for good; every later caller gets the same failure.
     FAILED = "failed"
-    #: Begun, then silence, so the effect may have happened; a hook or a person decides.
+    #: Started but never reported a result; the effect may have happened. To be reconciled.
     AMBIGUOUS = "ambiguous"
-    #: Begun, then silence, and declared safe to repeat: the next caller runs it.
+    #: Started but never reported a result, and declared idempotent: the next caller runs it.
     ABANDONED = "abandoned"
-    #: May be run: it failed in a way that frees the key, was found not done, or was forgotten.
+    #: May run: it failed with a retryable error, was reconciled as not done, or was forgotten.
     FREE = "free"
-    #: Its result has run out; the key is refused until the tombstone goes.
+    #: Its result has expired; the key is rejected until its tombstone is removed.
     EXPIRED = "expired"
 
 
 class EffectState(StrEnum):
-    """How far one step inside a piece of work has come."""
+    """State of one step (effect) inside a call."""
 
-    #: About to happen, or happened without a word: found again, it is in doubt.
+    #: About to happen, or it happened unreported: ambiguous when a rerun finds it.
     INTENDED = "intended"
     #: Has a result, which every rerun gets.
     DONE = "done"
     #: Failed for good.
     FAILED = "failed"
-    #: The step itself said that it does not know.
+    #: The step itself reported that it may or may not have happened.
     AMBIGUOUS = "ambiguous"
     #: Did not happen; a rerun runs it.
     FREE = "free"
@@ -51,7 +48,7 @@ class EffectState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fence:
-    """The right to say how a piece of work ended; worthless once somebody else was granted it."""
+    """The claim's fencing token: settling the key with it fails once another caller was granted."""
 
     scope: str
     key: str
@@ -59,13 +56,13 @@ class Fence:
     #: Grows by one at each grant of the key.
     number: int
     owner: str
-    #: When it was granted, so that a key removed and made anew is told apart; empty in a
-    #: transaction, where nothing is granted before it commits.
+    #: When it was granted, which distinguishes a key that was removed and created again; empty in
+    #: a transaction, where nothing is granted before it commits.
     granted_at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
+class StoredFailure:
     """An error, as it is recorded and replayed."""
 
     #: The class, such as `ValueError` or `shop.CardDeclined`.
@@ -77,29 +74,31 @@ class Failure:
     args: list[Any] | None = None
 
 
-# --- what a claim is answered -------------------------------------------------------------------
+# --- answers to a claim -------------------------------------------------------------------------
 
 
-class Watch:
-    """Whether a piece of work in a transaction still waits for its first write."""
+class FirstWriteCheck:
+    """Whether the first write of a call's transaction must verify that its key is still free."""
 
     def __init__(self) -> None:
-        """Watch."""
-        self.is_over = False
+        """Begin enabled."""
+        self.is_disabled = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Yours to run; say how it ended with this fence."""
+    """Granted: run the work, and settle the key with this fence."""
 
     fence: Fence
-    #: Ends when work in somebody else's transaction is given up before it wrote anything.
-    watch: Watch = field(default_factory=Watch, repr=False, compare=False)
+    #: Disabled once the function has ended, so that later writes of a joined transaction pass.
+    first_write_check: FirstWriteCheck = field(
+        default_factory=FirstWriteCheck, repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Done before; this is the result, byte for byte."""
+    """Done before; this is the recorded result, byte for byte."""
 
     result: bytes
 
@@ -113,14 +112,14 @@ class NotStored:
 class Failed:
     """Failed for good before."""
 
-    failure: Failure
+    failure: StoredFailure
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Somebody runs it now."""
+    """Another caller runs it now."""
 
-    #: When that claim ends unless it is renewed, for people; empty where nobody knows.
+    #: When that claim expires unless it is renewed, as text; empty where that is unknown.
     until: str
     #: The same, from now.
     seconds_left: float
@@ -128,35 +127,35 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The key was used before, for other work."""
+    """The key was used before, with another fingerprint."""
 
-    #: The fingerprint that came first.
+    #: The fingerprint of the first call.
     fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """Begun, then silence: it may have happened, and is not run again until reconciled."""
+    """Started but never reported a result; it may have completed. Blocked until reconciled."""
 
-    #: Who began it, and when, for people.
+    #: The caller that started it, and when, as text.
     owner: str
     claimed_at: str
-    #: The grant that fell silent; a verdict on it says nothing about later ones.
+    #: The claim to reconcile; a decision about it does not apply to later claims.
     fence: int
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The result has run out, and the key may not be used anew yet."""
+    """The result has expired, and the key may not be used again yet."""
 
-    #: When the result ran out, for people.
+    #: When the result expired, as text.
     at: str
 
 
 Claim = Fresh | Replay | NotStored | Failed | InFlight | Mismatch | Ambiguous | Expired
 
 
-# --- what a reconcile hook answers --------------------------------------------------------------
+# --- answers of a reconcile hook ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,64 +170,64 @@ class NotDone:
     """It did not happen; run it."""
 
 
-#: None: nobody can tell yet.
+#: None: not known yet; the outcome stays ambiguous.
 Verdict = Done | NotDone | None
 
 
-# --- what people look at ------------------------------------------------------------------------
+# --- views for operators ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """Everything known of one key."""
+class OutcomeRecord:
+    """The stored outcome of one key."""
 
     scope: str
     key: str
     state: OutcomeState
     fence: int
     owner: str
-    #: None when it was forgotten: any work may take the key.
+    #: None when it was forgotten: any call may use the key.
     fingerprint: str | None
     on_crash: OnCrash
     claimed_at: str
     updated_at: str
-    #: End of the lease while running; end of life of a result; None for ever.
+    #: End of the lease while running, else expiry of the result; None: never expires.
     until: str | None
     result: bytes | None
-    failure: Failure | None
-    #: Who decided what a crash had left open, and why.
+    failure: StoredFailure | None
+    #: JSON with the actor, reason and verdict of the last decision.
     note: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """One key in a list."""
+class OutcomeListItem:
+    """One outcome in a list."""
 
-    #: Where it stands in the order in which keys came to be known.
+    #: Sequence number, in the order in which keys were first claimed.
     number: int
-    #: Without its result, unless results were asked for.
-    record: Record
+    #: Without its result, unless results were requested.
+    record: OutcomeRecord
     has_result: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EffectRecord:
-    """Everything known of one step."""
+    """The stored state of one step."""
 
     name: str
     state: EffectState
     fence: int
     updated_at: str
     result: bytes | None
-    failure: Failure | None
+    failure: StoredFailure | None
     note: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pruned:
-    """What a pruning did."""
+class PruneCounts:
+    """Counts of what pruning erased."""
 
-    #: Results that had run out and were erased; a tombstone stays.
+    #: Expired results that were erased; a tombstone stays.
     expired: int
     #: Tombstones that were removed: those keys are new again.
     removed: int

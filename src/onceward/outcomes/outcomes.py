@@ -1,52 +1,49 @@
-"""Outcomes: has this work an outcome already? The keys of one store, for programs and for people.
-
-Adds to claims what operators do: list, show, decide what a crash left open, forget, prune.
-"""
+"""Outcomes: claim and settle keys, and list, show, reconcile, forget and prune them."""
 
 from __future__ import annotations
 
 import builtins
 from typing import Any, Final
 
-from onceward.crash import crash_point
 from onceward.errors import Conflict, InvalidArgument, KeyInFlight, NotReconcilable
 from onceward.keys import compact_json
 from onceward.outcomes.claims import Claims, check_names
-from onceward.outcomes.failures import read_failure
-from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
+from onceward.outcomes.error_encoding import read_failure
+from onceward.outcomes.heartbeat import HEARTBEAT, ClaimHeartbeat
 from onceward.outcomes.models import (
     EffectRecord,
     EffectState,
-    Listed,
+    OutcomeListItem,
+    OutcomeRecord,
     OutcomeState,
-    Pruned,
-    Record,
+    PruneCounts,
 )
-from onceward.seams import Clock
 from onceward.stores import Row, Transaction
-from onceward.stores.batches import BATCH_ROWS, check_batch, in_batches
-from onceward.stores.paging import NEWEST, SCAN_ROWS_MAX, Page, read_page
+from onceward.stores.batched_deletes import BATCH_ROWS, check_batch, in_batches
+from onceward.stores.paging import NEWEST, SCAN_ROWS_MAX, QueryPage, read_page
+from onceward.system import Clock
+from onceward.system.crash_points import crash_point
 
 LIST_LIMIT: Final = 100
-#: Scopes that are asked for one key, and outcomes that are found by it.
+#: Scopes that are searched for one key, and outcomes that are returned for it.
 SCOPES_MAX: Final = 1_000
-NAMED_MAX: Final = 20
-#: States of work that is not over, which an index knows.
+KEY_MATCHES_MAX: Final = 20
+#: States of unsettled calls, which have an index.
 _OPEN: Final = (OutcomeState.RUNNING, OutcomeState.AMBIGUOUS, OutcomeState.ABANDONED)
 
 
-class _Nothing:
-    """No value was given; None is one."""
+class _NotGiven:
+    """Marks an argument that was not passed; None is a value."""
 
 
-NOTHING: Final = _Nothing()
+NOT_GIVEN: Final = _NotGiven()
 
 
 class Outcomes(Claims):
-    """The keys of one store: claim and finish them, look at them, decide about them."""
+    """The outcomes of one store, for programs and for operators."""
 
-    #: Keeps the claims of running functions alive; the process has one.
-    heart: Heartbeat = HEARTBEAT
+    #: Renews the claims of running functions; the process has one.
+    heartbeat: ClaimHeartbeat = HEARTBEAT
 
     def list(
         self,
@@ -54,9 +51,9 @@ class Outcomes(Claims):
         state: OutcomeState | str | None = None,
         scope: str | None = None,
         limit: int = LIST_LIMIT,
-    ) -> builtins.list[Record]:
-        """Return outcomes as they stand now, the newest key first."""
-        found: builtins.list[Record] = []
+    ) -> builtins.list[OutcomeRecord]:
+        """Return outcomes in their present state, the newest key first."""
+        found: builtins.list[OutcomeRecord] = []
         before: int | None = NEWEST
         while before is not None and len(found) < max(limit, 1):
             page = self.page(
@@ -79,24 +76,24 @@ class Outcomes(Claims):
         before: int = NEWEST,
         limit: int = LIST_LIMIT,
         with_results: bool = False,
-    ) -> Page[Listed]:
-        """Return the outcomes before a number, as they stand now, the newest key first.
+    ) -> QueryPage[OutcomeListItem]:
+        """Return the outcomes before a sequence number, the newest key first.
 
-        A page looks at a bounded number of keys, so few or none may be found where there are more.
-        `words` is a part of the key or of the scope, in capitals or not.
+        A page scans a bounded number of keys, so it may have few or none where there are more.
+        `words` is a part of the key or of the scope, in any case.
         """
         if limit < 1:
             message = f"limit: must be at least 1, not {limit}"
-            raise InvalidArgument(message, fix="ask for some", field="limit")
-        standing = None if state is None else _state(state)
+            raise InvalidArgument(message, fix="pass 1 or more", field="limit")
+        wanted_state = None if state is None else _state(state)
         params = {
-            "is_open": standing in _OPEN,
-            "state": None if standing is None else standing.value,
+            "is_open": wanted_state in _OPEN,
+            "state": None if wanted_state is None else wanted_state.value,
             "scope": scope,
             "words": words,
             "with_results": with_results,
         }
-        is_filtered = any(each is not None for each in (standing, scope, words))
+        is_filtered = any(each is not None for each in (wanted_state, scope, words))
         return read_page(
             self.store,
             "outcome_page",
@@ -107,22 +104,22 @@ class Outcomes(Claims):
             params=params,
         )
 
-    def named(self, key: str, scope: str | None = None) -> frozenset[int]:
-        """Return the numbers of outcomes with exactly this key, of some scopes if there are many.
+    def numbers_of_key(self, key: str, scope: str | None = None) -> frozenset[int]:
+        """Return the sequence numbers of outcomes with this key, in a bounded set of scopes.
 
-        The index finds them, however long ago they came.
+        Uses the index, so age does not matter.
         """
-        place = {"key": key, "scope": scope, "scopes": SCOPES_MAX, "limit": NAMED_MAX}
+        place = {"key": key, "scope": scope, "scopes": SCOPES_MAX, "limit": KEY_MATCHES_MAX}
         return frozenset(row[0] for row in self.store.read("outcome_named", **place))
 
-    def show(self, scope: str, key: str) -> Record | None:
-        """Return everything known of a key, or None."""
+    def show(self, scope: str, key: str) -> OutcomeRecord | None:
+        """Return the outcome of a key, or None."""
         check_names(scope, key)
         rows = self.store.read("outcome_show", scope=scope, key=key)
         return _record(rows[0]) if rows else None
 
     def effects(self, scope: str, key: str) -> builtins.list[EffectRecord]:
-        """Return the steps inside a piece of work."""
+        """Return the steps inside a call."""
         check_names(scope, key)
         return [_effect(row) for row in self.store.read("effect_list", scope=scope, key=key)]
 
@@ -131,7 +128,7 @@ class Outcomes(Claims):
         scope: str,
         key: str,
         *,
-        done: Any = NOTHING,  # noqa: ANN401 - any JSON value
+        done: Any = NOT_GIVEN,  # noqa: ANN401 - any JSON value
         not_done: bool = False,
         actor: str,
         reason: str,
@@ -139,15 +136,15 @@ class Outcomes(Claims):
         fence: int | None = None,
         ttl_seconds: float | None = None,
     ) -> None:
-        """Decide about ambiguous work, or one step of it: it was done with this result, or was not.
+        """Decide an ambiguous outcome, or one step of it: done with this result, or not done.
 
-        What was not done may be run again. A holder that wakes up after this is refused. Name the
-        fence to decide about that claim only, not about a later one. NotReconcilable when there is
-        nothing to decide.
+        What was not done may run again. A stale write of the earlier holder is rejected after this.
+        Pass `fence` to decide that claim only, not a later one. NotReconcilable when the outcome
+        is not ambiguous.
         """
         check_names(scope, key)
-        if isinstance(done, _Nothing) is not not_done:
-            message = "done: say either what the result was, or that it was not done"
+        if isinstance(done, _NotGiven) is not not_done:
+            message = "done: pass exactly one of done and not_done"
             raise InvalidArgument(message, fix="pass done=… or not_done=True", field="done")
         params: dict[str, Any] = {
             "scope": scope,
@@ -166,18 +163,18 @@ class Outcomes(Claims):
         def operation(tx: Transaction) -> builtins.list[Row]:
             return tx.query(name, **params)
 
-        if not self.store.write_apart(operation):
-            message = f"{scope} {key}: there is nothing to decide"
+        if not self.store.run_in_own_transaction(operation):
+            message = f"{scope} {key} is not ambiguous, so there is nothing to reconcile"
             raise NotReconcilable(message, scope=scope, key=key, effect=effect)
         crash_point("outcome.reconcile.after_commit")
 
     def forget(
-        self, scope: str, key: str, *, actor: str, reason: str, seen: Record | None = None
+        self, scope: str, key: str, *, actor: str, reason: str, seen: OutcomeRecord | None = None
     ) -> bool:
-        """Erase what is known of a key, so that it may run again; False when nothing was known.
+        """Erase the outcome of a key, so that it may run again; False when there was none.
 
-        KeyInFlight while somebody is at it. With what was `seen` of it, Conflict when it is not so
-        any more, such as when it was run again.
+        KeyInFlight while a caller runs it. With the record that was `seen`, Conflict when it has
+        changed since, such as when it was run again.
         """
         check_names(scope, key)
         note = _note("forgotten", actor, reason)
@@ -190,34 +187,36 @@ class Outcomes(Claims):
                 tx.query("effect_forget", scope=scope, key=key)
             return forgotten
 
-        forgotten = self.store.write_apart(operation)
+        forgotten = self.store.run_in_own_transaction(operation)
         crash_point("outcome.forget.after_commit")
         known = None if forgotten else self.show(scope, key)
         if known is not None:
             if seen is not None and (known.fence, known.updated_at) != was:
-                message = f"{scope} {key} changed since you looked"
-                raise Conflict(message, fix="look again, then decide", scope=scope, key=key)
-            message = f"{scope} {key}: somebody is at it"
-            raise KeyInFlight(message, fix="wait until they are done", scope=scope, key=key)
+                message = f"{scope} {key} has changed since it was read; nothing was forgotten"
+                raise Conflict(message, fix="read it again, then decide", scope=scope, key=key)
+            message = f"{scope} {key} is running; nothing was forgotten"
+            raise KeyInFlight(message, fix="wait until the call has ended", scope=scope, key=key)
         return forgotten
 
-    def prune(self, *, batch: int = BATCH_ROWS, clock: Clock | None = None) -> Pruned:
-        """Erase results that have expired and tombstones that have stood, some in each commit.
+    def prune(self, *, batch: int = BATCH_ROWS, clock: Clock | None = None) -> PruneCounts:
+        """Erase expired results and tombstones past their retention, a batch in each commit.
 
         Pauses between two commits, so that other writers of a SQLite file get the write lock.
         """
         check_batch(batch)
         removed = self._in_batches("outcome_remove", batch, clock)
-        return Pruned(expired=self._in_batches("outcome_expire", batch, clock), removed=removed)
+        return PruneCounts(
+            expired=self._in_batches("outcome_expire", batch, clock), removed=removed
+        )
 
-    def prunable(self) -> Pruned:
-        """Return what pruning would do now."""
+    def prunable(self) -> PruneCounts:
+        """Return what pruning would erase now."""
         ((expired, removed),) = self.store.read("outcome_prunable")
-        return Pruned(expired=expired, removed=removed)
+        return PruneCounts(expired=expired, removed=removed)
 
     def _in_batches(self, name: str, batch: int, clock: Clock | None) -> int:
         def commit(rows: int) -> int:
-            count = len(self.store.write_apart(lambda tx: tx.query(name, batch=rows)))
+            count = len(self.store.run_in_own_transaction(lambda tx: tx.query(name, batch=rows)))
             crash_point("outcome.prune.after_batch")
             return count
 
@@ -229,7 +228,7 @@ def _state(state: OutcomeState | str) -> OutcomeState:
         return OutcomeState(state)
     except ValueError:
         known = ", ".join(OutcomeState)
-        message = f"state: no outcome is {str(state)[:40]!r}"
+        message = f"state: there is no state {str(state)[:40]!r}"
         raise InvalidArgument(message, fix=f"use one of {known}", field="state") from None
 
 
@@ -237,17 +236,19 @@ def _note(verdict: str, actor: str, reason: str) -> str:
     for field, text in (("actor", actor), ("reason", reason)):
         if not text.strip():
             message = f"{field}: must not be empty"
-            raise InvalidArgument(message, fix="say who decides, and why", field=field)
+            raise InvalidArgument(
+                message, fix="pass the actor who decides, and the reason", field=field
+            )
     parts = {"verdict": verdict, "actor": actor, "reason": reason}
     return compact_json(parts, root="note").decode()
 
 
-def _record(row: Row) -> Record:
+def _record(row: Row) -> OutcomeRecord:
     (*_, result, failure, note) = row
-    return Record(
+    return OutcomeRecord(
         scope=row[0],
         key=row[1],
-        # A tombstone that has stood for its time is as good as none.
+        # A tombstone past its retention counts as none.
         state=OutcomeState.FREE if row[2] == "gone" else OutcomeState(row[2]),
         fence=row[3],
         owner=row[4],
@@ -262,9 +263,11 @@ def _record(row: Row) -> Record:
     )
 
 
-def _listed(row: Row) -> Listed:
+def _listed(row: Row) -> OutcomeListItem:
     number, _, _, has_result, *columns = row
-    return Listed(number=number, record=_record(tuple(columns)), has_result=bool(has_result))
+    return OutcomeListItem(
+        number=number, record=_record(tuple(columns)), has_result=bool(has_result)
+    )
 
 
 def _effect(row: Row) -> EffectRecord:

@@ -1,4 +1,4 @@
-"""Views: outcomes as JSON, the same on the command line and over HTTP."""
+"""Views: outcomes as JSON, for the command line and for HTTP."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from onceward.keys.encoding import read_json
-from onceward.outcomes.models import EffectRecord, Record
+from onceward.outcomes.models import EffectRecord, OutcomeRecord
 
 
-def plain(record: Record | EffectRecord) -> dict[str, Any]:
-    """Return everything known of a key, or of a step, as JSON has it."""
+def record_json(record: OutcomeRecord | EffectRecord) -> dict[str, Any]:
+    """Return an outcome or a step as plain JSON values."""
     found = {**asdict(record), "has_result": record.result is not None}
     for field in ("result", "note"):
         text = found[field]

@@ -1,34 +1,36 @@
 """Retries: schedules, parked messages, dead letters, redrive."""
 
-from onceward.retries.attempts import Attempts
-from onceward.retries.client import retrying
-from onceward.retries.dead import DeadLetters
+from onceward.retries.call_retry import retrying
+from onceward.retries.dead_letters import DeadLetters
+from onceward.retries.held_attempts import HeldAttempts
 from onceward.retries.models import (
     Attempt,
     Dead,
     DeadFilter,
     DeadLetter,
     DeadLetterDetail,
+    Dropped,
     FailedAttempt,
     Failure,
     Later,
+    LetterSource,
     LetterState,
-    Line,
-    Message,
     Parked,
+    ParkedSummary,
     Redriven,
-    Waiting,
+    RequeueTarget,
+    RetryMessage,
 )
 from onceward.retries.parked import ParkedMessages
 from onceward.retries.retries import Retries
-from onceward.retries.schedule import (
+from onceward.retries.retry_schedule import (
     AGENTS,
     CLIENT,
     DISPATCH,
     MESSAGES,
-    Growing,
+    ExponentialBackoff,
+    FixedDelays,
     Schedule,
-    Steps,
 )
 
 __all__ = [
@@ -37,25 +39,27 @@ __all__ = [
     "DISPATCH",
     "MESSAGES",
     "Attempt",
-    "Attempts",
     "Dead",
     "DeadFilter",
     "DeadLetter",
     "DeadLetterDetail",
     "DeadLetters",
+    "Dropped",
+    "ExponentialBackoff",
     "FailedAttempt",
     "Failure",
-    "Growing",
+    "FixedDelays",
+    "HeldAttempts",
     "Later",
+    "LetterSource",
     "LetterState",
-    "Line",
-    "Message",
     "Parked",
     "ParkedMessages",
+    "ParkedSummary",
     "Redriven",
+    "RequeueTarget",
     "Retries",
+    "RetryMessage",
     "Schedule",
-    "Steps",
-    "Waiting",
     "retrying",
 ]

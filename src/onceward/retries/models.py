@@ -1,4 +1,4 @@
-"""Models: messages, what went wrong with them, and where they wait. Knows no store."""
+"""Models: messages, their failures and attempts, and dead letters. Knows no store."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ from typing import Final, Literal, NewType, Self
 import orjson
 
 from onceward.errors import InvalidArgument
-from onceward.seams import timestamp
+from onceward.system import timestamp
 
 #: The number of a dead letter, the same for one message of one cursor for good.
 LetterId = NewType("LetterId", int)
-#: `key`: later messages of the same key line up behind it. `none`: it waits alone.
+#: `key`: a parked message blocks later ones of its key. `none`: it blocks only itself.
 Order = Literal["key", "none"]
-#: `dead` waits for a person, `redriven` was put back, `dropped` was given up with a reason.
+#: `dead` waits for an operator, `redriven` was requeued, `dropped` was discarded.
 LetterState = Literal["dead", "redriven", "dropped"]
+#: Whose messages a dead letter holds: those of a worker's cursor, or those of a chat group.
+LetterSource = Literal["worker", "chat"]
 
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 TRACE_CHARACTERS_MAX: Final = 8_192
 #: How many failed attempts are kept in full, the latest ones.
 FAILURES_MAX: Final = 20
 _SUMMARY_CHARACTERS_MAX: Final = 200
+#: The dual cursor of all chat groups.
+CHAT_CURSOR: Final = "dispatch"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class RetryMessage:
     """A message of a cursor, as it came."""
 
     #: The cursor that read it.
     cursor: str
-    #: Where it stands in the source; opaque, and another one for every message.
+    #: Its position in the source; opaque and unique.
     position: str
     #: Its bytes, decodable or not.
     raw: bytes
@@ -40,7 +44,7 @@ class Message:
     key: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names that not every engine can store."""
+        """Reject names that not every engine can store."""
         for field, value in (("cursor", self.cursor), ("position", self.position)):
             check_text(field, value)
         if self.key is not None:
@@ -49,7 +53,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """What went wrong in one attempt, cut to a size that can be kept."""
+    """The error of one attempt, cut to a limited size."""
 
     #: The error's class, such as `ValueError`.
     type: str
@@ -68,7 +72,7 @@ class Failure:
         return cls(type=type(error).__qualname__, message=said, trace=trace)
 
     def __post_init__(self) -> None:
-        """Cut what is too long and write what no database takes in another way."""
+        """Cut long fields, and escape characters that no database stores."""
         object.__setattr__(self, "type", _kept(self.type, _SUMMARY_CHARACTERS_MAX))
         object.__setattr__(self, "message", _kept(self.message, MESSAGE_CHARACTERS_MAX))
         object.__setattr__(self, "trace", _kept(self.trace, TRACE_CHARACTERS_MAX))
@@ -95,23 +99,23 @@ class FailedAttempt:
 class Later:
     """The message will be tried again."""
 
-    #: How many attempts have failed; 0 for one that only waits behind another.
+    #: How many attempts have failed; 0 for one that is only blocked by its key.
     attempt: int
-    #: How long it waits from now on; behind another it waits for that one too.
+    #: Seconds until it is due; if blocked by its key, it waits for that too.
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dead:
-    """The message will not be tried again by itself."""
+    """The message is a dead letter: it is not retried automatically."""
 
-    #: The dead letter it is now.
+    #: Its dead letter.
     letter: LetterId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """A message that failed and holds its cursor."""
+    """The failed attempts of a message that blocks its cursor."""
 
     #: How many attempts have failed.
     attempt: int
@@ -132,13 +136,13 @@ class Parked:
     """A parked message that is due, as it was when it was read."""
 
     id: int
-    message: Message
+    message: RetryMessage
     #: The order of parking, cursor by cursor.
     sequence: int
     #: How many attempts have failed; also the fence: a later failure makes this handle stale.
     attempt: int
     order: Order
-    #: None: due since it was parked, or since the one before it went.
+    #: None: due since it was parked, or since its key was unblocked.
     due_at: datetime | None
     failures: tuple[FailedAttempt, ...]
     first_failed_at: datetime | None
@@ -146,19 +150,30 @@ class Parked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
-    """What is parked for a cursor."""
+class ParkedSummary:
+    """How much is parked for a cursor."""
 
     messages: int
-    #: Keys whose messages line up.
+    #: Keys that are blocked.
     keys: int
     #: Seconds until the next one is due, 0 or less when one is; None when nothing is parked.
     next_seconds: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChatRange:
+    """The messages of a chat letter, and the delivery of them that failed last."""
+
+    group: str
+    #: Arrival numbers, both inclusive.
+    first_seq: int
+    last_seq: int
+    delivery: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetter:
-    """A message that was given up, without its bytes."""
+    """A dead letter without its message: of one worker message, or of some chat messages."""
 
     id: LetterId
     cursor: str
@@ -176,12 +191,19 @@ class DeadLetter:
     #: Who redrove or dropped it, and why.
     changed_by: str
     reason: str
+    source: LetterSource
+    #: Of chat letters, else None: the group, its messages' arrival numbers, the failed delivery.
+    group: str | None
+    first_seq: int | None
+    last_seq: int | None
+    delivery: int | None
+    #: 0 for chat letters, whose messages stay in the conversation.
     raw_size: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetterDetail(DeadLetter):
-    """A dead letter with all that was kept."""
+    """A dead letter with its message, trace and attempts."""
 
     raw: bytes
     error_trace: str
@@ -190,10 +212,15 @@ class DeadLetterDetail(DeadLetter):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadFilter:
-    """Which dead letters are meant; what is None does not matter."""
+    """Selects dead letters; a field that is None matches all."""
 
     cursor: str | None = None
     key: str | None = None
+    #: Only chat letters of this group.
+    group: str | None = None
+    #: A part of the error type or message, in any case.
+    error: str | None = None
+    source: LetterSource | None = None
     #: Those that died at this time or later.
     since: datetime | None = None
     #: At most so many, the oldest first.
@@ -201,30 +228,44 @@ class DeadFilter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """Where some dead letters would line up if they were put back."""
+class RequeueTarget:
+    """Where a redrive would requeue some dead letters."""
 
     cursor: str
-    #: None: each waits alone, behind nobody.
+    #: None: each is requeued by itself.
     key: str | None
     #: How many of them.
     letters: int
-    #: How many messages stand in that line now.
+    #: How many messages with this key are parked now.
     waiting: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Redriven:
-    """What a redrive did."""
+    """The result of a redrive."""
 
-    #: Put back, due now.
+    #: Requeued.
     ids: tuple[LetterId, ...]
-    #: Left alone: redriven or dropped before.
+    #: Not changed: redriven or dropped before.
     skipped: tuple[LetterId, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dropped:
+    """Which dead letters a drop changed."""
+
+    ids: tuple[LetterId, ...]
+    #: Not changed: redriven or dropped before.
+    skipped: tuple[LetterId, ...]
+
+
+def chat_cursor(group: str) -> str:
+    """Return the cursor name of a chat group's dead letters."""
+    return f"{CHAT_CURSOR}/{group}"
+
+
 def check_text(field: str, value: str) -> None:
-    """Refuse a name that is empty or that a database cannot store."""
+    """Raise InvalidArgument for text that is empty or that no database can store."""
     try:
         is_fine = bool(value.encode()) and "\x00" not in value
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Parked messages: set aside so that their cursor can go on, in line behind their key.
+"""Parked messages: wait for a retry so that their cursor can go on, in order for each key.
 
 For `order="key"` and `order="none"`. The first parked message of a key is its head; only heads
 become due. Every change is part of the caller's transaction, together with the checkpoint.
@@ -10,38 +10,38 @@ from collections.abc import Iterable
 
 import orjson
 
-from onceward.crash import crash_point
 from onceward.errors import InvalidArgument, Superseded
-from onceward.retries.dead import as_kept, bury, turn
+from onceward.retries.dead_letter_writes import as_kept, turn, write_dead_letter
 from onceward.retries.models import (
     FAILURES_MAX,
     Attempt,
     Dead,
     Failure,
     Later,
-    Message,
     Order,
     Parked,
-    Waiting,
+    ParkedSummary,
+    RetryMessage,
     failed_attempts,
     failures_text,
     moment,
 )
-from onceward.retries.schedule import MESSAGES, Schedule
-from onceward.seams import Randomness, timestamp
+from onceward.retries.retry_schedule import MESSAGES, Schedule
 from onceward.stores import Row, Store, Transaction
+from onceward.system import Randomness, timestamp
+from onceward.system.crash_points import crash_point
 
 
 class ParkedMessages:
-    """The messages that a store has set aside."""
+    """The parked messages of a store."""
 
     def __init__(self, store: Store, randomness: Randomness) -> None:
-        """Keep them in this store."""
+        """Use this store."""
         self._store = store
         self._randomness = randomness
 
     def blocked_keys(self, cursor: str, keys: Iterable[str]) -> frozenset[str]:
-        """Return which of these keys have a message parked: theirs must line up behind it."""
+        """Return which of these keys are blocked by a parked message."""
         wanted = orjson.dumps(sorted(set(keys))).decode()
         rows = self._store.read("parked_blocked", cursor=cursor, keys=wanted)
         return frozenset(row[0] for row in rows)
@@ -49,16 +49,16 @@ class ParkedMessages:
     def park(  # noqa: PLR0913 - all by name
         self,
         tx: Transaction,
-        message: Message,
+        message: RetryMessage,
         *,
         failure: Failure | None = None,
         order: Order = "key",
         schedule: Schedule = MESSAGES,
         known: Attempt | None = None,
     ) -> Later | Dead:
-        """Set a message aside, in the transaction that moves the checkpoint past it.
+        """Park a message, in the transaction that moves the checkpoint past it.
 
-        With a failure an attempt failed, and it waits; without one it lines up behind its key.
+        With a failure it waits for its retry; without one it is blocked by its key.
         `known` are the attempts that failed while it held its cursor. Parking the same position
         again changes nothing. A message without a key waits alone.
         """
@@ -69,7 +69,7 @@ class ParkedMessages:
         earlier = known.failures if known else ()
         first = known.first_failed_at if known else None
         if failure is not None and seconds is None:
-            letter = bury(
+            letter = write_dead_letter(
                 tx,
                 message,
                 failure,
@@ -104,10 +104,10 @@ class ParkedMessages:
         rows = self._store.read("parked_due", cursor=cursor, limit=limit)
         return [_parked(cursor, row) for row in rows]
 
-    def waiting(self, cursor: str) -> Waiting:
-        """Return how much is parked, and when to look again."""
+    def waiting(self, cursor: str) -> ParkedSummary:
+        """Return how much is parked, and when the next retry is due."""
         ((messages, keys, seconds),) = self._store.read("parked_waiting", cursor=cursor)
-        return Waiting(messages=messages, keys=keys, next_seconds=seconds)
+        return ParkedSummary(messages=messages, keys=keys, next_seconds=seconds)
 
     def count(self, cursor: str) -> int:
         """Return how much is parked, as triggers have counted it: costs the same for any number."""
@@ -126,8 +126,8 @@ class ParkedMessages:
     def succeed(self, tx: Transaction, parked: Parked) -> None:
         """Remove a head that is done; the next of its key is due at once.
 
-        Raises Superseded, and so undoes the caller's transaction, when somebody moved it on since
-        it was read.
+        Raises Superseded, which rolls back the caller's transaction, when another transaction
+        changed it since it was read.
         """
         turn(tx, parked.message.cursor)
         _remove(tx, parked)
@@ -144,7 +144,7 @@ class ParkedMessages:
     ) -> Later | Dead:
         """Reschedule a head, or after its last attempt make it a dead letter and free the next.
 
-        Raises Superseded when somebody moved it on since it was read.
+        Raises Superseded when another transaction changed it since it was read.
         """
         message = parked.message
         turn(tx, message.cursor)
@@ -166,7 +166,7 @@ class ParkedMessages:
         sequence = _remove(tx, parked)
         promote(tx, message.cursor, message.key)
         crash_point("retries.fail.before_dead")
-        letter = bury(
+        letter = write_dead_letter(
             tx,
             message,
             failure,
@@ -186,7 +186,7 @@ def promote(tx: Transaction, cursor: str, key: str | None) -> None:
 
 
 def _remove(tx: Transaction, parked: Parked) -> int:
-    """Take it out of the line, and return the place it had, which may be another than when read."""
+    """Remove a parked message and return its sequence, which may have changed since it was read."""
     rows = tx.query("parked_remove", id=parked.id, attempt=parked.attempt)
     if not rows:
         raise _superseded(parked)
@@ -195,7 +195,7 @@ def _remove(tx: Transaction, parked: Parked) -> int:
 
 def _superseded(parked: Parked) -> Superseded:
     cursor, position = parked.message.cursor, parked.message.position
-    message = f"{position} of {cursor} was moved on since it was read; nothing was changed"
+    message = f"{position} of {cursor} was changed by another transaction; nothing was written"
     return Superseded(message, cursor=cursor, position=position)
 
 
@@ -203,7 +203,7 @@ def _parked(cursor: str, row: Row) -> Parked:
     id_, position, sequence, key, alone, raw, attempt, due_at, failures, first, parked_at = row
     return Parked(
         id=id_,
-        message=Message(cursor=cursor, position=position, raw=raw, key=key),
+        message=RetryMessage(cursor=cursor, position=position, raw=raw, key=key),
         sequence=sequence,
         attempt=attempt,
         order="none" if alone else "key",

@@ -1,27 +1,28 @@
-"""Retries: everything of a store that failed and waits, in one place."""
+"""Retries: held attempts, parked messages and dead letters of a store."""
 
 from __future__ import annotations
 
-from onceward.retries.attempts import Attempts
-from onceward.retries.dead import DeadLetters, turn
-from onceward.retries.forgotten import CountBetween, Following, Shift, following
+from onceward.retries.dead_letter_writes import turn
+from onceward.retries.dead_letters import DeadLetters
+from onceward.retries.discarded import CountBetween, CursorMove, MovePlan, plan_move
+from onceward.retries.held_attempts import HeldAttempts
 from onceward.retries.parked import ParkedMessages
-from onceward.seams import Randomness, SystemRandomness
 from onceward.stores import Store, Transaction
+from onceward.system import Randomness, SystemRandomness
 
 
 class Retries:
-    """What failed, by what happens next: held, parked, or given up."""
+    """The failed messages of a store: held, parked, or dead letters."""
 
     def __init__(self, store: Store, *, randomness: Randomness | None = None) -> None:
-        """Keep it in this store; chance decides only where a schedule has jitter."""
+        """Use this store; the randomness is for schedules with jitter."""
         source = randomness or SystemRandomness()
         self._store = store
-        #: Failing messages that hold their cursor.
-        self.attempts = Attempts(store, source)
-        #: Messages that were set aside.
+        #: Attempts of failed messages that block their cursor.
+        self.attempts = HeldAttempts(store, source)
+        #: Parked messages.
         self.parked = ParkedMessages(store, source)
-        #: Messages that were given up.
+        #: The dead-letter queue.
         self.dead = DeadLetters(store)
 
     def follow(  # noqa: PLR0913 - all by name
@@ -34,13 +35,13 @@ class Retries:
         count: CountBetween | None,
         seek: int | None,
         is_undo: bool,
-    ) -> Following:
-        """Think through what a move of a cursor means for what waits there.
+    ) -> MovePlan:
+        """Plan what a move of a cursor changes in its parked messages and attempts.
 
-        With the transaction that moves it, nobody changes what waits before its end, so that it can
-        be applied. `seek` is the last one that was not undone before: an undo undoes it.
+        With the transaction that moves it, they are locked until its end, so that the plan can be
+        applied. `seek` is the last one that was not undone before: an undo undoes it.
         """
-        shift = Shift(
+        shift = CursorMove(
             cursor=cursor,
             from_position=from_position,
             to_position=to_position,
@@ -49,6 +50,6 @@ class Retries:
             is_undo=is_undo,
         )
         if tx is None:
-            return following(self._store.read, shift)
+            return plan_move(self._store.read, shift)
         turn(tx, cursor, is_worker=False)
-        return following(tx.query, shift)
+        return plan_move(tx.query, shift)

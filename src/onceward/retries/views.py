@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from onceward.retries.models import DeadLetter
-from onceward.seams import timestamp
+from onceward.system import timestamp
 
 
 def plain(letter: DeadLetter) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 Owns what a test needs to prove that acknowledged work survives. Nothing in the product imports it.
 """
 
-from onceward.seams import ManualClock, SeededRandomness
-from onceward.testing.audit import Audit, AuditedFiles, Event
+from onceward.system import ManualClock, SeededRandomness
+from onceward.testing.audit import Audit, AuditedFiles, AuditEvent
 from onceward.testing.crash_everywhere import CrashSummary, crash_everywhere
 from onceward.testing.crash_files import CrashFiles
 from onceward.testing.crash_loop import Acks, CrashCount, run_with_crash_at_every_step
@@ -19,18 +19,18 @@ from onceward.testing.history import (
 )
 from onceward.testing.idempotence import Idempotence, assert_idempotent
 from onceward.testing.trial import Trial
-from onceward.testing.working import drain, worker_process
+from onceward.testing.worker_runs import drain, worker_process
 from onceward.testing.zombie import zombie
 
 __all__ = [
     "Acks",
     "Audit",
+    "AuditEvent",
     "AuditedFiles",
     "CrashCount",
     "CrashFiles",
     "CrashSummary",
     "Entry",
-    "Event",
     "Frozen",
     "History",
     "Idempotence",

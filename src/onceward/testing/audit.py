@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from onceward.seams import Files, FileStat, OpenFile
+    from onceward.system import Files, FileStat, OpenFile
 
 #: A file or directory: device and inode.
 Identity = tuple[int, int]
@@ -24,7 +24,7 @@ Place = tuple[Identity | None, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
+class AuditEvent:
     """One thing that happened, in order."""
 
     #: create, write, truncate, sync, replace, remove, make_directories, sync_directory or ack.
@@ -41,7 +41,7 @@ class Event:
 class _Content:
     """A change of content that no sync has covered."""
 
-    event: Event
+    event: AuditEvent
     #: The file that was changed, whatever its name is now.
     file: Identity
     #: The name under which the writer had opened it.
@@ -54,7 +54,7 @@ class _Content:
 class _Names:
     """A change of names that no directory sync has covered."""
 
-    event: Event
+    event: AuditEvent
     places: frozenset[Place]
     #: Directories still to be synced.
     unsynced: set[Identity | None]
@@ -70,10 +70,10 @@ class Audit:
         self._contents: list[_Content] = []
         self._names: list[_Names] = []
         #: All that succeeded so far, oldest first.
-        self.events: list[Event] = []
+        self.events: list[AuditEvent] = []
 
     def ack(self, *paths: Path) -> None:
-        """Declare that the caller is told now that these files, and their names, will survive.
+        """Declare that these files, and their names, are now acknowledged to the caller as durable.
 
         Raise AssertionError naming every operation on them that was not synced: on the file of that
         name, on any other file that was changed under that name, and on the name itself.
@@ -81,12 +81,12 @@ class Audit:
         assert paths, "an ack depends on something"
         with self._mutex:
             unsynced = [event for path in paths for event in self._unsynced(path)]
-            self.events += [Event(kind="ack", path=path) for path in paths]
+            self.events += [AuditEvent(kind="ack", path=path) for path in paths]
         if unsynced:
             message = f"acknowledged before it was durable: {'; '.join(map(str, unsynced))}"
             raise AssertionError(message)
 
-    def _unsynced(self, path: Path) -> list[Event]:
+    def _unsynced(self, path: Path) -> list[AuditEvent]:
         file, place = self._identity(path), self.place(path)
         contents = [c.event for c in self._contents if c.file == file or c.place == place]
         places = {place, *(self.place(level) for level in path.parents)}
@@ -101,7 +101,7 @@ class Audit:
         return None if found is None else found.identity
 
     @contextmanager
-    def content(self, event: Event, file: Identity, place: Place) -> Iterator[None]:
+    def content(self, event: AuditEvent, file: Identity, place: Place) -> Iterator[None]:
         """Watch a change of content from its beginning to its end."""
         change = _Content(event=event, file=file, place=place)
         with self._mutex:
@@ -124,9 +124,9 @@ class Audit:
         yield
         with self._mutex:
             self._contents = [c for c in self._contents if c not in covered]
-            self.events.append(Event(kind="sync", path=path))
+            self.events.append(AuditEvent(kind="sync", path=path))
 
-    def names(self, event: Event, *paths: Path) -> None:
+    def names(self, event: AuditEvent, *paths: Path) -> None:
         """Note that these names changed in one step."""
         with self._mutex:
             places = frozenset(map(self.place, paths))
@@ -145,7 +145,7 @@ class Audit:
             for change in covered:
                 change.unsynced.discard(directory)
             self._names = [change for change in self._names if change.unsynced]
-            self.events.append(Event(kind="sync_directory", path=path))
+            self.events.append(AuditEvent(kind="sync_directory", path=path))
 
     def forget(self, path: Path) -> None:
         """Note that the content of a file is about to be removed on purpose."""
@@ -153,7 +153,7 @@ class Audit:
         with self._mutex:
             self._contents = [c for c in self._contents if (c.file, c.place) != gone]
 
-    def note(self, event: Event) -> None:
+    def note(self, event: AuditEvent) -> None:
         """Add an event that leaves nothing to sync."""
         with self._mutex:
             self.events.append(event)
@@ -168,7 +168,7 @@ class AuditedFiles:
         self.audit = Audit(files)
 
     def ack(self, *paths: Path) -> None:
-        """Declare that the caller is told now that these files will survive."""
+        """Declare that these files are now acknowledged to the caller as durable."""
         self.audit.ack(*paths)
 
     def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
@@ -176,7 +176,7 @@ class AuditedFiles:
         existed = self._files.stat(path) is not None
         file = self._files.open_append(path, follow_links=follow_links)
         if not existed:
-            self.audit.names(Event(kind="create", path=path), path)
+            self.audit.names(AuditEvent(kind="create", path=path), path)
         return _AuditedFile(self.audit, path, file)
 
     def open_read(self, path: Path) -> OpenFile:
@@ -194,7 +194,7 @@ class AuditedFiles:
     def replace(self, source: Path, target: Path) -> None:
         """Rename; both names are to be synced."""
         self._files.replace(source, target)
-        event = Event(kind="replace", path=target, detail=f"by {source}")
+        event = AuditEvent(kind="replace", path=target, detail=f"by {source}")
         self.audit.names(event, source, target)
 
     def remove(self, path: Path) -> None:
@@ -202,12 +202,12 @@ class AuditedFiles:
         if self._files.stat(path) is not None:
             self.audit.forget(path)
             self._files.remove(path)
-            self.audit.names(Event(kind="remove", path=path), path)
+            self.audit.names(AuditEvent(kind="remove", path=path), path)
 
     def make_directories(self, path: Path) -> None:
         """Pass it on; it syncs what it makes."""
         self._files.make_directories(path)
-        self.audit.note(Event(kind="make_directories", path=path))
+        self.audit.note(AuditEvent(kind="make_directories", path=path))
 
     def sync_directory(self, path: Path) -> None:
         """Sync the names of one directory."""
@@ -232,12 +232,12 @@ class _AuditedFile:
         return self._file.read(offset, size)
 
     def write(self, data: bytes) -> int:
-        event = Event(kind="write", path=self._path, detail=f"{len(data)} bytes")
+        event = AuditEvent(kind="write", path=self._path, detail=f"{len(data)} bytes")
         with self._audit.content(event, self._identity, self._place):
             return self._file.write(data)
 
     def truncate(self, size: int) -> None:
-        event = Event(kind="truncate", path=self._path, detail=f"to {size} bytes")
+        event = AuditEvent(kind="truncate", path=self._path, detail=f"to {size} bytes")
         with self._audit.content(event, self._identity, self._place):
             self._file.truncate(size)
 

@@ -1,7 +1,8 @@
 """Crash everywhere: kill a scenario at every place it passes, run it again, and check what is left.
 
-Owns the loop and what a failure says. The places are those of `places`, the processes are real, and
-so is the SIGKILL; an hour passes between a death and the next life, so that no lease is left.
+Owns the loop and what a failure says. The places are those of `kill_places`, the processes are
+real, and so is the SIGKILL; an hour passes between a death and the next life, so that no lease is
+left.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from onceward.seams import SystemClock
-from onceward.testing.life import SECONDS_MAX, Ended, Life, Tell, fail, indented
-from onceward.testing.places import Place, Switch
+from onceward.system import SystemClock
+from onceward.testing.forked_process import SECONDS_MAX, Ended, Life, Tell, fail, indented
+from onceward.testing.kill_places import Place, Switch
 from onceward.testing.trial import Step, Trial, Trials, call
 
 #: Kills at one place only, `name:nth`: what a failure's REPRO line sets.
@@ -55,7 +56,7 @@ class CrashSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class CrashOptions:
     """What holds for every life of a scenario."""
 
     lines: tuple[Callable[..., Any], ...] = ()
@@ -89,7 +90,7 @@ def crash_everywhere(  # noqa: PLR0913 - a question and optional limits
     """
     __tracebackhide__ = True
     began = SystemClock().monotonic()
-    options = Options(
+    options = CrashOptions(
         lines=tuple(lines),
         accept=accept if isinstance(accept, tuple) else (accept,),
         later_seconds=later_seconds,
@@ -135,7 +136,7 @@ def _places(passed: dict[str, tuple[int, str]], passes_max: int) -> list[Place]:
 class _Loop:
     """One scenario, and the trials it goes through."""
 
-    def __init__(self, trials: Trials, scenario: Step, check: Step, options: Options) -> None:
+    def __init__(self, trials: Trials, scenario: Step, check: Step, options: CrashOptions) -> None:
         self._trials = trials
         self._scenario = scenario
         self._check = check
@@ -148,11 +149,11 @@ class _Loop:
             watched = partial(_watched, self._scenario, self._options.lines)
             ended = self._live(watched, trial, "first")
             if not ended.is_fine:
-                fail(f"the scenario fails although nobody disturbs it: {ended.text}")
+                fail(f"the scenario fails without any fault: {ended.text}")
             checked = self._live(partial(_plain, self._check), trial, "check")
             if checked.code:
                 fail(f"the check fails although nothing crashed: {checked.text}")
-        passed = {name: (int(count), str(text)) for name, count, text in ended.told["passed"]}
+        passed = {name: (int(count), str(text)) for name, count, text in ended.reported["passed"]}
         if not passed:
             fail(_NOWHERE)
         return passed
@@ -163,7 +164,7 @@ class _Loop:
         with self._trials.new() as trial:
             killed = partial(_killed, self._scenario, self._options.lines, place.spec)
             first = self._live(killed, trial, "first")
-            if "hit" not in first.told:
+            if "hit" not in first.reported:
                 return False
             second = self.again(trial)
             if not second.is_fine:

@@ -10,7 +10,7 @@ import errno
 import random
 from typing import TYPE_CHECKING, Final
 
-from onceward.seams import FileStat, sync_failure, translated
+from onceward.system import FileStat, mapped_os_errors, sync_error
 from onceward.testing.disk import Inode, Truncate, Write, os_error
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class CrashFile:
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`, fewer only at the end of the file."""
         self._check_open()
-        with self._disk.mutex, translated(self._path, "read"):
+        with self._disk.mutex, mapped_os_errors(self._path, "read"):
             self._process.read_or_raise()
             return bytes(self._inode.content[offset : offset + size])
 
     def write(self, data: bytes) -> int:
         """Append, and return how many bytes were taken."""
         self._check_open()
-        with self._disk.mutex, translated(self._path, "write to"):
+        with self._disk.mutex, mapped_os_errors(self._path, "write to"):
             self._check_writable(errno.EBADF)
             offset = len(self._inode.content)
             fault = self._process.begin("write", f"{len(data)} bytes at {offset} to {self._path}")
@@ -68,7 +68,7 @@ class CrashFile:
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
         self._check_open()
-        with self._disk.mutex, translated(self._path, "truncate"):
+        with self._disk.mutex, mapped_os_errors(self._path, "truncate"):
             self._check_writable(errno.EINVAL)
             what = f"{self._path} to {size} bytes"
             self._process.begin_or_raise("truncate", what)
@@ -118,7 +118,7 @@ class CrashFile:
             self._inode.lose(random.Random(fault.seed))
             self._process.refused.add(self._inode)
             cause = os_error(fault.error)
-            raise sync_failure(cause, self._path) from cause
+            raise sync_error(cause, self._path) from cause
 
     def close(self) -> None:
         """Give the descriptor back, and any lock with it."""

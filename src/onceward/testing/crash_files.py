@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from onceward.seams import translated
+from onceward.system import mapped_os_errors
 from onceward.testing.crash_file import CrashFile, file_stat
-from onceward.testing.crash_states import STATES_MAX, Snapshot
+from onceward.testing.crash_states import STATES_MAX, DiskSnapshot
 from onceward.testing.disk import Directory, Disk, Inode, os_error
 from onceward.testing.process import Fault, Process
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from onceward.seams import FileStat, OpenFile
+    from onceward.system import FileStat, OpenFile
     from onceward.testing.crash_states import Origin
     from onceward.testing.process import Operation
 
@@ -46,7 +46,7 @@ class CrashFiles:
     def pending(self) -> list[str]:
         """Return what a crash could still undo, in the order it was issued."""
         with self._disk.mutex:
-            return [operation.label for operation in Snapshot(self._disk).pending]
+            return [operation.label for operation in DiskSnapshot(self._disk).pending]
 
     @property
     def on_operation(self) -> Callable[[str, int], None] | None:
@@ -62,7 +62,7 @@ class CrashFiles:
     def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
         """Open for appending and reading; create it when missing. There are no links here."""
         del follow_links
-        with self._disk.mutex, translated(path, "open"):
+        with self._disk.mutex, mapped_os_errors(path, "open"):
             directory, name, node = self._disk.place(path)
             if node is None:
                 self._process.begin_or_raise("create", str(path))
@@ -72,12 +72,12 @@ class CrashFiles:
 
     def open_read(self, path: Path) -> OpenFile:
         """Open for reading; raise FileMissing when it is not there."""
-        with self._disk.mutex, translated(path, "open"):
+        with self._disk.mutex, mapped_os_errors(path, "open"):
             return self._open(path, self._disk.find(path), writable=False)
 
     def stat(self, path: Path) -> FileStat | None:
         """Return what the name points to now, or None."""
-        with self._disk.mutex, translated(path, "look at"):
+        with self._disk.mutex, mapped_os_errors(path, "look at"):
             try:
                 return file_stat(self._disk.find(path))
             except FileNotFoundError:
@@ -85,7 +85,7 @@ class CrashFiles:
 
     def names(self, path: Path) -> list[str]:
         """Return what a directory holds, sorted; nothing when it is missing."""
-        with self._disk.mutex, translated(path, "list"):
+        with self._disk.mutex, mapped_os_errors(path, "list"):
             try:
                 found = self._disk.find(path)
             except FileNotFoundError:
@@ -99,7 +99,7 @@ class CrashFiles:
 
         Between two directories the step is durable once both were synced.
         """
-        with self._disk.mutex, translated(target, "replace"):
+        with self._disk.mutex, mapped_os_errors(target, "replace"):
             self._process.begin_or_raise("replace", f"{target} by {source}")
             from_directory, from_name, moved = self._disk.place(source)
             to_directory, to_name, replaced = self._disk.place(target)
@@ -115,7 +115,7 @@ class CrashFiles:
 
     def remove(self, path: Path) -> None:
         """Take the name away; a missing file is fine."""
-        with self._disk.mutex, translated(path, "remove"):
+        with self._disk.mutex, mapped_os_errors(path, "remove"):
             try:
                 directory, name, node = self._disk.place(path)
             except FileNotFoundError:
@@ -130,7 +130,7 @@ class CrashFiles:
         """Create what is missing, from the top, syncing each parent."""
         missing = [level for level in (path, *path.parents) if not self._is_directory(level)]
         for level in reversed(missing):
-            with self._disk.mutex, translated(level, "create"):
+            with self._disk.mutex, mapped_os_errors(level, "create"):
                 directory, name, node = self._disk.place(level)
                 if isinstance(node, Inode):
                     raise os_error(errno.EEXIST)
@@ -152,11 +152,11 @@ class CrashFiles:
             self._process.anchored.add(number)
 
     def _sync_names(self, path: Path) -> int:
-        with translated(path, "open"):
+        with mapped_os_errors(path, "open"):
             directory = self._disk.find(path)
             if not isinstance(directory, Directory):
                 raise os_error(errno.ENOTDIR)
-        with translated(path, "sync"):
+        with mapped_os_errors(path, "sync"):
             self._process.begin_or_raise("sync_directory", str(path))
             self._disk.sync_names(directory.number)
         return directory.number
@@ -169,7 +169,7 @@ class CrashFiles:
         Index 0 lost everything that was not synced; `crashes` lists the others.
         """
         with self._disk.mutex:
-            return CrashFiles(*Snapshot(self._disk).state(index=index, seed=seed))
+            return CrashFiles(*DiskSnapshot(self._disk).state(index=index, seed=seed))
 
     def crashes(self, *, limit: int = STATES_MAX, seed: int = 0) -> Iterator[CrashFiles]:
         """Return the disks that a crash at this moment may leave behind.
@@ -178,7 +178,7 @@ class CrashFiles:
         times more with writes torn, zeroed or full of garbage; beyond that, `limit` samples.
         """
         with self._disk.mutex:
-            snapshot = Snapshot(self._disk)
+            snapshot = DiskSnapshot(self._disk)
         return (CrashFiles(*state) for state in snapshot.states(limit=limit, seed=seed))
 
     def killed(self) -> CrashFiles:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from onceward.crash import Crashed
+from onceward.system.crash_points import Crashed
 from onceward.testing.crash_files import CrashFiles
 from onceward.testing.crash_states import STATES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from onceward.seams import Files
+    from onceward.system import Files
 
 Item = TypeVar("Item")
 

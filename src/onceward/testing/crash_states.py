@@ -69,7 +69,7 @@ class Origin:
         return f"crash state {self.index} of seed {self.seed}: {story or 'nothing was pending'}"
 
 
-class Snapshot:
+class DiskSnapshot:
     """One moment of a disk, with what was pending then; later changes do not show in it."""
 
     def __init__(self, disk: Disk) -> None:

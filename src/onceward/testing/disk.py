@@ -92,7 +92,7 @@ class Inode:
         #: What running code sees; None while that is the durable image itself.
         self.live: bytearray | None = None
         self.pending: list[Write | Truncate] = []
-        #: Whoever holds the exclusive lock.
+        #: The holder of the exclusive lock.
         self.holder: object | None = None
 
     @property

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from onceward.testing.crash_everywhere import LATER_SECONDS
-from onceward.testing.life import SECONDS_MAX, Life, Stuck, Tell, fail
-from onceward.testing.places import FIRST_STATEMENT, Place, Switch
+from onceward.testing.forked_process import SECONDS_MAX, Life, Stuck, Tell, fail
+from onceward.testing.kill_places import FIRST_STATEMENT, Place, Switch
 from onceward.testing.trial import Step, Trial, Trials, call
 
 #: A frozen process that is inside a transaction may hold what its successor needs.
@@ -36,7 +36,7 @@ class Frozen:
         #: Its store and its directory, until the end of the block.
         self.trial = trial
         #: Where it stands.
-        self.place = Place.read(*life.told()["hit"])
+        self.place = Place.read(*life.reported()["hit"])
         self._scenario = scenario
         self._life = life
         self._later_seconds = later_seconds
@@ -57,7 +57,7 @@ class Frozen:
                 try:
                     ended = life.wait(self._seconds_max)
                 except Stuck as exc:
-                    fail(f"nobody could take over from {self.place}: {exc}\n{_HINT}")
+                    fail(f"no worker could take over from {self.place}: {exc}\n{_HINT}")
             if not ended.is_retryable:
                 break
         ended.expect("the process that took over")

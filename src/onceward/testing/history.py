@@ -1,7 +1,7 @@
 """History: who tried what, when, what came of it, and checkers that find the first offender.
 
 Write down each operation when it is begun (`invoke`) and when it ends: `ok` it happened, `fail` it
-did not, `info` nobody knows. In memory for threads, in a journal for processes that may be killed.
+did not, `info` is unknown. In memory for threads, in a journal for processes that may be killed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self
 
 from onceward.errors import OutcomeUnknown
 from onceward.journal import Journal
-from onceward.seams import Clock, SystemClock
+from onceward.system import Clock, SystemClock
 
 Kind = Literal["invoke", "ok", "fail", "info"]
 _PAGE_RECORDS: Final = 500
@@ -80,7 +80,7 @@ class History:
     def operation(
         self, f: str, key: str, value: object = None, *, process: str | None = None
     ) -> Iterator[Result]:
-        """Record a block: `ok` at its end, `fail` when it raises, `info` when nobody knows."""
+        """Record a block: `ok` at its end, `fail` when it raises, `info` when it is unknown."""
         self.record("invoke", f, key, value, process=process)
         result = Result()
         result.value = value

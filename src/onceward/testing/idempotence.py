@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from onceward.seams import SystemClock, SystemFiles
+from onceward.system import SystemClock, SystemFiles
 from onceward.testing.crash_everywhere import LATER_SECONDS, crash_everywhere, repro
-from onceward.testing.life import SECONDS_MAX, Ended, Life, Tell, fail, indented
+from onceward.testing.forked_process import SECONDS_MAX, Ended, Life, Tell, fail, indented
 from onceward.testing.trial import Step, Trial, Trials, call
 
 #: How many processes call at once.
 AT_ONCE: Final = 4
 #: How long each of them waits for the others.
 _GATHER_SECONDS_MAX: Final = 30.0
-#: How often a caller who was told to try again does so.
+#: How often a caller retries.
 _TRIES_MAX: Final = 5
 
 
@@ -141,7 +141,7 @@ class _Asked:
                 ended = life.end(self._seconds_max)
                 if not (ended.is_fine or ended.is_retryable):
                     fail(f"one of {what} failed: {ended.text}\n{repro()}")
-            # Those who were told to try again do.
+            # Callers with a retryable error retry.
             self._late(trial, f"a call after {what}")
             self._compare(wanted, trial, what)
         self.calls += count + 1
@@ -165,7 +165,7 @@ class _Asked:
     def _look(self, trial: Trial) -> str:
         __tracebackhide__ = True
         ended = self._live(partial(_tell_state, self._state), trial)
-        return str(ended.expect("looking at the state").told["state"])
+        return str(ended.expect("looking at the state").reported["state"])
 
     def _live(
         self,

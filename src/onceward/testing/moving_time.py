@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from onceward.seams import ManualClock
 from onceward.stores import Store
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.sqlite.store import SqliteStore
+from onceward.system import ManualClock
 
 
 class MovingTime:
-    """A store's time, which runs on its own only on PostgreSQL, and jumps when told to."""
+    """A store's time, which runs by itself only on PostgreSQL, and can be moved by hand."""
 
     def __init__(self, store: Store) -> None:
         """Move the time of this store, which on SQLite was opened with a ManualClock."""

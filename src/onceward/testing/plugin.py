@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from onceward.handle import Onceward
+    from onceward.client import Onceward
     from onceward.testing.moving_time import MovingTime
     from onceward.testing.postgres import PostgresServer
 
@@ -57,7 +57,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a database file to copy from: a schema is made faster once than for every test."""
-    from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
+    from onceward.client import open as open_handle  # noqa: PLC0415 - not for every test run
 
     path = tmp_path_factory.mktemp("template") / "onceward.db"
     with open_handle(f"sqlite:///{path}"):
@@ -80,8 +80,8 @@ def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def ow(ow_url: str) -> Iterator[Onceward]:
     """Open a new store; on SQLite its time stands still until `ow_time` moves it."""
-    from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
-    from onceward.seams import ManualClock  # noqa: PLC0415 - the same
+    from onceward.client import open as open_handle  # noqa: PLC0415 - not for every test run
+    from onceward.system import ManualClock  # noqa: PLC0415 - the same
 
     with open_handle(ow_url, clock=ManualClock()) as handle:
         yield handle

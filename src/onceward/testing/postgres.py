@@ -24,10 +24,10 @@ from typing import Any, Final
 import psycopg
 
 from onceward.errors import StoreUnavailable
-from onceward.seams import SystemClock
+from onceward.system import SystemClock
 
 #: Whom root runs the server as: it refuses to run as root.
-USER: Final = "nobody"
+USER: Final = "nobody"  # wording: the name of a Unix user
 START_SECONDS_MAX: Final = 30.0
 DROP_SECONDS_MAX: Final = 10
 
@@ -42,7 +42,7 @@ class PostgresServer:
     def __init__(self, *, is_synced: bool = True) -> None:
         """Make the data directory; `start` starts it.
 
-        Every commit is synced, as in production, unless told otherwise: without that a power loss
+        Every commit is synced by default, as in production: without that a power loss
         would lose commits, and a kill loses none. Such a server does not clean up in the background
         either, and its files are in memory where there is room for them.
         """
@@ -124,7 +124,7 @@ class PostgresServer:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def new_database(self, name: str, *, like: str = "template1") -> str:
-        """Create a database as a copy of another, empty unless told otherwise; return its URL."""
+        """Create a database, empty or as a copy of another; return its URL."""
         # Copying files takes a checkpoint, which costs little where nothing is synced: less than
         # half the work of logging every page of the copy.
         how = "wal_log" if self._is_synced else "file_copy"
@@ -134,7 +134,7 @@ class PostgresServer:
         return self.database(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, whoever is connected to it; what cannot be removed soon stays."""
+        """Remove a database and its connections; what cannot be removed soon stays."""
         statement = f'drop database if exists "{name}" with (force)'
         options = f"-c statement_timeout={DROP_SECONDS_MAX}s"
         with (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from onceward.crash import Crashed
-from onceward.seams import distrust
+from onceward.system import untrusted_file
+from onceward.system.crash_points import Crashed
 from onceward.testing.disk import os_error
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Process:
         return due[0] if due else None
 
     def read_or_raise(self) -> None:
-        """Let a read fail if a fault hits it; it changes nothing, so that nobody is told of it."""
+        """Let a read fail if a fault hits it; it changes nothing, so that it is not reported."""
         fault = self._struck("read")
         if fault is not None:
             raise os_error(fault.error)
@@ -111,7 +111,7 @@ class Process:
     def check_trusted(self, inode: Inode, path: Path) -> None:
         """Refuse a file that failed to sync in this process."""
         if inode in self.refused:
-            raise distrust(path)
+            raise untrusted_file(path)
 
     def check_alive(self) -> None:
         """Do nothing more once killed, whatever the code's `finally` clauses try."""

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from onceward.testing.life import Life, Tell
+from onceward.testing.forked_process import Life, Tell
 
 if TYPE_CHECKING:
     import psycopg
 
-    from onceward.handle import Onceward
+    from onceward.client import Onceward
     from onceward.stores import Row
 
 #: Something the user wrote; it gets the trial, unless it takes no argument.
 Step = Callable[..., Any]
-_NEEDED: Final = ("onceward.handle", "onceward.stores.sqlite.store")
+_NEEDED: Final = ("onceward.client", "onceward.stores.sqlite.store")
 _FILE: Final = "onceward.db"
-#: Every server has it, and nobody keeps anything in it.
+#: Every server has it, and it holds no data.
 _ELSEWHERE: Final = "postgres"
 _numbers: Final = itertools.count(1)
 
@@ -46,7 +46,7 @@ class Trial:
 
     def open(self) -> Onceward:
         """Open the store."""
-        from onceward.handle import open as open_handle  # noqa: PLC0415 - not for every test run
+        from onceward.client import open as open_handle  # noqa: PLC0415 - not for every test run
 
         return open_handle(self.url)
 

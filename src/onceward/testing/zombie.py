@@ -70,7 +70,7 @@ def _stopped(process: Child) -> Iterator[None]:
 
 
 def _await(process: Child, change: int) -> None:
-    # The child is not reaped, so whoever started it can still wait for its end.
+    # The child is not reaped, so its parent can still wait for its end.
     found = os.waitid(os.P_PID, process.pid, change | os.WEXITED | os.WNOWAIT)
     assert found is not None
     ended = found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)

@@ -2,13 +2,13 @@
 
 from onceward.workers import sources
 from onceward.workers.app import App
-from onceward.workers.handling import Reject
+from onceward.workers.handler_calls import Reject
 from onceward.workers.models import Consumer, Message
-from onceward.workers.source import Active, Item, Lag, Partitions, Source
-from onceward.workers.worker import Worked, Worker
+from onceward.workers.source_protocol import ActivePartitions, Item, Lag, Partitions, Source
+from onceward.workers.worker import Worker, WorkerResult
 
 __all__ = [
-    "Active",
+    "ActivePartitions",
     "App",
     "Consumer",
     "Item",
@@ -17,7 +17,7 @@ __all__ = [
     "Partitions",
     "Reject",
     "Source",
-    "Worked",
     "Worker",
+    "WorkerResult",
     "sources",
 ]

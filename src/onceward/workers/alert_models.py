@@ -1,4 +1,4 @@
-"""Alert models: what a rule says, what an alert is, and what is told of it. Knows no store."""
+"""Alert models: rules, alerts, and the text and body that are delivered. Knows no store."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final, Literal
 
 from onceward.stores import Row
 
-#: `lag`: seconds behind. `steals`: take-overs lately. `errors`: failed attempts since the last
-#: success. `parked`: messages that wait for a retry, or behind one that does. `dead`: letters that
-#: died lately and are still dead.
+#: `lag`: seconds behind. `steals`: recent lease takeovers. `errors`: failed attempts since the last
+#: success. `parked`: messages that wait for a retry, or behind one that does. `dead`: recent dead
+#: letters that are not settled.
 Kind = Literal["lag", "steals", "errors", "parked", "dead"]
-#: `pending`: over the threshold, not yet for long enough.
+#: `pending`: above the threshold, but not yet for `for_seconds`.
 AlertState = Literal["pending", "firing", "cleared"]
 EventKind = Literal["fired", "cleared"]
 
 KINDS: Final[tuple[Kind, ...]] = ("lag", "steals", "errors", "parked", "dead")
-#: Kinds that count what happened within a window.
+#: Kinds that count events within a window.
 WINDOWED: Final[tuple[Kind, ...]] = ("steals", "dead")
 UNITS: Final[dict[Kind, str]] = {
     "lag": "seconds behind",
-    "steals": "lease steals",
+    "steals": "lease takeovers",
     "errors": "failures in a row",
     "parked": "messages waiting for a retry",
     "dead": "new dead letters",
@@ -29,67 +29,67 @@ UNITS: Final[dict[Kind, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
-    """When to raise an alert about a cursor, and when to take it back."""
+class AlertRule:
+    """When to raise an alert about a cursor, and when to clear it."""
 
-    #: No two rules have the same; it stays the same when the rule is changed.
+    #: Unique; identifies the rule across changes of its values.
     name: str
     kind: Kind
-    #: Which cursors, such as `lead_*`.
+    #: Pattern of cursor names, such as `lead_*`.
     cursor: str
-    #: It fires above this …
+    #: The alert fires when the value exceeds this …
     threshold: float
-    #: … when it has been there for so long …
+    #: … for this long …
     for_seconds: float
-    #: … and is over at or below this.
+    #: … and is cleared at or below this.
     clear: float
-    #: How far back `steals` and `dead` look.
+    #: The window of `steals` and `dead`.
     window_seconds: float
-    #: Where to tell it, besides the log; it may hold a secret.
+    #: Where to post alerts, besides the log; may hold a secret.
     webhook: str | None = field(default=None, repr=False)
 
     def covers(self, cursor: str) -> bool:
-        """Say whether this rule is about a cursor."""
+        """Return whether this rule applies to a cursor."""
         return fnmatchcase(cursor, self.cursor)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
-    """One time that a cursor was over the threshold of a rule; times are text in UTC."""
+    """One episode in which a cursor exceeded a rule's threshold; times are text in UTC."""
 
-    #: The same in every message about it, and in no other's.
+    #: Unique; the same in every message about this alert.
     id: str
     rule: str
     kind: Kind
     cursor: str
     state: AlertState
-    #: What was measured when it fired, or began.
+    #: The value when it fired, or began.
     value: float
-    #: The rule's threshold then.
+    #: The rule's threshold at that time.
     threshold: float
-    #: When it went over the threshold.
+    #: When it exceeded the threshold.
     pending_at: str
     fired_at: str | None
-    #: When everybody was told that it fired.
+    #: When its firing was delivered.
     fired_sent_at: str | None
     cleared_at: str | None
     cleared_sent_at: str | None
 
     @property
     def unsent(self) -> tuple[EventKind, ...]:
-        """Return what is still to be told, in order."""
+        """Return the events still to be delivered, in order."""
         fired: tuple[EventKind, ...] = () if self.fired_sent_at or not self.fired_at else ("fired",)
         return fired if self.cleared_sent_at or not self.cleared_at else (*fired, "cleared")
 
     def text(self, event: EventKind) -> str:
         """Return one line for people."""
         if event == "cleared":
-            return f"{self.rule}: {self.cursor} is well again"
+            return f"{self.rule}: {self.cursor} has recovered"
         is_over = f"{self.value:g} {UNITS[self.kind]}, more than {self.threshold:g}"
         return f"{self.rule}: {self.cursor} has {is_over}"
 
     def body(self, event: EventKind) -> dict[str, object]:
-        """Return what a webhook is sent."""
+        """Return the JSON body for a webhook."""
         return {
             "id": f"{self.id}:{event}",
             "alert": self.id,
@@ -107,14 +107,14 @@ class Alert:
 
 
 def alert_of(row: Row) -> Alert:
-    """Return what a row of `onceward_alerts` says."""
+    """Return the alert of a row of `onceward_alerts`."""
     names = Alert.__dataclass_fields__
     return Alert(**dict(zip(names, row, strict=True)))
 
 
-#: What is watched unless the configuration says otherwise.
+#: The rules that apply unless the configuration disables them.
 DEFAULT_RULES: Final = (
-    Rule(
+    AlertRule(
         name="cursor behind",
         kind="lag",
         cursor="*",
@@ -123,8 +123,8 @@ DEFAULT_RULES: Final = (
         clear=60.0,
         window_seconds=0.0,
     ),
-    Rule(
-        name="lease stolen repeatedly",
+    AlertRule(
+        name="repeated lease takeovers",
         kind="steals",
         cursor="*",
         threshold=2.0,
@@ -132,7 +132,7 @@ DEFAULT_RULES: Final = (
         clear=0.0,
         window_seconds=600.0,
     ),
-    Rule(
+    AlertRule(
         name="cursor failing",
         kind="errors",
         cursor="*",
@@ -141,7 +141,7 @@ DEFAULT_RULES: Final = (
         clear=0.0,
         window_seconds=0.0,
     ),
-    Rule(
+    AlertRule(
         name="messages parked",
         kind="parked",
         cursor="*",
@@ -150,7 +150,7 @@ DEFAULT_RULES: Final = (
         clear=0.0,
         window_seconds=0.0,
     ),
-    Rule(
+    AlertRule(
         name="new dead letters",
         kind="dead",
         cursor="*",

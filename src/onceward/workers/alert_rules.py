@@ -11,9 +11,9 @@ from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from onceward.errors import FileMissing, InvalidArgument
-from onceward.seams import translated
-from onceward.stores.opening import home
-from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, Kind, Rule
+from onceward.stores.store_urls import home
+from onceward.system import mapped_os_errors
+from onceward.workers.alert_models import DEFAULT_RULES, KINDS, WINDOWED, AlertRule, Kind
 
 T = TypeVar("T")
 FILE_NAME: Final = "onceward.toml"
@@ -39,7 +39,7 @@ def find_config(path: str | None = None) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def read_rules(path: str | None = None) -> tuple[Rule, ...]:
+def read_rules(path: str | None = None) -> tuple[AlertRule, ...]:
     """Return the rules of the configuration file, and those that are shipped unless it objects."""
     return read_config(parse_rules, path)
 
@@ -49,7 +49,7 @@ def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None
     found = find_config(path)
     if found is None:
         return parse({})
-    with translated(found, "read"):
+    with mapped_os_errors(found, "read"):
         raw = found.read_bytes()
     try:
         return parse(tomllib.loads(raw.decode()))
@@ -61,7 +61,7 @@ def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None
         raise InvalidArgument(message, fix=exc.fix, field=exc.context["field"]) from exc
 
 
-def parse_rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
+def parse_rules(config: Mapping[str, Any]) -> tuple[AlertRule, ...]:
     """Return the rules that a configuration means."""
     check_names("", config, _TABLES)
     defaults, entries = config.get("alerts_defaults", {}), config.get("alerts", [])
@@ -86,7 +86,7 @@ def parse_rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> Rule:
+def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> AlertRule:
     check_names(where, entry, FIELDS)
     kind: Kind = entry.get("kind", "")
     if kind not in KINDS:
@@ -101,7 +101,7 @@ def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> Rule:
         problem = f"is for {' and '.join(WINDOWED)}, which count what happened lately"
         refuse(f"{where}window", problem, "leave it out")
     window = number(f"{where}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
-    return Rule(
+    return AlertRule(
         name=_text(f"{where}name", entry.get("name", f"{kind} {cursor}")),
         kind=kind,
         cursor=cursor,

@@ -1,7 +1,7 @@
-"""Alerts: notices when cursors are in trouble, once for each time, and tells so.
+"""Alerts: evaluates alert rules, and raises one alert per episode and cursor.
 
-One process of a store evaluates the rules: whoever holds the lease of `~alerts`. What fired is
-durable before it is told, so a crash in between tells it again, under the same key.
+One process per store evaluates the rules: the holder of the lease `~alerts`. An alert is durable
+before it is delivered, so after a crash it is delivered again under the same idempotency key.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from onceward.crash import crash_point
+from onceward.client import Onceward
 from onceward.cursors import Lease, Renewal
 from onceward.cursors.models import OWN_PREFIX
 from onceward.errors import LeaseLost, OncewardError
-from onceward.handle import Onceward
-from onceward.seams import Ids
 from onceward.stores import Row, Transaction
-from onceward.workers.alert_models import WINDOWED, Alert, Kind, Rule, alert_of
+from onceward.system import Ids
+from onceward.system.crash_points import crash_point
+from onceward.workers.alert_models import WINDOWED, Alert, AlertRule, Kind, alert_of
 
 LEASE_NAME: Final = f"{OWN_PREFIX}alerts"
 LEASE_SECONDS: Final = 30.0
-#: Alerts that are not over; a store in which everything is wrong does not need more to say so.
+#: Limit of open alerts.
 OPEN_MAX: Final = 500
-#: How long those that are over can be read.
+#: How long cleared alerts are kept.
 KEEP_DAYS: Final = 30
 _numbers: Final = itertools.count(1)
 _log: Final = logging.getLogger("onceward.alerts")
 
 
 class Alerts:
-    """What a store knows of alerts."""
+    """Reads the alerts of a store."""
 
     def __init__(self, ow: Onceward) -> None:
         """Read them from this store."""
         self._ow = ow
 
     def list(self, limit: int = 100) -> tuple[Alert, ...]:
-        """Return alerts, those that are not over first, then the newest."""
+        """Return alerts: open ones first, then the newest."""
         rows = self._ow.store.read("alert_list", limit=limit)
         return tuple(alert_of(row) for row in rows)
 
     def firing(self) -> dict[str, int]:
-        """Return how many fire now, by kind."""
+        """Return how many alerts are firing, by kind."""
         return {row[0]: row[1] for row in self._ow.store.read("alert_counts")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Open:
-    """An alert that is not over, as the evaluator finds it."""
+class _OpenAlert:
+    """An open alert, as the evaluator reads it."""
 
     id: str
     rule: str
@@ -62,8 +62,8 @@ class _Open:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """What one evaluation does to one alert."""
+class AlertChange:
+    """The steps that one evaluation applies to one alert."""
 
     id: str
     rule: str
@@ -73,31 +73,31 @@ class Change:
     value: float
 
 
-class Evaluator:
-    """The rules of one store, evaluated by this process while it holds the lease."""
+class AlertEvaluator:
+    """Evaluates the rules of one store while this process holds the lease."""
 
     def __init__(
         self,
         ow: Onceward,
-        rules: Sequence[Rule],
+        rules: Sequence[AlertRule],
         *,
         ids: Ids | None = None,
     ) -> None:
-        """Hold nothing yet."""
+        """Prepare; the lease is not acquired yet."""
         self._ow = ow
         self._rules = {rule.name: rule for rule in rules}
         self._ids = ids or Ids()
-        # A name of its own: to the same worker a lease is always granted again.
+        # A unique name: a lease is always granted again to the same name.
         self._holder = f"{ow.cursors.worker}/alerts/{next(_numbers)}"
         self._lease: Lease | None = None
         self._is_full = False
 
-    def tick(self) -> tuple[Change, ...] | None:
-        """Evaluate every rule once, and keep what changed; None while another process does it.
+    def evaluate(self) -> tuple[AlertChange, ...] | None:
+        """Evaluate every rule and store the changes; return None while another process does it.
 
-        Tells nobody: `alert_sending` does.
+        Delivers nothing: `alert_delivery` does.
         """
-        lease = self._hold()
+        lease = self._ensure_lease()
         if lease is None:
             return None
         try:
@@ -115,11 +115,11 @@ class Evaluator:
 
     @property
     def is_evaluating(self) -> bool:
-        """Say whether it is this process that evaluates, as far as it knows."""
+        """Return whether this process evaluates the rules, as far as it knows."""
         return self._lease is not None
 
     def release(self) -> None:
-        """Let another process evaluate."""
+        """Release the lease, so that another process evaluates."""
         lease, self._lease = self._lease, None
         if lease is not None:
             with suppress(OncewardError):
@@ -127,8 +127,8 @@ class Evaluator:
 
     # --- evaluating ------------------------------------------------------------------------------
 
-    def _hold(self) -> Lease | None:
-        """Have the lease, from the last time or anew."""
+    def _ensure_lease(self) -> Lease | None:
+        """Renew or acquire the lease; return None if another process holds it."""
         lease, self._lease = self._lease, None
         if lease is None:
             lease = self._ow.cursors.acquire(LEASE_NAME, self._holder, LEASE_SECONDS)
@@ -143,31 +143,35 @@ class Evaluator:
         self._lease = lease
         return lease
 
-    def _changes(self, tx: Transaction) -> tuple[Change, ...]:
-        """Compare what is with what is known."""
+    def _changes(self, tx: Transaction) -> tuple[AlertChange, ...]:
+        """Compare current values with open alerts."""
         known = [_open(row) for row in tx.query("alert_open")]
         values = self._values(tx)
-        changes = [change for each in known if (change := self._next(each, values)) is not None]
-        changes += self._new(known, values)
+        changes = [
+            change for each in known if (change := self._next_change(each, values)) is not None
+        ]
+        changes += self._new_alerts(known, values)
         return tuple(changes)
 
     def _values(self, tx: Transaction) -> dict[str, dict[str, float]]:
-        """Return, rule by rule, the cursors it covers that have more than nothing to tell."""
-        asked: dict[tuple[Kind, float], list[Row]] = {}
+        """Return the values of each rule by cursor; cursors without a value count as 0."""
+        queried: dict[tuple[Kind, float], list[Row]] = {}
         values = {}
         for rule in self._rules.values():
             what = (rule.kind, rule.window_seconds)
-            if what not in asked:
-                asked[what] = tx.query(f"alert_{rule.kind}", **_params(rule))
+            if what not in queried:
+                queried[what] = tx.query(f"alert_{rule.kind}", **_params(rule))
             values[rule.name] = {
-                name: float(value) for name, value in asked[what] if rule.covers(name)
+                name: float(value) for name, value in queried[what] if rule.covers(name)
             }
         return values
 
-    def _next(self, alert: _Open, values: Mapping[str, Mapping[str, float]]) -> Change | None:
-        """Return what becomes of an alert that is not over."""
+    def _next_change(
+        self, alert: _OpenAlert, values: Mapping[str, Mapping[str, float]]
+    ) -> AlertChange | None:
+        """Return the change of an open alert, if any."""
         rule = self._rules.get(alert.rule)
-        # Nobody asks any more, or there is nothing to tell: that is below every threshold.
+        # A removed rule, or a cursor without a value, is below every threshold.
         value = values[rule.name].get(alert.cursor, 0.0) if rule else 0.0
         steps: tuple[str, ...] = ()
         if alert.is_firing:
@@ -179,12 +183,14 @@ class Evaluator:
             steps = ("fire",)
         if not steps:
             return None
-        return Change(id=alert.id, rule=alert.rule, cursor=alert.cursor, steps=steps, value=value)
+        return AlertChange(
+            id=alert.id, rule=alert.rule, cursor=alert.cursor, steps=steps, value=value
+        )
 
-    def _new(
-        self, known: Sequence[_Open], values: Mapping[str, Mapping[str, float]]
-    ) -> Iterator[Change]:
-        """Return the alerts that begin."""
+    def _new_alerts(
+        self, known: Sequence[_OpenAlert], values: Mapping[str, Mapping[str, float]]
+    ) -> Iterator[AlertChange]:
+        """Return the new alerts."""
         have = {(each.rule, each.cursor) for each in known}
         room = OPEN_MAX - len(have)
         found = [
@@ -193,14 +199,14 @@ class Evaluator:
             for cursor, value in sorted(values[rule.name].items())
             if value > rule.threshold and (rule.name, cursor) not in have
         ]
-        self._tell_full(len(found) - room)
+        self._warn_if_full(len(found) - room)
         for rule, cursor, value in found[: max(room, 0)]:
             steps = ("begin", "fire") if rule.for_seconds == 0 else ("begin",)
-            yield Change(
+            yield AlertChange(
                 id=self._ids.new("alert"), rule=rule.name, cursor=cursor, steps=steps, value=value
             )
 
-    def _apply(self, tx: Transaction, change: Change) -> None:
+    def _apply(self, tx: Transaction, change: AlertChange) -> None:
         rule = self._rules.get(change.rule)
         for step in change.steps:
             if step == "begin":
@@ -223,19 +229,21 @@ class Evaluator:
             else:
                 tx.query("alert_drop", id=change.id)
 
-    def _tell_full(self, too_many: int) -> None:
+    def _warn_if_full(self, too_many: int) -> None:
         is_full, was_full = too_many > 0, self._is_full
         self._is_full = is_full
         if is_full and not was_full:
-            facts = {"action": "alerts_full", "open": OPEN_MAX, "left": too_many}
-            text = "too many alerts, the others are not raised"
+            facts = {"action": "alert_limit_reached", "open": OPEN_MAX, "left": too_many}
+            text = "alert limit reached, further alerts are not raised"
             _log.error("%s: %s", text, too_many, extra={"event": text, "facts": facts})
 
 
-def _params(rule: Rule) -> dict[str, float]:
+def _params(rule: AlertRule) -> dict[str, float]:
     return {"window": rule.window_seconds} if rule.kind in WINDOWED else {}
 
 
-def _open(row: Row) -> _Open:
+def _open(row: Row) -> _OpenAlert:
     id_, rule, cursor, state, seconds = row
-    return _Open(id=id_, rule=rule, cursor=cursor, is_firing=state == "firing", seconds=seconds)
+    return _OpenAlert(
+        id=id_, rule=rule, cursor=cursor, is_firing=state == "firing", seconds=seconds
+    )

@@ -1,4 +1,4 @@
-"""App: the consumers of one store, declared by decorators. `onceward work module:app` runs it."""
+"""App: the consumers of one store, declared by decorators. `onceward worker module:app` runs it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar, cast
 
 import orjson
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors.models import (
     HEARTBEATS_PER_LEASE,
     LEASE_SECONDS,
@@ -18,8 +20,6 @@ from onceward.cursors.models import (
     check_name,
 )
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.retries import MESSAGES, Schedule
 from onceward.stores import Provider
 from onceward.workers.models import (
@@ -30,13 +30,13 @@ from onceward.workers.models import (
     POISON_DEATHS,
     POISON_DEATHS_MAX,
     POLL_SECONDS,
+    ConcurrencyLimits,
     Consumer,
     Decode,
     KeyOf,
-    Limits,
     Order,
 )
-from onceward.workers.source import Partitions, Source
+from onceward.workers.source_protocol import Partitions, Source
 from onceward.workers.sources.table import Table
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -69,7 +69,7 @@ class App:
 
     @property
     def ow(self) -> Onceward:
-        """Return the open store; a URL is opened when somebody asks first."""
+        """Return the open store; a URL is opened at the first use."""
         if not isinstance(self._store, Onceward):
             self._store = open_handle(self._store)
         return self._store
@@ -224,11 +224,11 @@ def _limits(
     total: int | None,
     per_group: int | Callable[[str], int] | None,
     group: Callable[[str], str] | None,
-) -> Limits:
+) -> ConcurrencyLimits:
     _check_counts(max_in_flight=total)
     if not callable(per_group):
         _check_counts(max_in_flight_per_group=per_group)
-    return Limits(total=total, per_group=per_group, group=group)
+    return ConcurrencyLimits(total=total, per_group=per_group, group=group)
 
 
 def _check_counts(**counts: int | None) -> None:

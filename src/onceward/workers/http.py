@@ -15,23 +15,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Final
 
-from onceward.access.peers import is_our_uid, uid_of_peer
-from onceward.access.requests import Headers, has_token, is_forwarded
-from onceward.access.token_file import read_token
 from onceward.errors import InvalidArgument, OncewardError
+from onceward.http.peers import is_our_uid, uid_of_peer
+from onceward.http.request_headers import Headers, has_token, is_forwarded
+from onceward.http.token_file import read_token
 
-#: A client that says nothing for so long is left alone.
-SILENT_SECONDS_MAX: Final = 5.0
-#: Clients at a time; one more is closed at once.
+#: Socket timeout of a client.
+IDLE_SECONDS_MAX: Final = 5.0
+#: Concurrent clients; further connections are closed immediately.
 CLIENTS_MAX: Final = 16
-#: What a web page could not have made a name of its own point to.
+#: Host headers that DNS rebinding cannot produce.
 _OUR_HOST: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 _UNAUTHORIZED: Final = b"send the token as Authorization: Bearer; `onceward token show` prints it\n"
 _log: Final = logging.getLogger("onceward.workers")
 
 
 class _Server(ThreadingHTTPServer):
-    """A few threads, none of which keeps the process."""
+    """A threaded server with a limit on clients; its threads do not delay process exit."""
 
     daemon_threads = True
     block_on_close = False
@@ -45,57 +45,58 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Bind, without asking anybody for the name of this host."""
+        """Bind without a DNS lookup of this host's name."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # a socket's
 
     def may_read(self, connection: socket.socket, headers: Headers) -> bool:
         """Return whether a request is the owner's or presents the token."""
         if self._is_owner(connection):
-            self._is_proxied = self._is_proxied or is_forwarded(headers)
+            if is_forwarded(headers):  # Only ever set: other threads read it concurrently.
+                self._is_proxied = True
             if not self._is_proxied:
                 return True
         token = None
-        with contextlib.suppress(OncewardError):  # One that others may know lets nobody in.
-            # Read now: a worker without a writable home has metrics, and a rotation holds at once.
+        with contextlib.suppress(OncewardError):  # A token readable by others grants nothing.
+            # Read per request: works without a writable home, and a rotation applies immediately.
             token = read_token()
         return token is not None and has_token(headers, token.encode())
 
     def _is_owner(self, connection: socket.socket) -> bool:
-        """Return whether our user opened a connection; where other machines can, nobody is."""
+        """Return whether our own user opened the connection; always False beyond loopback."""
         is_local = ipaddress.ip_address(str(self.server_address[0])).is_loopback
         return is_local and not self._is_proxied and is_our_uid(uid_of_peer(connection))
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Answer in a thread, if there is one left."""
+        """Answer in a thread, unless too many clients are connected."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)  # type: ignore[arg-type]
         else:
             self.shutdown_request(request)  # type: ignore[arg-type]
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """Answer, and give the place back."""
+        """Answer, and free the slot."""
         try:
             super().process_request_thread(request, client_address)  # type: ignore[arg-type]
         finally:
             self._places.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away."""
+        """Log nothing about clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD of /metrics, and nothing else."""
+    """Answers GET and HEAD of /metrics only."""
 
     server: _Server
-    timeout = SILENT_SECONDS_MAX
+    timeout = IDLE_SECONDS_MAX
     server_version = "onceward"
     sys_version = ""
 
     def do_GET(self) -> None:
         """Answer with the page."""
         if not _OUR_HOST.fullmatch(self.headers.get("Host", "")):
-            # Behind another name may be a page of another site, which read it all.
+            # DNS rebinding: with another host name, a foreign web page could read the metrics.
             self._answer(421, b"use an address, or localhost\n")
         elif not self.server.may_read(self.connection, self._headers()):
             self._answer(401, _UNAUTHORIZED)
@@ -128,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing of every scrape."""
+        """Do not log every scrape."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Models: what a consumer is declared to be, and what its handler gets. Knows no store."""
+"""Models: the declaration of a consumer, and the message that its handler gets. Knows no store."""
 
 from __future__ import annotations
 
@@ -12,72 +12,72 @@ from onceward.errors import InvalidArgument
 from onceward.retries import Schedule
 from onceward.retries.models import FAILURES_MAX, check_text
 from onceward.stores import Provider
-from onceward.workers.source import Partitions, Source
+from onceward.workers.source_protocol import Partitions, Source
 
 #: `cursor`: a failing message holds its cursor. `key`: it is parked, and later messages of its key
-#: line up behind it. `none`: it is parked alone.
+#: are parked behind it (per-key head-of-line blocking). `none`: it is parked alone.
 Order = Literal["cursor", "key", "none"]
-#: Makes a message's data of its bytes; what it raises makes a dead letter.
+#: Decodes a message's bytes; a message on which it raises becomes a dead letter.
 Decode = Callable[[bytes], Any]
-#: Tells which messages must keep their order, from the data.
+#: Returns the ordering key of a message's data: messages with the same key keep their order.
 KeyOf = Callable[[Any], str | int | None]
 
-#: Read at a time, when messages are handled one by one.
+#: Messages per read, when they are handled one by one.
 PAGE_MESSAGES: Final = 100
 BATCH_MESSAGES_MAX: Final = 10_000
 IN_FLIGHT_MAX: Final = 10_000
-#: So many deaths of workers at one message make it a dead letter.
+#: A message at which this many workers died is a poison message and becomes a dead letter.
 POISON_DEATHS: Final = 3
-#: As many as the history of a message is sure to keep.
+#: The history of a message keeps at least this many failures.
 POISON_DEATHS_MAX: Final = FAILURES_MAX
-#: What an index of both engines takes, and a cursor's name beside it.
+#: Fits into an index of either engine, together with a cursor's name.
 KEY_BYTES_MAX: Final = 1_000
-#: How often a cursor with nothing to do looks again, if nobody wakes it.
+#: Poll interval of an idle cursor that gets no wakeup.
 POLL_SECONDS: Final = 1.0
-#: Parked messages of one cursor beyond which it reads no new ones: by default, and at the most.
+#: A cursor with this many parked messages reads no new ones: default and maximum.
 PARKED_MAX: Final = 100_000
 PARKED_MESSAGES_MAX: Final = 10_000_000
-#: How long one cursor may keep a thread before another gets its turn.
-TURN_SECONDS: Final = 1.0
+#: How long one cursor may use a thread before other cursors get it.
+POLL_CYCLE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """One message, as a handler gets it."""
+    """One message, as passed to a handler."""
 
     #: The cursor that read it.
     cursor: str
-    #: The partition it belongs to, where there are any.
+    #: Its partition, if the consumer has partitions.
     partition: str | None
-    #: Where it stands in its source.
+    #: Its position in the source.
     position: str
-    #: Its bytes as they came.
+    #: Its original bytes.
     raw: bytes
-    #: What they say.
+    #: The decoded bytes.
     data: Any
-    #: What it keeps its order with, if it does.
+    #: Its ordering key, if the consumer has one.
     key: str | None
     #: 1 for the first attempt.
     attempt: int
 
     def __getitem__(self, name: Any) -> Any:  # noqa: ANN401 - as the data has it
-        """Return a part of the data: `lead["id"]`."""
+        """Return an item of the data: `lead["id"]`."""
         return self.data[name]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """How many cursors of a consumer may be worked at a time, over all processes."""
+class ConcurrencyLimits:
+    """How many cursors of a consumer may be processed at a time, over all processes."""
 
     total: int | None = None
     per_group: int | Callable[[str], int] | None = None
-    #: Names the group of a partition; every partition is one of its own without it.
+    #: Returns the group of a partition; by default each partition is its own group.
     group: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consumer:
-    """A handler and what it was declared with."""
+    """A handler with its source and options."""
 
     #: The cursor's name, or a pattern such as `distribution_niche_{id}` when it has partitions.
     name: str
@@ -85,27 +85,27 @@ class Consumer:
     takes_tx: bool
     source: Source | Partitions
     is_partitioned: bool
-    #: How many messages the handler gets at once; None for one, not in a list.
+    #: Messages per handler call; None for a single message instead of a list.
     batch: int | None
     order: Order
     key: KeyOf | None
     decode: Decode
     retry: Schedule
-    #: How many workers may die at a message before it is a dead letter, whatever `retry` allows.
+    #: Worker deaths after which a message is a dead letter, whatever `retry` allows.
     poison_deaths: int
     lease_seconds: float
     heartbeat_seconds: float
     version: int
     migrations: PositionMigrations
     poll_seconds: float
-    limits: Limits
-    #: Beyond so many parked messages of a cursor no new ones are read.
+    limits: ConcurrencyLimits
+    #: With this many parked messages a cursor reads no new ones.
     parked_max: int = PARKED_MAX
-    #: Opens the transaction of each call, if a framework commits it.
+    #: Opens the transaction of each handler call, if a framework manages it.
     transaction: Provider | None = None
 
     def key_of(self, data: Any) -> str | None:  # noqa: ANN401 - whatever was decoded
-        """Return what a message keeps its order with; an error if no store could keep that."""
+        """Return the ordering key of decoded data; raises if it cannot be stored."""
         key = self.key(data) if self.key else None
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
@@ -116,25 +116,25 @@ class Consumer:
             raise InvalidArgument(message, fix="return a str from key=", field="key")
         check_text("key", key)
         if len(key.encode()) > KEY_BYTES_MAX:
-            message = f"key: {len(key.encode())} bytes are more than {KEY_BYTES_MAX}"
-            raise InvalidArgument(message, fix="return a shorter one, such as a hash", field="key")
+            message = f"key: has {len(key.encode())} bytes, more than {KEY_BYTES_MAX}"
+            raise InvalidArgument(message, fix="return a shorter key, such as a hash", field="key")
         return key
 
     @property
     def page(self) -> int:
-        """Return how many messages are read at a time."""
+        """Return the number of messages per read."""
         return self.batch or PAGE_MESSAGES
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Return what the names of its cursors look like, the partition in a group."""
+        """Return a pattern of its cursors' names, with the partition as its only group."""
         if not self.is_partitioned:
             return re.compile(re.escape(self.name))
         before, _, rest = self.name.partition("{")
         return re.compile(f"{re.escape(before)}(.+){re.escape(rest.partition('}')[2])}", re.DOTALL)
 
     def source_of(self, cursor: str) -> Source | None:
-        """Return where the messages of a cursor come from; None if it is not one of these."""
+        """Return the source of a cursor, or None if the cursor belongs to another consumer."""
         found = self.pattern.fullmatch(cursor)
         if found is None:
             return None
@@ -143,7 +143,7 @@ class Consumer:
         return cast("Source", self.source)
 
     def cursor(self, partition: str | None) -> str:
-        """Return the name of the cursor of a partition, or of the only one there is."""
+        """Return the name of a partition's cursor, or of the only cursor."""
         if partition is None:
             return self.name
         before, _, rest = self.name.partition("{")

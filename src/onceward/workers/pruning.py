@@ -1,7 +1,7 @@
-"""Pruning: what is only kept to be looked at is not kept for ever.
+"""Pruning: removes history that is older than the retention.
 
-Every worker process and every `onceward up` removes what is older than the retention, a few rows in
-a commit, with pauses, so that other writers do not wait for it.
+Every worker process and every `onceward up` does it, a few rows per commit and with pauses, so that
+other writers do not wait.
 """
 
 from __future__ import annotations
@@ -11,32 +11,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from onceward.client import Onceward
 from onceward.errors import StoreBusy, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
-from onceward.stores.batches import BATCH_ROWS, in_batches
+from onceward.stores.batched_deletes import BATCH_ROWS, in_batches
+from onceward.system import Clock, Randomness, SystemClock, SystemRandomness
+from onceward.workers.periodic import repeating
 from onceward.workers.retention import DAY_SECONDS, Retention
-from onceward.workers.rounds import rounds
 
-#: More grants, and more rejected writes, are not kept, however young: partitions come and go by the
-#: second.
-TRACES_ROWS_MAX: Final = 1_000_000
-#: Who drops a dead letter that is too old, as its record says.
+#: Limit of stored grants and of rejected writes, however young: partitions change every second.
+LEASE_HISTORY_ROWS_MAX: Final = 1_000_000
+#: Recorded as the actor that drops an old dead letter.
 ACTOR: Final = "onceward"
-#: A sample that is further ahead is of a clock that was wrong.
+#: Samples further in the future come from a wrong clock.
 AHEAD_SECONDS: Final = 3600.0
-#: How often one process looks.
+#: Pruning interval of one process.
 PRUNE_SECONDS: Final = 60.0
-#: Commits for one table in one look.
+#: Commits per table and run.
 BATCHES_MAX: Final = 20
 
 
 def queries(kept: Retention) -> dict[str, dict[str, Any]]:
-    """Return the statements that remove what is too old, each with what it is told.
+    """Return the statements that remove old rows, each with its parameters.
 
-    All but that of the cursors' history, most of which may stay: see `Pruning`.
+    Without the cursors' history, most of whose rows may stay: see `Pruner`.
     """
-    grants = {"seconds": kept.grants_days * DAY_SECONDS, "most": TRACES_ROWS_MAX}
+    grants = {"seconds": kept.grants_days * DAY_SECONDS, "most": LEASE_HISTORY_ROWS_MAX}
     found: dict[str, dict[str, Any]] = {
         "grant_prune": grants,
         "refusal_prune": grants,
@@ -53,8 +52,8 @@ def queries(kept: Retention) -> dict[str, dict[str, Any]]:
     return found
 
 
-class Pruning:
-    """What one process removes."""
+class Pruner:
+    """Removes old history on behalf of one process."""
 
     def __init__(
         self,
@@ -65,22 +64,22 @@ class Pruning:
         randomness: Randomness | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Begin at some moment of the first minute: many processes start at once.
+        """Start at a random moment of the first minute, since many processes start together.
 
-        `is_over` says that no further batch is wanted, since the store will be closed.
+        `is_over` returns whether the store will be closed, so that no further batch starts.
         """
         self._ow, self._is_over = ow, is_over
         kept = retention or Retention()
         self._queries = queries(kept)
         self._history_seconds = kept.history_days * DAY_SECONDS
-        #: The last entry of the cursors' history that was looked at; 0 to begin again.
-        self._history_place = 0
+        #: The last examined entry of the cursors' history; 0 to start from the beginning.
+        self._history_position = 0
         self._clock = clock or SystemClock()
         self._randomness = randomness or SystemRandomness()
         self._due = self._clock.monotonic() + PRUNE_SECONDS * self._randomness.fraction()
 
-    def tick(self) -> int:
-        """Remove what is too old, if it is time to look; return how much."""
+    def run_if_due(self) -> int:
+        """Remove old rows if a run is due; return how many."""
         now = self._clock.monotonic()
         if now < self._due:
             return 0
@@ -97,11 +96,11 @@ class Pruning:
         return in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
 
     def _prune_history(self) -> int:
-        """Look at the next entries of the cursors' history, and remove what is too old of them.
+        """Examine the next entries of the cursors' history, and remove old ones.
 
-        The last entries of cursors stay, however old, and there may be any number of them. So a
-        look goes on where the one before ended, and at the end begins again. It ends where none is
-        old. What follows may still be: a clock may have been ahead.
+        The last entries of each cursor stay, however old. So a run resumes where the previous one
+        stopped, and restarts at the end. It stops at a window without old entries, although later
+        ones may be old if a clock was ahead.
         """
         store, seconds, removed = self._ow.store, self._history_seconds, 0
 
@@ -109,14 +108,14 @@ class Pruning:
             nonlocal removed
             if self._is_over():
                 return 0
-            after = self._history_place
+            after = self._history_position
             params = {"after": after, "limit": rows, "seconds": seconds}
             ((upto, count, old),) = store.read("history_window", **params)
             if old:
                 params = {"after": after, "upto": upto, "seconds": seconds}
                 removed += len(store.write_query("history_prune", **params))
             is_full = count == rows
-            self._history_place = upto if is_full else 0
+            self._history_position = upto if is_full else 0
             return rows if is_full and old else 0
 
         in_batches(commit, rows=BATCH_ROWS, batches_max=BATCHES_MAX, clock=self._clock)
@@ -126,18 +125,18 @@ class Pruning:
 @contextmanager
 def pruning(ow: Callable[[], Onceward], retention: Retention | None = None) -> Iterator[None]:
     """Prune in a thread while the block runs; `ow` is called there, again until it succeeds."""
-    made: list[Pruning] = []
+    made: list[Pruner] = []
     over = threading.Event()
 
     def go() -> float:
         if not made:
-            made.append(Pruning(ow(), retention, is_over=over.is_set))
-        # A store that is away is told of by what works in it; the next round looks again.
+            made.append(Pruner(ow(), retention, is_over=over.is_set))
+        # An unavailable store is logged by its users; the next run tries again.
         with suppress(StoreUnavailable, StoreBusy):
-            made[0].tick()
+            made[0].run_if_due()
         return PRUNE_SECONDS / 4
 
-    with rounds("pruning", go):
+    with repeating("pruning", go):
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
-"""Retention: for how long a store keeps what nobody needs any more; `[keep]` in `onceward.toml`.
+"""Retention: how long a store keeps history; the table `[keep]` in `onceward.toml`.
 
-What is still needed is never removed by age: positions, leases, parked messages, results without a
-`ttl`, seeks that can be undone. Removes nothing itself: `pruning` does.
+Live state is never removed by age: positions, leases, parked messages, results without a `ttl`,
+seeks that can be undone. `pruning` removes the rest.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ DAYS_MAX: Final = 36_500.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retention:
-    """How many days each kind of history is kept; None is for ever."""
+    """How many days each kind of history is kept; None keeps it forever."""
 
-    #: Who had a cursor when, and which late writes were rejected.
+    #: Ended leases, and rejected stale writes.
     grants_days: float = 7.0
-    #: How far behind cursors were, measure by measure.
+    #: Samples of the lag of cursors.
     samples_days: float = 1.0
-    #: Worker processes that were not seen since.
+    #: Worker processes without a heartbeat since.
     workers_days: float = 1.0
-    #: Take-overs, pauses and rollbacks of cursors. Seeks and undos are kept for ever.
+    #: Takeovers, pauses and rollbacks of cursors. Seeks and undos are kept forever.
     history_days: float = 90.0
     #: Dead letters that were redriven or dropped.
     settled_letters_days: float = 30.0
-    #: Dead letters that no operator has decided about: they are dropped.
+    #: Unsettled dead letters; older ones are dropped.
     dead_letters_days: float | None = None
 
 
@@ -39,12 +39,12 @@ FIELDS: Final = tuple(each.name for each in fields(Retention))
 
 
 def read_retention(path: str | None = None) -> Retention:
-    """Return what the configuration file says, and what is shipped for the rest."""
+    """Return the retention of the configuration file, with defaults for what it omits."""
     return read_config(parse_retention, path)
 
 
 def parse_retention(config: Mapping[str, Any]) -> Retention:
-    """Return what a configuration means."""
+    """Return the retention of a parsed configuration."""
     table = config.get(TABLE, {})
     if not isinstance(table, dict):
         refuse(TABLE, "must be a table", f"write [{TABLE}]")

@@ -1,4 +1,4 @@
-"""Views: a cursor and its lag as JSON, the same to whoever asks: command line or console."""
+"""Views: a cursor and its lag as JSON, the same for the command line and the console."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from onceward.cursors import CursorState
-from onceward.workers.measures import Measure
+from onceward.workers.lag_records import LagMeasurement
 
-#: `expired`: its holder's lease ran out, and nobody took over.
-StateWord = Literal["held", "free", "expired", "paused"]
+#: `expired`: its holder's lease expired, and no worker has taken over.
+StateName = Literal["held", "free", "expired", "paused"]
 
 
-def state_word(state: CursorState) -> StateWord:
-    """Return in one word who has a cursor."""
+def state_name(state: CursorState) -> StateName:
+    """Return the state of a cursor's lease in one word."""
     if state.is_paused:
         return "paused"
     if state.is_held:
@@ -21,13 +21,13 @@ def state_word(state: CursorState) -> StateWord:
     return "expired" if state.lease_owner else "free"
 
 
-def plain(state: CursorState, measure: Measure | None) -> dict[str, Any]:
-    """Return everything about a cursor, and how far behind it is."""
-    return {**asdict(state), "measure": measured(measure)}
+def cursor_json(state: CursorState, measure: LagMeasurement | None) -> dict[str, Any]:
+    """Return a cursor with its lag."""
+    return {**asdict(state), "measure": lag_json(measure)}
 
 
-def measured(measure: Measure | None) -> dict[str, Any] | None:
-    """Return what is known of a cursor's lag."""
+def lag_json(measure: LagMeasurement | None) -> dict[str, Any] | None:
+    """Return a lag measurement, or None if there is none."""
     if measure is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""Webhooks: tell somebody over HTTP, and find out whether they took it."""
+"""Webhooks: post JSON over HTTP with retries and an idempotency key."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Final
 
 import orjson
 
-from onceward.redirects import NoRedirects
+from onceward.http.redirects import NoRedirects
 from onceward.retries import retrying
 from onceward.version import __version__
 
-#: How long one attempt may take.
+#: Timeout of one attempt.
 POST_SECONDS_MAX: Final = 5.0
 
 
 class WebhookRefused(Exception):
-    """The other side answered, and did not take it."""
+    """The webhook answered with an error status."""
 
     def __init__(self, status: int, retry_after: str | None) -> None:
-        """Keep what decides whether another attempt may help."""
-        #: Never tried again at once when it is a 4xx.
+        """Keep what decides whether a retry may help."""
+        #: 4xx is not retried.
         self.status = status
-        #: How long the other side wants to be left alone.
+        #: The answer's `Retry-After` header.
         self.retry_after = retry_after
         super().__init__(f"the webhook answered {status}")
 
 
-#: A redirect would turn our POST into a GET: it is a refusal.
+#: A redirect would turn the POST into a GET, so it counts as an error.
 _opener: Final = urllib.request.build_opener(NoRedirects)
 
 
 @retrying(on=(OSError, WebhookRefused))
 def post(url: str, body: Mapping[str, object], key: str) -> None:
-    """Send JSON, three attempts in all; the key lets the other side recognise a repeat."""
+    """Post JSON with at most three attempts; the receiver can detect repeats by the key."""
     request = urllib.request.Request(  # noqa: S310 - http and https only, as the rules check
         url,
         data=orjson.dumps(body),

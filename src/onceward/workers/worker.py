@@ -1,6 +1,6 @@
-"""Worker: one process that works through the cursors of an app, in several threads.
+"""Worker: one process that consumes the cursors of an app, in several threads.
 
-Owns the threads, the search for partitions, and an end in which nothing is left half done.
+Owns the threads, the discovery of partitions, and an orderly shutdown that releases every lease.
 """
 
 from __future__ import annotations
@@ -14,53 +14,53 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from onceward.errors import OncewardError, OutcomeUnknown
-from onceward.seams import Clock, Randomness, SystemClock, SystemRandomness
+from onceward.system import Clock, Randomness, SystemClock, SystemRandomness
 from onceward.workers.app import App
-from onceward.workers.board import Board
-from onceward.workers.handling import close_loop
-from onceward.workers.measuring import Measuring
+from onceward.workers.cursor_reader import BACKOFF_SECONDS_MAX, CursorReader, PollResult, PollState
+from onceward.workers.discovery import TROUBLE_GRACE_SECONDS, CursorDiscovery
+from onceward.workers.handler_calls import close_loop
+from onceward.workers.lag_sampler import LagSampler
 from onceward.workers.models import Consumer
 from onceward.workers.pruning import pruning
-from onceward.workers.reader import TROUBLE_SECONDS_MAX, Reader, State, Turned
-from onceward.workers.registry import Registry
-from onceward.workers.reports import Reports
 from onceward.workers.retention import Retention
-from onceward.workers.search import PATIENCE_SECONDS, Search
-from onceward.workers.source import Source, Waking
-from onceward.workers.wakes import ANYTHING, Wakes
+from onceward.workers.schedule_queue import ScheduleQueue
+from onceward.workers.source_protocol import Source, Watchable
+from onceward.workers.telemetry import Telemetry
+from onceward.workers.wakeups import ANY_TOPIC, Wakeups
+from onceward.workers.worker_registry import WorkerRegistration
 
 THREADS: Final = 4
-#: How long a stop waits for handlers before their leases are given back under them.
+#: How long a stop waits for handlers before it releases their leases.
 STOP_SECONDS: Final = 30.0
-#: A partition that was idle is looked at this late even if nothing says that it has work.
+#: An idle partition is polled after this time even without a wakeup.
 SWEEP_SECONDS: Final = 900.0
-#: How much earlier or later than planned, so that many workers do not come all at once.
+#: Random share added to or taken from each delay, so that workers do not poll in step.
 JITTER: Final = 0.2
-#: How long a worker waits for a store that does not answer before it asks again.
-BEGIN_SECONDS: Final = 0.5
-#: News that come quicker than this are looked at together; quicker still where it is to end soon.
-NEWS_SECONDS: Final = 0.03
-NEWS_SECONDS_MIN: Final = 0.005
+#: Pause before a worker connects again to a store that did not answer.
+RECONNECT_SECONDS: Final = 0.5
+#: Wakeups within this time are handled together; the shorter time is for runs that shall end soon.
+WAKE_BATCH_SECONDS: Final = 0.03
+WAKE_BATCH_SECONDS_MIN: Final = 0.005
 _numbers: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Worked:
-    """What a run came to."""
+class WorkerResult:
+    """The result of a run."""
 
-    #: Messages that are done with, parked and dead ones among them.
+    #: Messages that were processed, parked and dead ones included.
     messages: int
-    #: Whether every thread ended in time, and no source was refused.
+    #: Whether every thread ended in time and no source was refused.
     is_clean: bool
-    #: Cursors that another worker holds, that are paused, in trouble or refused, or whose messages
-    #: wait for a retry; and consumers whose partitions cannot be found.
-    left: tuple[str, ...]
-    #: How the last turn of each of them ended; those without one could not be worked at all.
-    states: Mapping[str, State] = field(default_factory=dict)
+    #: Cursors that another worker holds, that are paused, failing or refused, or whose messages
+    #: wait for a retry; and consumers whose partitions cannot be discovered.
+    unfinished: tuple[str, ...]
+    #: How the last poll cycle of each unfinished cursor ended; none if it never had one.
+    states: Mapping[str, PollState] = field(default_factory=dict)
 
 
 class Worker:
-    """The threads of one process."""
+    """The worker threads of one process."""
 
     def __init__(  # noqa: PLR0913 - all but one by name
         self,
@@ -72,7 +72,7 @@ class Worker:
         stop_seconds: float = STOP_SECONDS,
         retention: Retention | None = None,
     ) -> None:
-        """Prepare; nothing is opened before `run`."""
+        """Prepare a worker; nothing is opened before `run`."""
         self._app = app
         self._threads = threads
         self._clock = clock or SystemClock()
@@ -80,206 +80,208 @@ class Worker:
         self._stop_seconds = stop_seconds
         self._retention = retention
         self._is_stopping = False
-        #: Wakes the main thread; may be put into from a signal handler.
-        self._news: SimpleQueue[str | None] = SimpleQueue()
+        #: Wakes the main thread; safe to use from a signal handler.
+        self._wake_requests: SimpleQueue[str | None] = SimpleQueue()
         self._mutex = threading.Lock()
         self._messages = 0
-        #: How the last turn of each cursor ended.
-        self._states: dict[str, State] = {}
-        #: Since when the last turns of a cursor have ended in trouble.
-        self._troubled: dict[str, float] = {}
-        #: Whether the store did not answer when it was asked last.
-        self._is_away = False
-        #: To the store. A name of its own: to the same worker a lease is always granted again.
-        self._name = ""
-        self._measuring: Measuring | None = None
-        self.reports = Reports(self._clock)
-        self.board = Board(self._clock)
-        self._search = Search(
+        #: How the last poll cycle of each cursor ended.
+        self._states: dict[str, PollState] = {}
+        #: When each failing cursor began to fail.
+        self._failing_since: dict[str, float] = {}
+        #: Whether the last query to the store failed.
+        self._is_store_unavailable = False
+        #: Unique per worker: a lease is always granted again to the same name.
+        self._worker_name = ""
+        self._lag_sampler: LagSampler | None = None
+        self.telemetry = Telemetry(self._clock)
+        self.queue = ScheduleQueue(self._clock)
+        self._discovery = CursorDiscovery(
             lambda: app.consumers,
-            self.board,
+            self.queue,
             self._add,
             self._wake,
-            reports=self.reports,
+            telemetry=self.telemetry,
             clock=self._clock,
         )
 
     def stop(self) -> None:
-        """Begin no more work; what runs may finish. Callable from a signal handler."""
+        """Start no more work; messages in flight finish. Callable from a signal handler."""
         self._is_stopping = True
-        self._news.put(None)
+        self._wake_requests.put(None)
 
-    def run(self, *, once: bool = False) -> Worked:
-        """Work until `stop`, or with `once` until there is nothing left to do now."""
-        measuring = self._begin()
-        if measuring is None:
-            return Worked(messages=0, is_clean=True, left=())
+    def run(self, *, once: bool = False) -> WorkerResult:
+        """Process messages until `stop`, or with `once` until nothing can be done now."""
+        sampler = self._connect()
+        if sampler is None:
+            return WorkerResult(messages=0, is_clean=True, unfinished=())
         threads = [
-            threading.Thread(target=self._work, name=f"onceward-worker-{number}", daemon=True)
+            threading.Thread(target=self._run_thread, name=f"onceward-worker-{number}", daemon=True)
             for number in range(1, self._threads + 1)
         ]
-        registry = Registry(self._app.ow, self._name, self._app.consumers)
-        # Apart from the registry: a worker that prunes for long must not look as if it were gone.
+        registry = WorkerRegistration(self._app.ow, self._worker_name, self._app.consumers)
+        # Not in the heartbeat's thread: a worker that prunes for long must not look dead.
         removing = pruning(lambda: self._app.ow, self._retention)
-        with registry.running(), removing, measuring.running(), self._watching():
+        with registry.running(), removing, sampler.running(), self._watching_sources():
             try:
                 for thread in threads:
                     thread.start()
-                self._look_after(once=once)
+                self._supervise(once=once)
             finally:
-                self._end(threads)
+                self._shut_down(threads)
         is_ended = not any(thread.is_alive() for thread in threads)
-        is_clean = is_ended and not self.reports.has_refused_sources
+        is_clean = is_ended and not self.telemetry.has_refused_sources
         states = {name: state for name, state in self._states.items() if state != "idle"}
-        left = tuple(sorted({*states, *self._search.left}))
-        return Worked(messages=self._messages, is_clean=is_clean, left=left, states=states)
+        unfinished = tuple(sorted({*states, *self._discovery.unavailable}))
+        return WorkerResult(
+            messages=self._messages, is_clean=is_clean, unfinished=unfinished, states=states
+        )
 
     # --- the main thread -------------------------------------------------------------------------
 
-    def _begin(self) -> Measuring | None:
-        """Find the first cursors, however long it takes until the store answers."""
+    def _connect(self) -> LagSampler | None:
+        """Connect to the store, with retries, and find the first cursors."""
         while not self._is_stopping:
             try:
-                if self._measuring is None:
-                    self._measuring = Measuring(self._app.ow, clock=self._clock)
-                    self._name = f"{self._app.ow.cursors.worker}/{next(_numbers)}"
-                self._search.find(is_first=True)
+                if self._lag_sampler is None:
+                    self._lag_sampler = LagSampler(self._app.ow, clock=self._clock)
+                    self._worker_name = f"{self._app.ow.cursors.worker}/{next(_numbers)}"
+                self._discovery.find(is_first=True)
             except OncewardError as exc:
-                # To open a store again is harmless, also when nobody knows how it ended.
+                # Opening a store is idempotent, so an unknown outcome may be retried.
                 if not (exc.retryable or isinstance(exc, OutcomeUnknown)):
                     raise
-                self.reports.trouble("store_unavailable", "*", exc, BEGIN_SECONDS)
-                self._wait(BEGIN_SECONDS)
+                self.telemetry.warn_and_retry("store_unavailable", "*", exc, RECONNECT_SECONDS)
+                self._wait(RECONNECT_SECONDS)
             else:
-                return self._measuring
+                return self._lag_sampler
         return None
 
-    def _look_after(self, *, once: bool) -> None:
-        """Find new partitions and what is due again, until it is time to stop."""
+    def _supervise(self, *, once: bool) -> None:
+        """Find new partitions and due retries until the worker stops or is drained."""
         poll = min((each.poll_seconds for each in self._app.consumers), default=1.0)
         while not self._is_stopping:
-            # In this order: once nobody works, nothing new can come from here.
+            # In this order: threads that are idle cannot add work before the search below.
             is_drained = once and self._is_drained()
-            is_quiet = self._look(poll)
+            is_quiet = self._find_work(poll)
             if is_drained and is_quiet:
                 return
-            is_away = self._is_away or self._search.is_troubled
-            pause = NEWS_SECONDS_MIN if once and not is_away else self._jittered(poll)
+            is_away = self._is_store_unavailable or self._discovery.is_failing
+            pause = WAKE_BATCH_SECONDS_MIN if once and not is_away else self._jittered(poll)
             if once:
-                self._wait(min(pause, BEGIN_SECONDS), NEWS_SECONDS_MIN)
+                self._wait(min(pause, RECONNECT_SECONDS), WAKE_BATCH_SECONDS_MIN)
             else:
-                self._wait(pause, NEWS_SECONDS)
+                self._wait(pause, WAKE_BATCH_SECONDS)
 
-    def _look(self, poll: float) -> bool:
-        """Look for what is new or due; say whether there is nothing, and nothing in the way."""
+    def _find_work(self, poll: float) -> bool:
+        """Find new or due work; return whether there is none and all searches succeeded."""
         try:
-            found = self._search.find() + self._wake_due()
-        except Exception as exc:  # noqa: BLE001 - whatever it is, threads and leases are ours
-            self._is_away = True
-            self.reports.trouble("store_unavailable", "*", exc, poll)
+            found = self._discovery.find() + self._wake_due()
+        except Exception as exc:  # noqa: BLE001 - this thread must live to release the leases
+            self._is_store_unavailable = True
+            self.telemetry.warn_and_retry("store_unavailable", "*", exc, poll)
             return False
-        if self._is_away:
-            # Who had trouble may have had it for the same reason.
-            self._is_away = False
-            found += self._wake_troubled()
-        return not found and not self._search.is_troubled
+        if self._is_store_unavailable:
+            # Cursors may have failed for the same reason.
+            self._is_store_unavailable = False
+            found += self._wake_failing()
+        return not found and not self._discovery.is_failing
 
-    def _end(self, threads: list[threading.Thread]) -> None:
-        """Let what runs finish, and give every lease back."""
+    def _shut_down(self, threads: list[threading.Thread]) -> None:
+        """Let handlers finish, then release every lease."""
         self._is_stopping = True
-        self.board.close()
+        self.queue.close()
         deadline = self._clock.monotonic() + self._stop_seconds
         for thread in threads:
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
-        # A handler that does not end: its lease is given back, and its checkpoint refused.
-        for reader in self.board.readers():
+        # A handler that is still running: its lease is released, so its checkpoint is rejected.
+        for reader in self.queue.readers():
             reader.release()
 
-    def _wait(self, seconds: float, burst: float = NEWS_SECONDS_MIN) -> None:
-        """Sleep until there is news, and take all of it; a burst is one."""
+    def _wait(self, seconds: float, burst: float = WAKE_BATCH_SECONDS_MIN) -> None:
+        """Sleep until a wakeup, and take all wakeups of a burst together."""
         try:
-            self._news.get(timeout=seconds)
+            self._wake_requests.get(timeout=seconds)
             if not self._is_stopping:
                 self._clock.sleep(burst)
             while True:
-                self._news.get_nowait()
+                self._wake_requests.get_nowait()
         except Empty:
             return
 
     def _add(self, consumer: Consumer, partition: str | None, source: Source) -> None:
-        reader = Reader(
+        reader = CursorReader(
             self._app.ow,
             consumer,
             partition,
             source,
-            worker=self._name,
+            worker=self._worker_name,
             clock=self._clock,
-            reports=self.reports,
+            telemetry=self.telemetry,
             is_stopping=lambda: self._is_stopping,
         )
         with self._mutex:
             self._states[reader.name] = "more"
-        assert self._measuring is not None
-        self._measuring.add(reader.name, source, is_partition=partition is not None)
-        self.board.add(reader)
+        assert self._lag_sampler is not None
+        self._lag_sampler.add(reader.name, source, is_partition=partition is not None)
+        self.queue.add(reader)
 
     def _wake(self, name: str) -> None:
-        """Let a cursor be looked at; one in trouble comes back in its own time, whoever calls."""
+        """Make a cursor due now, unless it is failing and waits for its backoff."""
         with self._mutex:
-            if name in self._troubled:
+            if name in self._failing_since:
                 return
             self._states[name] = "more"
-        self.board.wake(name)
+        self.queue.wake(name)
 
     def _wake_due(self) -> int:
-        """Wake the cursors that have a parked message whose time has come; return how many.
+        """Wake the cursors with a parked message that is due; return how many.
 
-        One that cannot be had is looked at in its own time: whoever has it sees to that.
+        A cursor that cannot be leased keeps its own delay: its holder retries the message.
         """
         found = 0
         for name in self._app.ow.retries.parked.due_cursors():
-            if name not in self.board:
-                found += self._search.find_due(name)
+            if name not in self.queue:
+                found += self._discovery.add_due(name)
             elif self._states[name] not in ("elsewhere", "trouble", "full"):
                 self._wake(name)
                 found += 1
         return found
 
-    def _wake_troubled(self) -> int:
+    def _wake_failing(self) -> int:
         with self._mutex:
-            names = tuple(self._troubled)
-            self._troubled.clear()
+            names = tuple(self._failing_since)
+            self._failing_since.clear()
         for name in names:
             self._wake(name)
         return len(names)
 
     def _is_drained(self) -> bool:
-        """Say whether nothing is left to do that can be done now."""
-        taken = self.board.taken
-        patient = self._clock.monotonic() - PATIENCE_SECONDS
+        """Return whether nothing can be done now."""
+        take_count = self.queue.take_count
+        grace_start = self._clock.monotonic() - TROUBLE_GRACE_SECONDS
         with self._mutex:
             for name, state in self._states.items():
                 if state in ("more", "full"):
                     return False
-                if state == "trouble" and self._troubled.get(name, patient) > patient:
+                if state == "trouble" and self._failing_since.get(name, grace_start) > grace_start:
                     return False
-        # Asked last: whoever was woken or taken meanwhile is seen here.
-        return self.board.is_quiet() and self.board.taken == taken
+        # Checked last, so that cursors woken or taken during the loop are noticed.
+        return self.queue.is_idle() and self.queue.take_count == take_count
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Let sources say when there is something new."""
+    def _watching_sources(self) -> Iterator[None]:
+        """Let sources wake their cursors while the block runs."""
         with ExitStack() as stack:
             for consumer in self._app.consumers:
-                if isinstance(consumer.source, Waking):
-                    stack.enter_context(consumer.source.watching(self._waker(consumer)))
+                if isinstance(consumer.source, Watchable):
+                    stack.enter_context(consumer.source.watching(self._wake_for(consumer)))
             yield
 
-    def _waker(self, consumer: Consumer) -> Callable[[], None]:
+    def _wake_for(self, consumer: Consumer) -> Callable[[], None]:
         def wake() -> None:
             if consumer.is_partitioned:
-                self._news.put(consumer.name)
+                self._wake_requests.put(consumer.name)
             else:
                 self._wake(consumer.name)
 
@@ -287,49 +289,49 @@ class Worker:
 
     # --- the threads -----------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        while (reader := self.board.take()) is not None:
-            turned = Turned(seconds=TROUBLE_SECONDS_MAX, state="trouble")
+    def _run_thread(self) -> None:
+        while (reader := self.queue.take()) is not None:
+            result = PollResult(seconds=BACKOFF_SECONDS_MAX, state="trouble")
             try:
                 with self._mutex:
                     self._states[reader.name] = "more"
-                turned = reader.turn()
-            except BaseException:  # noqa: BLE001 - a thread that ends would keep the cursor for ever
-                self.reports.crashed(reader.name)
+                result = reader.poll()
+            except BaseException:  # noqa: BLE001 - a thread that ends would keep its cursor forever
+                self.telemetry.worker_crashed(reader.name)
                 with suppress(Exception):
                     reader.release()
             finally:
                 try:
-                    self._note(reader, turned)
+                    self._record_result(reader, result)
                 finally:
-                    self.board.put_back(reader, self._pause(reader, turned))
+                    self.queue.put_back(reader, self._next_delay(reader, result))
         close_loop()
 
-    def _note(self, reader: Reader, turned: Turned) -> None:
-        # What was woken while it was out is not done before its next turn.
-        is_woken = self.board.is_woken(reader.name)
+    def _record_result(self, reader: CursorReader, result: PollResult) -> None:
+        # A cursor that was woken during its poll cycle needs another one.
+        is_woken = self.queue.is_woken(reader.name)
         with self._mutex:
-            self._messages += turned.messages
-            self._states[reader.name] = "more" if is_woken else turned.state
-            if turned.state == "trouble":
-                self._troubled.setdefault(reader.name, self._clock.monotonic())
+            self._messages += result.messages
+            self._states[reader.name] = "more" if is_woken else result.state
+            if result.state == "trouble":
+                self._failing_since.setdefault(reader.name, self._clock.monotonic())
             else:
-                self._troubled.pop(reader.name, None)
-        if self._measuring is not None and (turned.messages or turned.state != "idle"):
-            self._measuring.worked(reader.name)
-        if turned.messages or turned.state == "trouble":
-            # What it wrote, before its trouble perhaps, may be what others read.
+                self._failing_since.pop(reader.name, None)
+        if self._lag_sampler is not None and (result.messages or result.state != "idle"):
+            self._lag_sampler.mark_active(reader.name)
+        if result.messages or result.state == "trouble":
+            # Its handlers may have written what other cursors read, even if it failed afterwards.
             for consumer in self._app.consumers:
                 if not consumer.is_partitioned and consumer.name != reader.name:
                     self._wake(consumer.name)
-            self._news.put(reader.name)
-        if turned.messages:
-            Wakes.of(self._app.ow.store).tell_others(ANYTHING)
+            self._wake_requests.put(reader.name)
+        if result.messages:
+            Wakeups.of(self._app.ow.store).publish_to_others(ANY_TOPIC)
 
-    def _pause(self, reader: Reader, turned: Turned) -> float:
-        if turned.state == "idle" and reader.partition is not None:
+    def _next_delay(self, reader: CursorReader, result: PollResult) -> float:
+        if result.state == "idle" and reader.partition is not None:
             return self._jittered(SWEEP_SECONDS)
-        return self._jittered(turned.seconds)
+        return self._jittered(result.seconds)
 
     def _jittered(self, seconds: float) -> float:
         return seconds * (1 - JITTER + 2 * JITTER * self._randomness.fraction())

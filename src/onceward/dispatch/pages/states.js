@@ -29,7 +29,7 @@ function past(failure) {
   const why = failure.error ? ` ${sentence(failure.error)}` : "";
   if (failure.state === "dead") {
     const text = `The agent failed too often, and the last messages were given up.${why} Somebody has to decide:`;
-    return told("bad", "⚠", "given up", `${text} “onceward dispatch dead list” shows them.`);
+    return told("bad", "⚠", "given up", `${text} “onceward dead list” shows them.`);
   }
   return told("bad", "⚠", "broke off", `The agent failed after it had answered, so nothing is repeated.${why}`);
 }

@@ -250,7 +250,7 @@ class ComparePage {
   }
 
   #refuse(error, body) {
-    if (error.code === "CONFLICT") {
+    if (error.code === "ALREADY_SUBMITTED") {
       this.#showExisting("Somebody had already submitted this comparison.", body);
       return true;
     }

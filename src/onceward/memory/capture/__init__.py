@@ -1,1 +1,1 @@
-"""Capture: what a command did and what it says about the fixes that are known."""
+"""Capture: run a command, detect its errors, and record them in the memory."""

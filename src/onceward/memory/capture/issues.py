@@ -1,6 +1,6 @@
-"""Issues: a problem that a command reported, and a list of such in which nothing stands twice.
+"""Issues: a problem that a command reported, and the distinct issues of its output.
 
-Owns how long a message may be and what text is made of before anything is looked for in it.
+Strips control characters and limits the length of messages.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MESSAGE_CHARACTERS_MAX: Final = 300
 CONTEXT_CHARACTERS_MAX: Final = 200
 _RECENT_MAX: Final = 1_000
 
-#: Colours, cursor movements and titles; and control characters that are no white space.
+#: Terminal escape sequences, and control characters except white space.
 _ESCAPES: Final = re.compile(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[()][0-9A-Za-z]|[^\x1b])"
 )
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-#: What only sums up what was said before.
+#: Lines that only summarise earlier ones.
 _SUMMARY: Final = re.compile(
     r"(?:aborting due to|could not compile|ld returned|build failed|usage: "
     r"|.{0,80}\bgenerated \d+ warning|\d+ (?:errors?|warnings?)\b"
@@ -37,13 +37,13 @@ class Issue:
     """A problem that a command reported."""
 
     is_warning: bool
-    #: What is wrong, in one line; its normalised form is the issue's key.
+    #: The message, in one line; its normalised form is the issue's key.
     message: str
-    #: What it is, such as `ModuleNotFoundError`, `TS2304` or `warning`.
+    #: The kind, such as `ModuleNotFoundError`, `TS2304` or `warning`.
     kind: str
-    #: Who recognised it.
+    #: The name of the detector.
     detector: str
-    #: Where: a test, a file and line; empty when the output did not say.
+    #: The test, or the file and line; empty if unknown.
     context: str = ""
 
     @property
@@ -53,18 +53,18 @@ class Issue:
 
 
 class Findings:
-    """What was found so far, by key."""
+    """The distinct issues found so far, by key."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.errors: dict[str, Issue] = {}
         self.warnings: dict[str, Issue] = {}
-        #: As they came: a flood of one message is not normalised a million times.
-        self._seen = _Recent()
+        #: Raw messages, so that a repeated one is not normalised every time.
+        self._seen = _RecentMessages()
         self._last: tuple[dict[str, Issue], str] | None = None
 
     def add(self, issue: Issue) -> None:
-        """Take an issue, unless it is there, says nothing, or there are enough."""
+        """Add an issue, unless it is a duplicate, has no content or exceeds the limit."""
         place = self.warnings if issue.is_warning else self.errors
         if len(place) >= ISSUES_MAX or (issue.is_warning, issue.message) in self._seen:
             return
@@ -80,25 +80,25 @@ class Findings:
         try:
             key = kept.key
         except InvalidArgument:
-            return  # Nothing but a path or a hash; it would name nothing.
+            return  # Only a path or a hash, which cannot be a name.
         if key not in place:
             place[key] = kept
             self._last = (place, key)
 
     def locate(self, context: str) -> None:
-        """Say where the last issue is, if it did not say so itself."""
+        """Set the location of the last issue, if it has none."""
         if self._last is not None:
             place, key = self._last
             place[key] = replace(place[key], context=place[key].context or _line(context))
             self._last = None
 
     def has(self, message: str) -> bool:
-        """Say whether this error is there."""
+        """Return whether this error was found."""
         return error_key(message) in self.errors
 
 
-class _Recent:
-    """The last so many messages, roughly."""
+class _RecentMessages:
+    """A set of roughly the last `_RECENT_MAX` messages."""
 
     def __init__(self) -> None:
         self._new: set[tuple[bool, str]] = set()
@@ -121,9 +121,9 @@ def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1].rstrip()}…"
 
 
-def plain(text: str) -> str:
-    """Return the text as it can be stored and searched: no colours, no control characters."""
-    # A progress bar begins its line anew; each state of it is a line to us.
+def strip_control_characters(text: str) -> str:
+    """Return the text without terminal escape sequences and control characters."""
+    # A progress bar overwrites its line; each state becomes a line of its own.
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in lines:
         lines = _ESCAPES.sub("", lines)

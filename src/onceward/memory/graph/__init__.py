@@ -1,4 +1,4 @@
-"""Graph: entities, observations and relations in a store, written twice and there once."""
+"""Graph: entities, observations and relations in a store, with idempotent writes."""
 
 from onceward.memory.graph.graph import Graph
 

@@ -1,4 +1,7 @@
-"""Graph: the one door to the knowledge graph of a store. Knows no tools, no protocol, no policy."""
+"""Graph: the public interface to the knowledge graph of a store.
+
+Independent of the client API, MCP and retries.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,33 @@ from typing import Any
 
 from onceward.errors import EntityMissing
 from onceward.keys.names import canonical_name
-from onceward.memory.graph import name_merge, removing, writing
-from onceward.memory.graph.checking import Gate
-from onceward.memory.graph.merging import merge_words
-from onceward.memory.graph.reading import Reader
-from onceward.memory.graph.searching import Searcher
+from onceward.memory.graph import graph_writes, name_merge, soft_delete
+from onceward.memory.graph.graph_reads import GraphReader
+from onceward.memory.graph.graph_search import GraphSearcher
+from onceward.memory.graph.index_merge import merge_words
+from onceward.memory.graph.write_validation import Validator
 from onceward.memory.models import (
-    Batch,
-    Change,
+    AffectedCounts,
     ChangeId,
-    Counts,
     Entity,
-    Origin,
+    EntityChange,
+    GraphCounts,
     Removal,
-    Removed,
     Subgraph,
     Validation,
-    Written,
+    WriteBatch,
+    WriteOrigin,
+    WriteResult,
 )
-from onceward.secrets import Redactor
 from onceward.stores import Store
+from onceward.system.redaction import Redactor
 
-_NOBODY = Origin()
-_MERGE = Origin(source=name_merge.SOURCE)
+_NO_ORIGIN = WriteOrigin()
+_MERGE_ORIGIN = WriteOrigin(source=name_merge.SOURCE)
 
 
 class Graph:
-    """Entities, observations and relations of one store; every write may be repeated."""
+    """Entities, observations and relations of one store; every write is idempotent."""
 
     def __init__(
         self,
@@ -44,29 +47,29 @@ class Graph:
         validation: Validation = Validation.POLICY,
         root: str = "",
     ) -> None:
-        """Use this store; `validation` says which writes are checked against the policy.
+        """Use this store; `validation` selects which writes are checked against the policy.
 
-        Without a redactor it knows the secrets of this process's environment. Paths in the names of
-        files below `root`, the directory of a repository, are stored relative to it.
+        The default redactor knows the secrets in this process's environment. Names of files below
+        `root`, a repository's directory, are stored relative to it.
         """
         self.store = store
         self.redactor = redactor or Redactor.from_environment(os.environ)
-        # Names are relative to it once they are redacted, so it must be, too.
+        # Names are redacted before they are made relative, so the root must be redacted too.
         self.validation, self.root = Validation(validation), self.redactor.text(root)
-        self._gate = Gate(self.redactor, validation=self.validation, root=self.root)
-        self._reader = Reader(store)
-        self._searcher = Searcher(store, self._reader, self._spell)
+        self._validator = Validator(self.redactor, validation=self.validation, root=self.root)
+        self._reader = GraphReader(store)
+        self._searcher = GraphSearcher(store, self._reader, self._spell)
 
     @property
     def is_strict(self) -> bool:
-        """Say whether anything outside the policy is refused."""
+        """Return whether everything outside the policy is rejected."""
         return self.validation is Validation.STRICT
 
-    def write(self, batch: Batch, origin: Origin = _NOBODY) -> Written:
-        """Add what is new, in one transaction; harmless to repeat."""
-        clean = self._gate.batch(batch)
+    def write(self, batch: WriteBatch, origin: WriteOrigin = _NO_ORIGIN) -> WriteResult:
+        """Store what is missing, in one transaction; idempotent."""
+        clean = self._validator.batch(batch)
         try:
-            return writing.write(
+            return graph_writes.write(
                 self.store, clean, self._clean(origin), is_best_effort=batch.is_best_effort
             )
         except EntityMissing as exc:
@@ -74,116 +77,124 @@ class Graph:
             if old is None:
                 raise
             place = str(exc.context.get("field", ""))
-            fix = f"{old[:200]!r} has an old spelling: run `onceward memory merge --apply` first"
+            fix = f"{old[:200]!r} is not canonical: run `onceward memory merge --yes` first"
             raise EntityMissing(exc.names, field=place, fix=fix) from exc
 
     def merge_words(self) -> None:
-        """Make searches as quick as they were before much was added; others go on writing."""
+        """Optimise the full-text index after many additions, without blocking other writers."""
         merge_words(self.store)
 
-    def remove(self, removal: Removal, origin: Origin = _NOBODY) -> Removed:
-        """Delete softly, in one transaction; what is not there is no error."""
-        return removing.remove(self.store, self._gate.removal(removal), self._clean(origin))
+    def remove(self, removal: Removal, origin: WriteOrigin = _NO_ORIGIN) -> AffectedCounts:
+        """Soft-delete items in one transaction; items that do not exist are ignored."""
+        return soft_delete.remove(self.store, self._validator.removal(removal), self._clean(origin))
 
     def restore(
-        self, *, name: str | None = None, change: ChangeId | None = None, origin: Origin = _NOBODY
-    ) -> Removed:
-        """Bring back what a change deleted, or an entity as it was when it was deleted last."""
+        self,
+        *,
+        name: str | None = None,
+        change: ChangeId | None = None,
+        origin: WriteOrigin = _NO_ORIGIN,
+    ) -> AffectedCounts:
+        """Undo a change, or the last deletion of an entity."""
         clean = None if name is None else self.stored_name(name)
-        return removing.restore(self.store, self._clean(origin), name=clean, change=change)
+        return soft_delete.restore(self.store, self._clean(origin), name=clean, change=change)
 
     def open(self, names: Sequence[str]) -> Subgraph:
-        """Return the entities of these names, in the order in which they came."""
+        """Return the entities with these names, in order of creation."""
         wanted = [
-            each for at, name in enumerate(names) for each in self._gate.names(name, f"names[{at}]")
+            each
+            for at, name in enumerate(names)
+            for each in self._validator.names(name, f"names[{at}]")
         ]
         with self.store.snapshot():
             return self._reader.open(wanted)
 
     def read(self, *, limit: int | None = None, cursor: str | None = None) -> Subgraph:
-        """Return everything, in the order in which it came, a page at a time."""
+        """Return all entities and relations, in order of creation, page by page."""
         with self.store.snapshot():
             return self._reader.page(limit, cursor)
 
     def search(
         self, query: str, *, limit: int | None = None, cursor: str | None = None
     ) -> Subgraph:
-        """Return what answers a query, the best first.
+        """Return the entities that match a query, best first.
 
-        Words, begin*, "phrases", `type:Error`, `key:err#…`, `key:err#*`.
+        Words, prefix*, "phrases", `type:Error`, `key:err#…`, `key:err#*`.
         """
         with self.store.snapshot():
-            return self._searcher.search(self._asked(query), limit, cursor)
+            return self._searcher.search(self._search_text(query), limit, cursor)
 
     def find(
         self, query: str, *, limit: int | None = None, cursor: str | None = None
     ) -> tuple[list[tuple[Any, ...]], str | None]:
-        """Return bare rows of what answers a query, as a search does, and where to go on."""
-        return self._searcher.find(self._asked(query), limit, cursor)
+        """Return rows of the entities that match a query, and the next cursor."""
+        return self._searcher.find(self._search_text(query), limit, cursor)
 
-    def meant(self, name: str) -> list[str]:
-        """Return the names that a caller may mean: as it would be stored, and as it was given."""
-        return self._gate.names(name, "name")
+    def candidate_names(self, name: str) -> list[str]:
+        """Return the names that a caller may mean: the canonical one, and the given one."""
+        return self._validator.names(name, "name")
 
     def stored_name(self, name: str) -> str:
-        """Return the name of the entity that is meant: as given if it is or was stored so.
+        """Return the stored name of an entity: the given one if it is or was stored.
 
-        Else, and after a merge, the canonical one.
+        Otherwise, and after a merge, the canonical one.
         """
-        return self._reader.stored(self.meant(name))
+        return self._reader.stored(self.candidate_names(name))
 
-    def named(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
-        """Return the entities whose names begin so, the newest first."""
+    def find_by_prefix(self, prefix: str, *, limit: int = 100) -> tuple[Entity, ...]:
+        """Return the entities whose names begin with a prefix, newest first."""
         with self.store.snapshot():
-            return self._reader.named(self._asked(prefix), limit)
+            return self._reader.find_by_prefix(self._search_text(prefix), limit)
 
-    def history(self, name: str, *, limit: int = 100) -> tuple[Change, ...]:
-        """Return what happened to an entity, the newest first, also when it is deleted."""
+    def history(self, name: str, *, limit: int = 100) -> tuple[EntityChange, ...]:
+        """Return the changes of an entity, newest first; also of a deleted one."""
         with self.store.snapshot():
             return self._reader.history(self.stored_name(name), limit)
 
     # --- names -----------------------------------------------------------------------------------
 
-    def spellings(self) -> tuple[name_merge.Spellings, ...]:
-        """Return the names that are stored in other spellings than the canonical one."""
-        return name_merge.find(self.store, self._spell)
+    def name_variants(self) -> tuple[name_merge.NameVariants, ...]:
+        """Return the stored names that are not canonical, grouped by canonical name."""
+        return name_merge.find_variants(self.store, self._spell)
 
-    def merge_names(self, origin: Origin = _MERGE) -> name_merge.Merged:
-        """Merge all spellings of each name into the canonical one; idempotent."""
+    def merge_names(self, origin: WriteOrigin = _MERGE_ORIGIN) -> name_merge.MergeResult:
+        """Merge all variants of each name into the canonical one; idempotent."""
         return name_merge.merge(self.store, self._spell, self._clean(origin))
 
-    def undo_merge(self, number: int, origin: Origin = _MERGE) -> name_merge.Merged:
-        """Undo one merge as a whole; idempotent."""
+    def undo_merge(
+        self, number: int, origin: WriteOrigin = _MERGE_ORIGIN
+    ) -> name_merge.MergeResult:
+        """Undo one merge completely; idempotent."""
         return name_merge.undo(self.store, number, self._clean(origin))
 
-    def merges(self) -> tuple[name_merge.Merge, ...]:
-        """Return the last merges that can be undone, the newest first."""
-        return name_merge.merges(self.store)
+    def merges(self, limit: int = name_merge.LISTED_MAX) -> tuple[name_merge.MergeRecord, ...]:
+        """Return the latest merges that can be undone, newest first."""
+        return name_merge.merges(self.store, limit)
 
     def _spell(self, name: str) -> str:
         return canonical_name(name, self.root)
 
-    # --- all of it -------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------
 
-    def counts(self) -> Counts:
-        """Count what the graph holds; reads all of it."""
+    def counts(self) -> GraphCounts:
+        """Count the items of the graph; a full scan."""
         return self._reader.counts()
 
     def problems(self) -> list[str]:
-        """Return what must never be, and is; reads all of it."""
+        """Return violated invariants; a full scan."""
         return self._reader.problems()
 
-    def _asked(self, text: str) -> str:
-        """Return what was asked for as text that both engines can look for."""
+    def _search_text(self, text: str) -> str:
+        """Return a query as redacted text that both engines accept."""
         plain = text.replace("\0", " ").encode(errors="replace").decode()
         return self.redactor.text(plain)
 
-    def _clean(self, origin: Origin) -> Origin:
-        return self._gate.origin(origin)
+    def _clean(self, origin: WriteOrigin) -> WriteOrigin:
+        return self._validator.origin(origin)
 
-    def _old_spelling(self, batch: Batch, missing: Sequence[str]) -> str | None:
-        """Return a name that was given and is stored, though the canonical one is missing."""
+    def _old_spelling(self, batch: WriteBatch, missing: Sequence[str]) -> str | None:
+        """Return a given name that is stored although its canonical name is missing."""
         ends = (end for link in batch.relations for end in (link.from_name, link.to_name))
         names = [*(each.entity_name for each in batch.observations), *ends]
-        found = self._reader.whole([e for e in names if e != self._spell(e) in missing])
+        found = self._reader.rows_by_name([e for e in names if e != self._spell(e) in missing])
         return found[0][1] if found else None

@@ -1,8 +1,8 @@
-"""Name merge: entities stored under several spellings of one name become one, and back again.
+"""Name merge: merge entities stored under variants of one name, and undo it.
 
-A merge copies facts and relations to the entity of the canonical name, with their origin, and then
-deletes the others softly; a row says what was added, so that it can be undone. Each name is one
-transaction: after a crash the next merge does the rest, and done twice it does nothing.
+A merge copies facts and relations to the entity with the canonical name, keeps their origin, and
+soft-deletes the others. A row records what was added, for the undo. Each name is one transaction;
+after a crash the next merge continues. Idempotent.
 """
 
 from __future__ import annotations
@@ -14,100 +14,100 @@ from typing import Any, Final
 
 from onceward.errors import Conflict, InvalidArgument
 from onceward.memory.envelope import parse
-from onceward.memory.graph.checking import Clean, Fact
-from onceward.memory.graph.merging import rebuild_if_stale
-from onceward.memory.graph.removing import CHANGE_MAX, Removing, Restoring
-from onceward.memory.graph.writing import Writing, query, whole
+from onceward.memory.graph.graph_writes import BatchWriter, query, savepoint_if_nested
+from onceward.memory.graph.index_merge import rebuild_if_stale
+from onceward.memory.graph.soft_delete import CHANGE_MAX, BatchRemover, ChangeRestorer
+from onceward.memory.graph.write_validation import ValidatedBatch, ValidatedObservation
 from onceward.memory.models import (
     NAME_BYTES_MAX,
     ChangeId,
-    Fate,
     Link,
     NewEntity,
-    Origin,
+    WriteOrigin,
+    WriteStatus,
 )
 from onceward.stores import Store, Transaction
 
-#: Who deleted the old spelling, in the history.
+#: The source of the deletions, in the history.
 SOURCE: Final = "merge"
-#: How many merges are listed that can be undone.
+#: Limit for the list of merges that can be undone.
 LISTED_MAX: Final = 20
 _PAGE: Final = 5_000
 _ALL: Final = 2**62
-_NEW: Final = (Fate.CREATED, Fate.RESTORED)
+_NEW: Final = (WriteStatus.CREATED, WriteStatus.RESTORED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spellings:
-    """Names that are one name."""
+class NameVariants:
+    """Stored names with the same canonical name."""
 
     #: The canonical name.
     name: str
-    #: The type that the one entity has or gets.
+    #: The type of the merged entity.
     entity_type: str
-    #: Whether there is an entity of the canonical name already.
-    is_there: bool
-    #: The other names, oldest first.
+    #: Whether an entity with the canonical name exists.
+    exists: bool
+    #: The non-canonical names, oldest first.
     others: tuple[str, ...]
-    #: Their types, where these differ from the one that stays.
+    #: Their types, where different.
     types_lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merge:
+class MergeRecord:
     """A merge that can be undone."""
 
-    #: Pass it to undo the merge.
+    #: Pass it to `undo`.
     id: int
     at: str
-    #: How many names were merged into others.
+    #: How many names were merged.
     names: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merged:
-    """What a merge, or undoing one, did."""
+class MergeResult:
+    """The effect of a merge or of its undo."""
 
-    #: Pass it to undo the merge; None if there was nothing to merge.
+    #: Pass it to `undo`; None if there was nothing to merge.
     id: int | None
-    #: Names that were merged into others, or are there again.
+    #: Names that were merged, or restored.
     names: tuple[str, ...]
-    #: Canonical names that stay though a merge made them: they have facts or relations of later.
+    #: Canonical names created by the merge that stay, because they have newer facts or relations.
     kept: tuple[str, ...] = ()
 
 
-def find(store: Store, spell: Callable[[str], str]) -> tuple[Spellings, ...]:
-    """Return the names that are spellings of one name; reads every name, changes nothing."""
+def find_variants(store: Store, spell: Callable[[str], str]) -> tuple[NameVariants, ...]:
+    """Return the names that have the same canonical name; a read-only full scan."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, kind in _names(store):
         canonical = spell(name)
         if canonical != name and len(canonical.encode()) <= NAME_BYTES_MAX:
             groups.setdefault(canonical, []).append((name, kind))
-    return tuple(_spellings(store, name, others) for name, others in groups.items())
+    return tuple(_variants(store, name, others) for name, others in groups.items())
 
 
-def merges(store: Store) -> tuple[Merge, ...]:
-    """Return the last merges that can be undone, the newest first."""
-    rows = store.read("memory_merge_list", limit=LISTED_MAX)
-    return tuple(Merge(id=number, at=at, names=count) for number, at, count in rows)
+def merges(store: Store, limit: int = LISTED_MAX) -> tuple[MergeRecord, ...]:
+    """Return the latest merges that can be undone, newest first."""
+    rows = store.read("memory_merge_list", limit=limit)
+    return tuple(MergeRecord(id=number, at=at, names=count) for number, at, count in rows)
 
 
-def merge(store: Store, spell: Callable[[str], str], origin: Origin) -> Merged:
-    """Merge all spellings of each name into its canonical one."""
+def merge(store: Store, spell: Callable[[str], str], origin: WriteOrigin) -> MergeResult:
+    """Merge all variants of each name into its canonical one."""
     number: int | None = None
     names: list[str] = []
-    for group in find(store, spell):
+    for group in find_variants(store, spell):
         number, merged = _merge_one(store, group, number, origin)
         names += merged
-    return Merged(id=number, names=tuple(names))
+    return MergeResult(id=number, names=tuple(names))
 
 
 def _merge_one(
-    store: Store, group: Spellings, number: int | None, origin: Origin
+    store: Store, group: NameVariants, number: int | None, origin: WriteOrigin
 ) -> tuple[int | None, list[str]]:
     def operation(tx: Transaction) -> tuple[int | None, list[str]]:
-        with whole(store, tx):
-            done = _Merging(store, tx, origin).run(group, number)
+        with savepoint_if_nested(store, tx):
+            done = _NameMerger(store, tx, origin).run(group, number)
             if store.engine == "sqlite":
                 rebuild_if_stale(tx.query)
             return done
@@ -115,17 +115,17 @@ def _merge_one(
     return store.write(operation)
 
 
-def undo(store: Store, number: int, origin: Origin) -> Merged:
-    """Undo one merge as a whole; what was added to an entity since then stays with it.
+def undo(store: Store, number: int, origin: WriteOrigin) -> MergeResult:
+    """Undo one merge completely; facts added to an entity since then stay with it.
 
-    Raises Conflict, naming the newer merge, while a newer one stands on what this one made.
+    Raises Conflict naming the newer merge, if one depends on this merge.
     """
     if not 0 < number <= CHANGE_MAX:
-        raise _unknown(number)
+        raise _no_such_merge(number)
 
-    def operation(tx: Transaction) -> Merged:
-        with whole(store, tx):
-            return _Undoing(store, tx, origin).run(number)
+    def operation(tx: Transaction) -> MergeResult:
+        with savepoint_if_nested(store, tx):
+            return _MergeUndo(store, tx, origin).run(number)
 
     return store.write(operation)
 
@@ -137,36 +137,36 @@ def _names(store: Store) -> Iterator[tuple[str, str]]:
         after = rows[-1][0]
 
 
-def _spellings(store: Store, name: str, others: list[tuple[str, str]]) -> Spellings:
+def _variants(store: Store, name: str, others: list[tuple[str, str]]) -> NameVariants:
     names = json.dumps([name], ensure_ascii=False)
     there = store.read("memory_entity_open", names=names, count=1)
     kind = there[0][2] if there else others[0][1]
     lost = dict.fromkeys(each for _, each in others if each != kind)
-    return Spellings(
+    return NameVariants(
         name=name,
         entity_type=kind,
-        is_there=bool(there),
+        exists=bool(there),
         others=tuple(each for each, _ in others),
         types_lost=tuple(lost),
     )
 
 
-class _Merging:
-    """One name inside one transaction."""
+class _NameMerger:
+    """Merges the variants of one name in one transaction."""
 
-    def __init__(self, store: Store, tx: Transaction, origin: Origin) -> None:
+    def __init__(self, store: Store, tx: Transaction, origin: WriteOrigin) -> None:
         self._store, self._tx, self._origin = store, tx, origin
 
-    def run(self, group: Spellings, number: int | None) -> tuple[int | None, list[str]]:
-        """Merge what is there now; returns the number of the merge, and the names."""
+    def run(self, group: NameVariants, number: int | None) -> tuple[int | None, list[str]]:
+        """Merge the existing variants; return the number of the merge, and the names."""
         locked = query(self._tx, "memory_entity_lock", names=[group.name, *group.others])
         ids = {name: entity_id for entity_id, name in locked}
         merged = [name for name in group.others if name in ids]
         for name in merged:
             added = self._copy(group, name, ids[name], frozenset(merged))
             [(target, _)] = query(self._tx, "memory_entity_id", name=group.name)
-            gone = Clean(entities=(_named(name),), facts=(), links=())
-            Removing(self._store, self._tx, self._origin).run(gone)
+            gone = ValidatedBatch(entities=(_entity_named(name),), facts=(), links=())
+            BatchRemover(self._store, self._tx, self._origin).run(gone)
             [(_, change)] = query(self._tx, "memory_entity_id", name=name)
             [(row,)] = query(
                 self._tx,
@@ -181,14 +181,14 @@ class _Merging:
         return number, merged
 
     def _copy(
-        self, group: Spellings, name: str, entity_id: int, spellings: frozenset[str]
+        self, group: NameVariants, name: str, entity_id: int, spellings: frozenset[str]
     ) -> dict[str, Any]:
-        """Give the canonical entity what another spelling of it has; returns what was added."""
+        """Copy the data of a variant to the canonical entity; return what was added."""
         target = NewEntity(name=group.name, entity_type=group.entity_type)
-        parts: dict[tuple[str, str | None], tuple[list[Fact], list[Link]]] = {}
+        parts: dict[tuple[str, str | None], tuple[list[ValidatedObservation], list[Link]]] = {}
         found = query(self._tx, "memory_observation_of", ids=[entity_id], limit=_ALL)
         for _, _, content, fingerprint, _, _, source, run, _ in reversed(found):
-            fact = Fact(
+            fact = ValidatedObservation(
                 entity_name=group.name,
                 content=content,
                 fingerprint=fingerprint,
@@ -202,16 +202,16 @@ class _Merging:
                 to_name=group.name if end == name else end,
                 relation_type=kind,
             )
-            # Between two spellings of one name there is nothing to relate.
+            # A relation between two variants would become a self-reference.
             if start == end or not {start, end} <= {*spellings, group.name}:
                 parts.setdefault((source, run), ([], []))[1].append(link)
         added: dict[str, Any] = {"entity": False, "observations": [], "relations": []}
-        # First the entity alone, so that it is there whatever follows.
-        batches = [(self._origin, Clean(entities=(target,), facts=(), links=()))]
+        # First the entity alone, so that it exists even without facts.
+        batches = [(self._origin, ValidatedBatch(entities=(target,), facts=(), links=()))]
         batches += [
             (
-                Origin(source=source, run=run),
-                Clean(
+                WriteOrigin(source=source, run=run),
+                ValidatedBatch(
                     entities=(),
                     facts=tuple(facts),
                     links=tuple(dict.fromkeys(links)),
@@ -221,69 +221,71 @@ class _Merging:
             for (source, run), (facts, links) in parts.items()
         ]
         for origin, clean in batches:
-            written = Writing(self._store, self._tx, origin).run(clean, is_best_effort=True)
-            added["entity"] |= any(each.fate in _NEW for each in written.entities)
+            written = BatchWriter(self._store, self._tx, origin).run(clean, is_best_effort=True)
+            added["entity"] |= any(each.status in _NEW for each in written.entities)
             pairs = zip(clean.facts, written.observations, strict=True)
-            added["observations"] += [f.fingerprint for f, each in pairs if each.fate in _NEW]
-            made = (each.link for each in written.relations if each.fate in _NEW)
+            added["observations"] += [f.fingerprint for f, each in pairs if each.status in _NEW]
+            made = (each.link for each in written.relations if each.status in _NEW)
             added["relations"] += [[e.from_name, e.relation_type, e.to_name] for e in made]
         return added
 
 
-class _Undoing:
-    """One merge undone inside one transaction."""
+class _MergeUndo:
+    """Undoes one merge in one transaction."""
 
-    def __init__(self, store: Store, tx: Transaction, origin: Origin) -> None:
+    def __init__(self, store: Store, tx: Transaction, origin: WriteOrigin) -> None:
         self._store, self._tx, self._origin = store, tx, origin
 
-    def run(self, number: int) -> Merged:
+    def run(self, number: int) -> MergeResult:
         rows = query(self._tx, "memory_merge_find", merge=number)
         if not rows:
-            raise _unknown(number)
+            raise _no_such_merge(number)
         if any(undone_at is None for *_, undone_at in rows):
-            self._check_last(number, sorted(set(_touched(rows))))
+            self._check_no_newer_merge(number, sorted(set(_touched(rows))))
         names: list[str] = []
         kept: list[str] = []
         for row, target_id, target, name, change, added, undone_at in rows:
             if undone_at is not None:
                 continue
-            has_made = self._take_back(target, json.loads(added))
-            Restoring(self._store, self._tx, self._origin).run(None, ChangeId(change))
+            has_made = self._remove_added(target, json.loads(added))
+            ChangeRestorer(self._store, self._tx, self._origin).run(None, ChangeId(change))
             if has_made:
                 [(parts,)] = query(self._tx, "memory_merge_parts", id=target_id)
                 if parts:
                     kept.append(target)
                 else:
-                    self._remove(Clean(entities=(_named(target),), facts=(), links=()))
+                    self._remove(
+                        ValidatedBatch(entities=(_entity_named(target),), facts=(), links=())
+                    )
             query(self._tx, "memory_merge_undo", id=row)
             names.append(name)
-        return Merged(id=number, names=tuple(names), kept=tuple(kept))
+        return MergeResult(id=number, names=tuple(names), kept=tuple(kept))
 
-    def _check_last(self, number: int, touched: list[str]) -> None:
-        """Raise Conflict if a newer merge has copied or deleted what this one would take back."""
-        # A merge that is under way ends first, and is seen then. All at once, as every writer does.
+    def _check_no_newer_merge(self, number: int, touched: list[str]) -> None:
+        """Raise Conflict if a newer merge has copied or deleted what this undo would remove."""
+        # Waits for a merge in progress. One statement locks all entities, as every writer does.
         query(self._tx, "memory_entity_lock", names=touched)
         [(newer,)] = query(self._tx, "memory_merge_newer", merge=number)
         if newer is not None:
             message = f"merge {newer} is newer than merge {number} and touches the same entities"
-            fix = f"undo it first: onceward memory merge --undo {newer}"
+            fix = f"undo it first: onceward memory merge --undo {newer} --yes"
             raise Conflict(message, fix=fix, merge=newer)
 
-    def _take_back(self, target: str, added: dict[str, Any]) -> bool:
-        """Remove what a merge added to an entity; returns whether it made the entity."""
+    def _remove_added(self, target: str, added: dict[str, Any]) -> bool:
+        """Remove what a merge added to an entity; return whether the merge created the entity."""
         facts = tuple(
-            Fact(entity_name=target, content="", fingerprint=each, envelope=None)
+            ValidatedObservation(entity_name=target, content="", fingerprint=each, envelope=None)
             for each in added["observations"]
         )
         links = tuple(
             Link(from_name=start, to_name=end, relation_type=kind)
             for start, kind, end in added["relations"]
         )
-        self._remove(Clean(entities=(), facts=facts, links=links))
+        self._remove(ValidatedBatch(entities=(), facts=facts, links=links))
         return bool(added["entity"])
 
-    def _remove(self, clean: Clean) -> None:
-        Removing(self._store, self._tx, self._origin).run(clean)
+    def _remove(self, clean: ValidatedBatch) -> None:
+        BatchRemover(self._store, self._tx, self._origin).run(clean)
 
 
 def _touched(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
@@ -294,12 +296,10 @@ def _touched(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
             yield from (start, end)
 
 
-def _named(name: str) -> NewEntity:
+def _entity_named(name: str) -> NewEntity:
     return NewEntity(name=name, entity_type="")
 
 
-def _unknown(number: int) -> InvalidArgument:
-    message = f"undo: there is no merge {number}"
-    return InvalidArgument(
-        message, fix="see `onceward memory merge` for those there are", field="undo"
-    )
+def _no_such_merge(number: int) -> InvalidArgument:
+    message = f"undo: merge {number} does not exist"
+    return InvalidArgument(message, fix="list merges with `onceward memory merge`", field="undo")

@@ -1,1 +1,1 @@
-"""MCP: the memory as a server that models call: its tools, their answers, and its wire."""
+"""MCP: the memory as an MCP server: tools, their results, and the transport."""

@@ -1,7 +1,7 @@
-"""Tool schemas: the JSON Schemas of what each tool takes and gives.
+"""Tool schemas: the JSON Schemas of the tools' arguments and results.
 
-Owns shapes and the words that explain a field to a model. What the nine tools take and give has the
-names that clients know already; what we add to them is optional. Checks nothing itself.
+Names and shapes of the nine general tools are those of the reference server; our additions are
+optional.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ Schema = Mapping[str, Any]
 
 
 def text(description: str = "", **more: object) -> Schema:
-    """Return the schema of a text."""
+    """Return the schema of a string."""
     return _described({"type": "string", **more}, description)
 
 
 def number(description: str = "", **more: object) -> Schema:
-    """Return the schema of a whole number."""
+    """Return the schema of an integer."""
     return _described({"type": "integer", **more}, description)
 
 
 def milliseconds(description: str) -> Schema:
-    """Return the schema of a duration."""
+    """Return the schema of a duration in milliseconds."""
     return _described({"type": "number", "minimum": 0}, description)
 
 
 def flag(description: str = "") -> Schema:
-    """Return the schema of a truth value."""
+    """Return the schema of a boolean."""
     return _described({"type": "boolean"}, description)
 
 
 def choice(description: str, *words: str) -> Schema:
-    """Return the schema of one of a few words."""
+    """Return the schema of an enum."""
     return _described({"type": "string", "enum": list(words)}, description)
 
 
 def many(items: Schema, description: str = "", **more: object) -> Schema:
-    """Return the schema of a list."""
+    """Return the schema of an array."""
     return _described({"type": "array", "items": items, **more}, description)
 
 
 def record(properties: Mapping[str, Schema], *, optional: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of an object; other fields than these may be there too."""
+    """Return the schema of an object; additional fields are allowed."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": dict(properties), "required": required}
 
@@ -52,58 +52,60 @@ def _described(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description} if description else schema
 
 
-# --- what the graph is made of -------------------------------------------------------------------
+# --- graph items ---------------------------------------------------------------------------------
 
-_NAME: Final = text("The entity's unique name, such as `Ada Lovelace` or `file#src/app.py`.")
-_FACT: Final = many(text(), "Facts about the entity, one short statement each.")
+_NAME: Final = text("Unique name of the entity, such as `Ada Lovelace` or `file#src/app.py`.")
+_FACT: Final = many(text(), "Facts about the entity, one short statement per string.")
 
 ENTITY: Final = record(
     {
         "name": _NAME,
-        "entityType": text("What kind of thing it is, such as `person`, `file` or `Error`."),
+        "entityType": text("Type of the entity, such as `person`, `file` or `Error`."),
         "observations": _FACT,
     }
 )
 RELATION: Final = record(
     {
-        "from": text("Name of the entity that does something."),
-        "to": text("Name of the entity it is done to."),
-        "relationType": text("What it does, as a verb in active voice, such as `depends on`."),
+        "from": text("Name of the source entity, the subject of the relation."),
+        "to": text("Name of the target entity, the object of the relation."),
+        "relationType": text("Relation type: a verb in active voice, such as `depends on`."),
     }
 )
-OBSERVED: Final = record(
+NEW_OBSERVATION_GROUP: Final = record(
     {
-        "entityName": text("Name of an entity that exists."),
-        "contents": many(text(), "Facts to add, one short statement each."),
+        "entityName": text("Name of an existing entity."),
+        "contents": many(text(), "Facts to add, one short statement per string."),
     }
 )
-FORGOTTEN: Final = record(
+DELETED_OBSERVATIONS: Final = record(
     {
         "entityName": text("Name of the entity."),
-        "observations": many(text(), "The facts to delete, exactly as they read."),
+        "observations": many(text(), "Facts to delete, with their exact text."),
     }
 )
 
-_LIMIT: Final = number("At most so many entities; more follow at `nextCursor`.", minimum=1)
-_CURSOR: Final = text("Where to go on: `nextCursor` of the page before.")
+_LIMIT: Final = number(
+    "Maximum number of entities per page; continue with `nextCursor`.", minimum=1
+)
+_CURSOR: Final = text("`nextCursor` of the previous page.")
 
 #: Optional in every read.
 PAGE: Final[Mapping[str, Schema]] = {"limit": _LIMIT, "cursor": _CURSOR}
 
-# --- what the nine tools take --------------------------------------------------------------------
+# --- arguments of the general tools --------------------------------------------------------------
 
 CREATE_ENTITIES: Final = record({"entities": many(ENTITY)})
 CREATE_RELATIONS: Final = record({"relations": many(RELATION)})
-ADD_OBSERVATIONS: Final = record({"observations": many(OBSERVED)})
+ADD_OBSERVATIONS: Final = record({"observations": many(NEW_OBSERVATION_GROUP)})
 DELETE_ENTITIES: Final = record({"entityNames": many(text(), "Names of the entities to delete.")})
-DELETE_OBSERVATIONS: Final = record({"deletions": many(FORGOTTEN)})
+DELETE_OBSERVATIONS: Final = record({"deletions": many(DELETED_OBSERVATIONS)})
 DELETE_RELATIONS: Final = record({"relations": many(RELATION, "The relations to delete.")})
 READ_GRAPH: Final = record(dict(PAGE), optional=("limit", "cursor"))
 SEARCH_NODES: Final = record(
     {
         "query": text(
-            "Words to look for in names, types and facts; beginnings of words count. Also "
-            '"a phrase", `type:Error`, `key:err#…` and `key:err#*`.'
+            "Words to search in names, types and facts; the last word may be a prefix. Also "
+            '`prefix*`, "a phrase", `type:Error`, `key:err#…` and `key:err#*`.'
         ),
         **PAGE,
     },
@@ -111,37 +113,42 @@ SEARCH_NODES: Final = record(
 )
 OPEN_NODES: Final = record({"names": many(text(), "Exact names of the entities to open.")})
 
-# --- what they give ------------------------------------------------------------------------------
+# --- results of the general tools ----------------------------------------------------------------
 
 _KNOWN: Final = record(
     {
         "name": text(),
-        "entityType": text("The type it has and keeps."),
-        "addedObservations": many(text(), "What it did not have yet."),
+        "entityType": text("The stored type, which is unchanged."),
+        "addedObservations": many(text(), "Facts that the call added."),
     }
 )
 NEW_ENTITIES: Final = record(
     {
-        "entities": many(ENTITY, "Those that are new."),
-        "known": many(_KNOWN, "Those that existed, with what was added to them."),
+        "entities": many(ENTITY, "Entities that the call created."),
+        "known": many(_KNOWN, "Entities that existed already, with the facts that were added."),
     },
     optional=("known",),
 )
-NEW_RELATIONS: Final = record({"relations": many(RELATION, "Those that are new.")})
+NEW_RELATIONS: Final = record({"relations": many(RELATION, "Relations that the call created.")})
 NEW_OBSERVATIONS: Final = record(
     {
         "results": many(
-            record({"entityName": text(), "addedObservations": many(text(), "What was new.")})
+            record(
+                {
+                    "entityName": text(),
+                    "addedObservations": many(text(), "Facts that the call added."),
+                }
+            )
         )
     }
 )
-DONE: Final = record(
+REMOVAL_RESULT: Final = record(
     {
         "success": flag(),
         "message": text("What was deleted."),
-        "entities": number("How many."),
-        "observations": number("How many."),
-        "relations": number("How many."),
+        "entities": number("Number of deleted entities."),
+        "observations": number("Number of deleted facts."),
+        "relations": number("Number of deleted relations."),
     },
     optional=("entities", "observations", "relations"),
 )
@@ -149,122 +156,129 @@ GRAPH: Final = record(
     {
         "entities": many(ENTITY),
         "relations": many(RELATION),
-        "nextCursor": text("Send it as `cursor` to go on; absent at the end."),
-        "isCut": flag("True when facts or relations were left out, as there are too many."),
+        "nextCursor": text("Pass as `cursor` to get the next page; absent on the last page."),
+        "isCut": flag("True if facts or relations were left out because of size limits."),
         "counts": record(
             {
-                "entities": number("How many in all."),
-                "observations": number("How many in all."),
-                "relations": number("How many in all."),
+                "entities": number("Total number of entities."),
+                "observations": number("Total number of facts."),
+                "relations": number("Total number of relations."),
             }
         ),
     },
     optional=("nextCursor", "isCut", "counts"),
 )
 
-# --- what the tools of the policy take -----------------------------------------------------------
+# --- arguments of the policy tools ---------------------------------------------------------------
 
-#: Optional in every record: where the agent is at work, and when it happened.
-PLACE: Final[Mapping[str, Schema]] = {
-    "mode": text("Which mode or role you act in, such as `debugger@2`."),
+#: Optional in every record: the context and the time.
+RECORD_CONTEXT: Final[Mapping[str, Schema]] = {
+    "mode": text("Your mode or role, such as `debugger@2`."),
     "repo": text("Repository, as owner/name or path."),
     "branch": text("Branch of the repository."),
-    "ts": text("When it happened, ISO 8601; now if left out."),
+    "ts": text("When it happened, ISO 8601. Default: now."),
 }
 _OUTPUT: Final[Mapping[str, Schema]] = {
-    "cwd": text("Directory it ran in."),
-    "stdoutHead": text("Beginning of standard output; 8 KiB are kept."),
-    "stderrHead": text("Beginning of standard error; 8 KiB are kept."),
+    "cwd": text("Working directory."),
+    "stdoutHead": text("Beginning of standard output; the first 8 KiB are stored."),
+    "stderrHead": text("Beginning of standard error; the first 8 KiB are stored."),
 }
 _CHANGE: Final[Schema] = {"type": ["string", "object"]}
 
 
-def _placed(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
-    rest = {**optional, **PLACE}
+def _record_schema(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
+    rest = {**optional, **RECORD_CONTEXT}
     return record({**required, **rest}, optional=tuple(rest))
 
 
-RECORD_RUN: Final = _placed(
+RECORD_RUN: Final = _record_schema(
     {
         "startedAt": text(
-            "When the run began, ISO 8601. Send the same again if you repeat the call: it is part "
-            "of the run's name."
+            "When the run began, ISO 8601. Part of the run's name: pass the same value when you "
+            "retry the call."
         ),
-        "cmd": text("The command, or the task, that the run was about."),
-        "exitCode": number("0 for success."),
-        "summary": text("What happened, in a sentence or two."),
+        "cmd": text("The command or task of the run."),
+        "exitCode": number("Exit code; 0 means success."),
+        "summary": text("What happened, in one or two sentences."),
         "success": flag("Whether the run reached its goal."),
-        "durationMs": milliseconds("How long it took."),
+        "durationMs": milliseconds("Duration in milliseconds."),
     },
     {
         **_OUTPUT,
-        "keyEvents": many(_CHANGE, "What mattered on the way, in order."),
-        "tools": many(text(), "Tools it used, as `name` or `name@version`."),
-        "files": many(text(), "Paths of files it touched."),
+        "keyEvents": many(_CHANGE, "Important events of the run, in order."),
+        "tools": many(text(), "Tools that the run used, as `name` or `name@version`."),
+        "files": many(text(), "Paths of files that the run touched."),
     },
 )
-RECORD_COMMAND: Final = _placed(
-    {"cmd": text("The command line."), "exitCode": number("0 for success.")},
+RECORD_COMMAND: Final = _record_schema(
+    {"cmd": text("The command line."), "exitCode": number("Exit code; 0 means success.")},
     {
         **_OUTPUT,
-        "durationMs": milliseconds("How long it took."),
-        "run": text("Name of the run it belongs to, as record_run gave it (`run#…`)."),
+        "durationMs": milliseconds("Duration in milliseconds."),
+        "run": text("Name of the run it belongs to, as returned by record_run (`run#…`)."),
     },
 )
-RECORD_ERROR: Final = _placed(
+RECORD_ERROR: Final = _record_schema(
     {
         "message": text(
-            "The message as it was shown, without its stack trace. Times, paths, hashes and "
-            "versions in it do not matter."
+            "The message as displayed, without its stack trace. Times, paths, hashes and "
+            "versions in it are ignored."
         ),
-        "kind": text("What kind, such as `TypeError`, `lint` or `network`."),
-        "detector": text("What found it, such as `pytest`, `mypy` or `human`."),
+        "kind": text("Kind of error, such as `TypeError`, `lint` or `network`."),
+        "detector": text("What detected it, such as `pytest`, `mypy` or `human`."),
     },
     {
-        "isWarning": flag("True for a warning; it is named `warn#…` then."),
-        "context": {**_CHANGE, "description": "Where and when it appears."},
-        "command": text("Name of the command that emitted it, as record_command gave it."),
-        "dependency": text("What causes an error, as `name` or `name@version`; not for warnings."),
-        "concepts": many(text(), "What an error is about, as short slugs; not for warnings."),
+        "isWarning": flag("True for a warning, which is named `warn#…`."),
+        "context": {**_CHANGE, "description": "Where and when it occurs."},
+        "command": text("Name of the command that emitted it, as returned by record_command."),
+        "dependency": text(
+            "Dependency that causes the error, as `name` or `name@version`; not for warnings."
+        ),
+        "concepts": many(
+            text(), "Concepts that the error is about, as short slugs; not for warnings."
+        ),
     },
 )
-RECORD_FIX: Final = _placed(
+RECORD_FIX: Final = _record_schema(
     {
         "issue": text("Name of the error or warning (`err#…`, `warn#…`), or its message."),
-        "strategy": text("How it is fixed, in a sentence."),
+        "strategy": text("How it is fixed, in one sentence."),
     },
     {
-        "changes": many(_CHANGE, "What is changed: paths, commands, settings."),
-        "result": choice("Whether it is only proposed.", "applied", "proposed"),
-        "docs": many(text(), "URLs of the documents it is based on."),
+        "changes": many(_CHANGE, "Changes: paths, commands, settings."),
+        "result": choice(
+            "Whether the fix was applied or only proposed. Default: applied.", "applied", "proposed"
+        ),
+        "docs": many(text(), "URLs of documents that the fix is based on."),
         "attempt": number(
-            "When the problem came back and the fix is applied again: which time, from 2 on.",
+            "Number of this attempt, from 2 on, if the fix is applied again after the issue "
+            "recurred.",
             minimum=1,
         ),
     },
 )
-RECORD_OUTCOME: Final = _placed(
+RECORD_OUTCOME: Final = _record_schema(
     {
-        "fix": text("Name of the fix, as record_fix or recall gave it (`fix#…`)."),
+        "fix": text("Name of the fix, as returned by record_fix or recall (`fix#…`)."),
         "status": choice(
-            "How it turned out.", "verified_successful", "failed", "partially_effective"
+            "Outcome of the fix.", "verified_successful", "failed", "partially_effective"
         ),
-        "verificationMethod": text("How you know, such as the command that passes now."),
-        "durationToVerify": milliseconds("How long it took to find out, in milliseconds."),
+        "verificationMethod": text("How it was verified, such as the command that now passes."),
+        "durationToVerify": milliseconds("Time until it was verified, in milliseconds."),
     },
-    {"sideEffects": many(_CHANGE, "What else changed.")},
+    {"sideEffects": many(_CHANGE, "Side effects of the fix.")},
 )
-RECORD_DOC: Final = _placed(
-    {"url": text("Address of the document.")},
+RECORD_DOC: Final = _record_schema(
+    {"url": text("URL of the document.")},
     {
         "title": text(),
         "site": text(),
         "author": text(),
-        "publishedAt": text("When it was published."),
-        "accessedAt": text("When you read it, ISO 8601; now if left out."),
-        "archiveUrl": text("Address of a copy that stays."),
-        "excerpt": text("The part that matters, at most 500 characters.", maxLength=500),
-        "concepts": many(text(), "What it is about, as short slugs."),
+        "publishedAt": text("Date of publication."),
+        "accessedAt": text("When you read it, ISO 8601. Default: the day it was first recorded."),
+        "archiveUrl": text("URL of an archived copy."),
+        "excerpt": text("Relevant excerpt, at most 500 characters.", maxLength=500),
+        "concepts": many(text(), "Concepts that it references, as short slugs."),
     },
 )
 RECALL: Final = record(
@@ -272,29 +286,31 @@ RECALL: Final = record(
 )
 EXPLAIN: Final = record({"name": text("Exact name of the entity.")})
 
-# --- what they give ------------------------------------------------------------------------------
+# --- results of the policy tools -----------------------------------------------------------------
 
-_FATE: Final = choice("", "created", "known", "restored", "refused", "buffered")
+_WRITE_STATUS: Final = choice("", "created", "known", "restored", "refused", "buffered")
 RECORDED: Final = record(
     {
-        "name": text("The name to use from now on."),
+        "name": text("Name of the recorded entity, for later calls."),
         "isNameProvisional": flag(
-            "The record waits, and may get another name: a fix by the message of its issue."
+            "The record is buffered, and its name may change: a fix of an issue given by message."
         ),
         "entityType": text(),
-        "entity": _FATE,
-        "observation": _FATE,
-        "relations": many({"type": "object"}, "What became of each; refused ones say why."),
-        "related": many({"type": "object"}, "Other entities that were created with it."),
+        "entity": _WRITE_STATUS,
+        "observation": _WRITE_STATUS,
+        "relations": many(
+            {"type": "object"}, "Each relation with its status; refused ones have a reason."
+        ),
+        "related": many({"type": "object"}, "Other entities that the call created."),
     },
     optional=("isNameProvisional",),
 )
 RECALLED: Final = record(
     {
-        "text": text("What is known, in at most 200 tokens."),
-        "how": text("How it was found: exact key, derived key, search, or nothing."),
-        "names": many(text(), "The entities it is taken from."),
-        "fixes": many({"type": "object"}, "The best first, with their evidence."),
+        "text": text("Summary of what is known, at most 200 tokens."),
+        "how": text("How it was found: `exact key`, `derived key`, `search` or `nothing`."),
+        "names": many(text(), "Names of the entities that the summary is based on."),
+        "fixes": many({"type": "object"}, "Known fixes with their outcomes, best first."),
     }
 )
 EXPLAINED: Final[Schema] = {"type": "object"}

@@ -15,16 +15,16 @@ from typing import Any, Final, NamedTuple
 
 from onceward.errors import InvalidCursor, SourceRefused
 from onceward.retries import CLIENT, Schedule
-from onceward.seams import Clock, Randomness
-from onceward.workers.source import Item
-from onceward.workers.sources.pages import TIMEOUT_SECONDS, Pages
+from onceward.system import Clock, Randomness
+from onceward.workers.source_protocol import Item
+from onceward.workers.sources.http_pages import TIMEOUT_SECONDS, PageClient
 
 #: Pages that one read asks for at the most; empty ones that were passed are remembered.
 PAGES_MAX: Final = 100
 _FORM: Final = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9a-f]{16}))?@(.*)", re.DOTALL)
 
 
-class _Place(NamedTuple):
+class _PageOffset(NamedTuple):
     """Where in the pages a reader stands."""
 
     #: The cursor of the page; None is the first page.
@@ -77,7 +77,7 @@ class HttpSource:
         honoured; 4xx is never retried here.
         """
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
-        self._pages = Pages(
+        self._pages = PageClient(
             url,
             headers={**bearer, **(headers or {})},
             timeout_seconds=timeout_seconds,
@@ -91,40 +91,40 @@ class HttpSource:
         self._next_field = next_field
         self._id_field = id_field
         #: A position, and a later one with nothing in between.
-        self._passed: tuple[str | None, _Place] | None = None
+        self._skipped: tuple[str | None, _PageOffset] | None = None
         #: The last page, while there is something left of it to read.
-        self._kept: tuple[str | None, _Page] | None = None
+        self._last_page: tuple[str | None, _Page] | None = None
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return entries behind a position, over as many pages as it takes."""
-        place = _parsed(after)
-        if self._passed is not None and self._passed[0] == after:
-            place = self._passed[1]
+        """Return entries after a position, over as many pages as it takes."""
+        place = _parse_position(after)
+        if self._skipped is not None and self._skipped[0] == after:
+            place = self._skipped[1]
         items: list[Item] = []
         for _ in range(PAGES_MAX):
-            entries, following = self._kept_page(place) or self._page(place.cursor)
+            entries, following = self._cached_page(place) or self._page(place.cursor)
             first = self._first_new(entries, place)
             for number, entry in enumerate(entries[first:], first + 1):
                 if len(items) == limit:
-                    self._kept = (place.cursor, _Page(entries, following))
+                    self._last_page = (place.cursor, _Page(entries, following))
                     return items
-                place = _Place(place.cursor, number, self._mark(entry))
+                place = _PageOffset(place.cursor, number, self._fingerprint(entry))
                 if number == len(entries) and following is not None:
-                    place = _Place(following, 0, None)
+                    place = _PageOffset(following, 0, None)
                 items.append(Item(position=str(place), raw=_raw(entry)))
             if following is None or len(items) == limit:
                 return items
-            place = _Place(following, 0, None)
+            place = _PageOffset(following, 0, None)
             if not items:
-                self._passed = (after, place)
+                self._skipped = (after, place)
         return items
 
-    def _kept_page(self, place: _Place) -> _Page | None:
+    def _cached_page(self, place: _PageOffset) -> _Page | None:
         """Return the page of the last read, if reading goes on inside it."""
-        kept, self._kept = self._kept, None
+        kept, self._last_page = self._last_page, None
         if kept is None or kept[0] != place.cursor or not 0 < place.done < len(kept[1].entries):
             return None
-        return kept[1] if self._mark(kept[1].entries[place.done - 1]) == place.last else None
+        return kept[1] if self._fingerprint(kept[1].entries[place.done - 1]) == place.last else None
 
     def _page(self, cursor: str | None) -> _Page:
         """Ask for a page."""
@@ -138,16 +138,16 @@ class HttpSource:
             return _Page(entries, None)
         return _Page(entries, None if str(following) == cursor else str(following))
 
-    def _first_new(self, entries: list[Any], place: _Place) -> int:
+    def _first_new(self, entries: list[Any], place: _PageOffset) -> int:
         """Return the index of the first entry that is not done."""
         if place.last is None:
             return min(place.done, len(entries))
-        if place.done <= len(entries) and self._mark(entries[place.done - 1]) == place.last:
+        if place.done <= len(entries) and self._fingerprint(entries[place.done - 1]) == place.last:
             return place.done
-        marks = [self._mark(entry) for entry in entries]
+        marks = [self._fingerprint(entry) for entry in entries]
         return len(marks) - marks[::-1].index(place.last) if place.last in marks else 0
 
-    def _mark(self, entry: Any) -> str:  # noqa: ANN401 - any JSON
+    def _fingerprint(self, entry: Any) -> str:  # noqa: ANN401 - any JSON
         """Return what recognises an entry."""
         if isinstance(entry, dict) and entry.get(self._id_field) is not None:
             entry = {self._id_field: entry[self._id_field]}
@@ -163,11 +163,11 @@ def _raw(entry: Any) -> bytes:  # noqa: ANN401 - any JSON
         return json.dumps(entry, separators=(",", ":")).encode()
 
 
-def _parsed(position: str | None) -> _Place:
+def _parse_position(position: str | None) -> _PageOffset:
     if position is None:
-        return _Place(None, 0, None)
+        return _PageOffset(None, 0, None)
     found = _FORM.fullmatch(position)
     if found is None or (found[2] and found[1] == "0"):
         message = f"{position[:60]!r} is not a position of an HTTP source: done.entry@cursor"
         raise InvalidCursor(message, fix="seek the cursor to 0@CURSOR, or to the start")
-    return _Place(found[3] or None, int(found[1]), found[2])
+    return _PageOffset(found[3] or None, int(found[1]), found[2])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from onceward.workers.source import Item
-from onceward.workers.sources.json import to_json
+from onceward.workers.source_protocol import Item
+from onceward.workers.sources.json_messages import to_json
 
 #: Given a position, or None for the start, gives what lies behind it, oldest first: the position of
 #: each message, and its bytes or anything that JSON has a form for.
@@ -15,7 +15,7 @@ Make = Callable[[str | None], Iterable[tuple[str, object]]]
 
 
 class IterableSource:
-    """What a function yields behind a position."""
+    """What a function yields after a position."""
 
     def __init__(self, make: Make) -> None:
         """Ask `make` at every read; generators are closed when the page is full."""

@@ -17,11 +17,15 @@ import orjson
 
 from onceward.errors import InvalidCursor, StorageError
 from onceward.journal import Journal
-from onceward.journal.watch import PATIENT_STEP_MILLISECONDS, WATCHED_SECONDS_MAX, Watch
-from onceward.seams import Clock, Files, SystemClock, SystemFiles
-from onceward.workers.background import running
-from onceward.workers.source import Item, Lag, Wake
-from onceward.workers.sources.json import moment
+from onceward.journal.directory_watch import (
+    IDLE_STEP_MILLISECONDS,
+    WATCHED_SECONDS_MAX,
+    DirectoryWatch,
+)
+from onceward.system import Clock, Files, SystemClock, SystemFiles
+from onceward.workers.background_thread import background_thread
+from onceward.workers.source_protocol import Item, Lag, Wake
+from onceward.workers.sources.json_messages import moment
 
 #: What `lag` looks through at the most: beyond that it says that only a full read could tell.
 LAG_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -54,24 +58,24 @@ class JournalSource:
         self._time_field = time_field
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return the lines behind a position; InvalidCursor when it is not one of this file."""
-        since, tag = _parsed(after)
-        with _explained():
+        """Return the lines after a position; InvalidCursor when it is not one of this file."""
+        since, tag = _parse_position(after)
+        with _with_seek_hint():
             found = self._journal.lines(since, limit, tag)
         return [Item(position=f"{line.end}-{line.tag}", raw=line.raw) for line in found]
 
     def count(self, after: str | None, up_to: str | None) -> int:
         """Return how many lines lie behind `after`, up to and with `up_to`; None is the start."""
-        since, tag = _parsed(after)
-        until, until_tag = _parsed(up_to)
-        with _explained():
+        since, tag = _parse_position(after)
+        until, until_tag = _parse_position(up_to)
+        with _with_seek_hint():
             return self._journal.count(since, until, tag=tag, until_tag=until_tag)
 
     def lag(self, after: str | None) -> Lag:
         """Return how many lines are left, and when the first of them was made."""
-        since, tag = _parsed(after)
+        since, tag = _parse_position(after)
         messages = None
-        with _explained():
+        with _with_seek_hint():
             first = self._journal.lines(since, 1, tag)
             end, end_tag = self._journal.end()
             if int(end) - int(since) <= LAG_BYTES_MAX:
@@ -85,7 +89,7 @@ class JournalSource:
         def loop(stop: Event) -> None:
             nonlocal seen
             directory = self._journal.path.parent
-            watch = Watch(directory, self._clock, step_milliseconds=PATIENT_STEP_MILLISECONDS)
+            watch = DirectoryWatch(directory, self._clock, step_milliseconds=IDLE_STEP_MILLISECONDS)
             while not stop.is_set():
                 with suppress(StorageError):  # It is in the way of reading too, which says so.
                     found = self._files.stat(self._journal.path)
@@ -94,7 +98,7 @@ class JournalSource:
                         wake()
                 watch.wait(WATCHED_SECONDS_MAX, stop)
 
-        return running("journal-watch", loop)
+        return background_thread("journal-watch", loop)
 
     def _made_at(self, line: bytes) -> datetime | None:
         try:
@@ -104,7 +108,7 @@ class JournalSource:
         return moment(record.get(self._time_field)) if isinstance(record, dict) else None
 
 
-def _parsed(position: str | None) -> tuple[str, str | None]:
+def _parse_position(position: str | None) -> tuple[str, str | None]:
     """Return the cursor and the tag in a position; a bare offset, given by a person, has no tag."""
     if position is None:
         return START, None
@@ -113,7 +117,7 @@ def _parsed(position: str | None) -> tuple[str, str | None]:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _with_seek_hint() -> Iterator[None]:
     """Say what to do about a position that does not fit: here it is a cursor's, not a client's."""
     try:
         yield

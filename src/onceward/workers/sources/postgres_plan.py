@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceward.stores import Row, Store
-from onceward.workers.sources.selection import (
+from onceward.workers.sources.row_selection import (
     Selection,
     column_list,
+    first_missing_column,
     indexes_of,
-    missing,
     quoted,
-    refused,
-    refused_key,
+    unreadable_partition_key,
+    unreadable_table,
 )
 
 _XID_TYPE: Final = "xid8"
@@ -37,7 +37,7 @@ _TIMES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class PostgresPlan:
     """The parts of the statements that read a table; `t` is the table in all of them."""
 
     table: str
@@ -56,7 +56,7 @@ class Plan:
     wanted: tuple[str, ...]
 
 
-def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
+def plan(store: Store, selection: Selection, by: str | None = None) -> PostgresPlan:
     """Look at a table; SourceRefused, with what to run, if rows could be missed.
 
     `by` is the column that makes partitions of it, when those are to be found.
@@ -64,16 +64,16 @@ def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
     table = table_name(selection.table)
     columns = {row[0]: row for row in store.read("table_columns", table=table)}
     if not columns:
-        raise refused(selection, "there is none of exactly this name", [])
-    unknown = missing(selection, columns, (by,) if by else ())
+        raise unreadable_table(selection, "there is none of exactly this name", [])
+    unknown = first_missing_column(selection, columns, (by,) if by else ())
     if unknown is not None:
-        raise refused(selection, f"it has no column {unknown!r}", [])
+        raise unreadable_table(selection, f"it has no column {unknown!r}", [])
     if by:
         _check_key(store, selection, columns[by])
     filters = _check(selection, columns, indexes_of(store.read("table_indexes", table=table)), by)
     names = selection.columns or tuple(name for name in columns if name != selection.xid_column)
     time_column = selection.time_column
-    return Plan(
+    return PostgresPlan(
         table=table,
         xid=f"t.{quoted(selection.xid_column)}",
         id=f"t.{quoted(selection.id_column)}",
@@ -102,14 +102,14 @@ def _check_key(store: Store, selection: Selection, column: Row) -> None:
     name, _, kind, category, *_ = column
     if kind not in _KEYS and category != _ENUM:
         problem = f"{name!r} is {kind}, in which equal values may have different texts"
-        raise refused_key(selection, problem)
+        raise unreadable_partition_key(selection, problem)
     table = table_name(selection.table)
     for collation, is_exact in store.read("table_collations", table=table, column=name):
         if not is_exact:
             problem = (
                 f"{name!r} has the collation {collation!r}, to which different texts are equal"
             )
-            raise refused_key(selection, problem)
+            raise unreadable_partition_key(selection, problem)
 
 
 def _check(
@@ -144,7 +144,7 @@ def _check(
     if problems:
         # A column of another type may hold something of the user's: to drop it is not for us.
         is_safe = xid not in columns or columns[xid][2] == _XID_TYPE
-        raise refused(selection, ", ".join(problems), statements, is_safe=is_safe)
+        raise unreadable_table(selection, ", ".join(problems), statements, is_safe=is_safe)
     return [name for name in serving[0][: len(selection.filters)] if name is not None]
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceward.stores import Row, Store
-from onceward.workers.sources.selection import (
+from onceward.workers.sources.row_selection import (
     Selection,
     column_list,
+    first_missing_column,
     indexes_of,
-    missing,
     quoted,
-    refused,
-    refused_key,
+    unreadable_partition_key,
+    unreadable_table,
 )
 
 #: The keyword, not in strings, quoted names and comments.
@@ -30,7 +30,7 @@ _LIKE: Final = ("a", "A", "a ")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class SqlitePlan:
     """The parts of the statements that read a table; `t` is the table in all of them."""
 
     id: str
@@ -49,23 +49,23 @@ class Plan:
     filters: tuple[str, ...]
 
 
-def plan(store: Store, selection: Selection, by: str | None = None) -> Plan:
+def plan(store: Store, selection: Selection, by: str | None = None) -> SqlitePlan:
     """Look at a table; SourceRefused, with what to run, if rows could be missed.
 
     `by` is the column that makes partitions of it, when those are to be found.
     """
     columns = {row[0]: row for row in store.read("table_columns", table=selection.table)}
     if not columns:
-        raise refused(selection, "there is none of this name", [])
-    unknown = missing(selection, columns, (by,) if by else ())
+        raise unreadable_table(selection, "there is none of this name", [])
+    unknown = first_missing_column(selection, columns, (by,) if by else ())
     if unknown is not None:
-        raise refused(selection, f"it has no column {unknown!r}", [])
+        raise unreadable_table(selection, f"it has no column {unknown!r}", [])
     _check_id(selection, columns[selection.id_column])
     if by:
         _check_key(store, selection, columns[by])
     table = f"{quoted(selection.table)} as t"
     names = selection.columns or tuple(columns)
-    return Plan(
+    return SqlitePlan(
         id=f"t.{quoted(selection.id_column)}",
         table=table,
         source=_by_index(store, selection, table, by),
@@ -89,17 +89,17 @@ def _check_key(store: Store, selection: Selection, column: Row) -> None:
             f"{name!r} is declared {declared or 'without a type'}, in which equal values may have "
             "different texts, and 5 and '5' need not be the same"
         )
-        raise refused_key(selection, problem)
+        raise unreadable_partition_key(selection, problem)
     # A union compares by the collation of its first column, which nothing else tells.
     table, texts = quoted(selection.table), " ".join(f"union select '{each}'" for each in _LIKE)
     sql = f"select count(*) from (select {quoted(name)} from {table} where 0 {texts})"  # noqa: S608 - quoted
     is_exact = store.select(sql, {})[0][0] == len(_LIKE)
-    # One that somebody has made is known by its index alone.
+    # One that the user made is recognised by its index alone.
     found = store.read("table_collations", table=selection.table, column=name)
     if not is_exact or (found and not any(exact for _, exact in found)):
         which = ", ".join(collation for collation, exact in found if not exact)
         problem = f"{name!r} has a collation ({which}) to which different texts are equal"
-        raise refused_key(selection, problem)
+        raise unreadable_partition_key(selection, problem)
 
 
 def _check_id(selection: Selection, column: Row) -> None:
@@ -112,7 +112,9 @@ def _check_id(selection: Selection, column: Row) -> None:
         "may be given again, below a position that was reached"
     )
     made = f"CREATE TABLE … ({quoted(name)} INTEGER PRIMARY KEY AUTOINCREMENT, …)"
-    raise refused(selection, problem, [made, "INSERT INTO … SELECT …", "rename it"], is_safe=False)
+    raise unreadable_table(
+        selection, problem, [made, "INSERT INTO … SELECT …", "rename it"], is_safe=False
+    )
 
 
 def _by_index(store: Store, selection: Selection, table: str, by: str | None) -> str:
@@ -128,7 +130,7 @@ def _by_index(store: Store, selection: Selection, table: str, by: str | None) ->
             return f"{table} indexed by {quoted(name)}"
     name = quoted("_".join((selection.table, *filters)))
     made = f"CREATE INDEX {name} ON {quoted(selection.table)} ({column_list(filters)})"
-    raise refused(selection, f"it has no index on ({', '.join(filters)})", [made])
+    raise unreadable_table(selection, f"it has no index on ({', '.join(filters)})", [made])
 
 
 def _declared(columns: dict[str, Row], names: tuple[str, ...], kind: str) -> tuple[int, ...]:

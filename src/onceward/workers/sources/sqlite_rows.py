@@ -15,14 +15,14 @@ import orjson
 
 from onceward.errors import InvalidCursor, SqlFailed, UndecodableText
 from onceward.stores import Row, Store
-from onceward.workers.source import Active, Item, Lag
-from onceward.workers.sources.json import moment, row_json
-from onceward.workers.sources.selection import LAG_ROWS_MAX, Selection, Value, quoted
-from onceward.workers.sources.sqlite_plan import Plan, plan
+from onceward.workers.source_protocol import ActivePartitions, Item, Lag
+from onceward.workers.sources.json_messages import moment, row_json
+from onceward.workers.sources.row_selection import LAG_ROWS_MAX, Selection, Value, quoted
+from onceward.workers.sources.sqlite_plan import SqlitePlan, plan
 
 _FORM: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 #: Plans by the columns of their filters, and by the column that makes partitions.
-Plans = dict[tuple[tuple[str, ...], str | None], Plan]
+Plans = dict[tuple[tuple[str, ...], str | None], SqlitePlan]
 
 
 class SqliteRows:
@@ -35,9 +35,9 @@ class SqliteRows:
         self._plans: Plans = {} if plans is None else plans
         self._values = {f"w{n}": value for n, (_, value) in enumerate(selection.where)}
 
-    def narrowed(self, column: str, value: Value) -> SqliteRows:
+    def filtered(self, column: str, value: Value) -> SqliteRows:
         """Return a reader of those rows that have a value in a column."""
-        return SqliteRows(self._store, self._selection.narrowed(column, value), self._plans)
+        return SqliteRows(self._store, self._selection.filtered(column, value), self._plans)
 
     def check(self, by: str | None = None) -> None:
         """Raise SourceRefused if the table lacks something."""
@@ -45,8 +45,8 @@ class SqliteRows:
         self._plan(by)
 
     def page(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return rows behind a position."""
-        made, first = self._plan(), _parsed(after)
+        """Return rows after a position."""
+        made, first = self._plan(), _parse_position(after)
         behind = _from(made, f"{made.id} > :id")
         end = f"{behind} order by {made.id} limit {limit:d}"
         try:
@@ -54,14 +54,16 @@ class SqliteRows:
         except UndecodableText:
             return self._page_of_bytes(made, end, first)
         if not rows and first:
-            self._check_reached(first)
+            self._check_position(first)
         return [Item(position=str(row[0]), raw=_raw(made, row[1:])) for row in rows]
 
     def count(self, after: str | None, up_to: str | None) -> int:
         """Return how many rows lie behind `after`, up to and with `up_to`; None is the start."""
         made = self._plan()
         between = _from(made, f"{made.id} > :id", f"{made.id} <= :last")
-        rows = self._select(f"select count(*) {between}", id=_parsed(after), last=_parsed(up_to))
+        rows = self._select(
+            f"select count(*) {between}", id=_parse_position(after), last=_parse_position(up_to)
+        )
         return int(rows[0][0])
 
     def lag(self, after: str | None) -> Lag:
@@ -70,7 +72,7 @@ class SqliteRows:
         left = f"{_from(made, f'{made.id} > :id')} order by {made.id}"
         counted = f"select count(*) from (select 1 {left} limit {LAG_ROWS_MAX + 1})"  # noqa: S608 - quoted
         oldest = f"select {made.moment} {left} limit 1"
-        ((count, at),) = self._select(f"select ({counted}), ({oldest})", id=_parsed(after))
+        ((count, at),) = self._select(f"select ({counted}), ({oldest})", id=_parse_position(after))
         return Lag(messages=count if count <= LAG_ROWS_MAX else None, oldest_at=moment(at))
 
     def head(self) -> str | None:
@@ -79,7 +81,7 @@ class SqliteRows:
         rows = self._select(sql, table=self._selection.table)
         return str(rows[0][0]) if rows else "0"
 
-    def keys(self, column: str, marker: str | None) -> Active:
+    def keys(self, column: str, marker: str | None) -> ActivePartitions:
         """Return the values of a column in rows that came since a marker, which is an id."""
         made = self._plan(column)
         key = f"t.{quoted(column)}"
@@ -98,10 +100,10 @@ class SqliteRows:
                 "from keys where key is not null) "
                 "select cast(key as text) from keys where key is not null"
             )
-        rows = self._select(sql, marker=_parsed(marker), head=int(head))
-        return Active(keys=[row[0] for row in rows], marker=head)
+        rows = self._select(sql, marker=_parse_position(marker), head=int(head))
+        return ActivePartitions(keys=[row[0] for row in rows], marker=head)
 
-    def _plan(self, by: str | None = None) -> Plan:
+    def _plan(self, by: str | None = None) -> SqlitePlan:
         known = (self._selection.filters, by)
         made = self._plans.get(known)
         if made is None:
@@ -115,15 +117,17 @@ class SqliteRows:
             self._plans.clear()  # Perhaps the table has changed: look at it again.
             raise
 
-    def _check_reached(self, first: int) -> None:
+    def _check_position(self, first: int) -> None:
         """Refuse an id that was never given: rows that come would be passed over."""
         head = self.head()
         if head is not None and first > int(head):
             message = f"position {first} is beyond {head}, the last id that was ever given"
-            fix = "was the table made anew, or the file replaced? Seek the cursor to its last row"
+            fix = (
+                "if the table was recreated, or the file replaced, seek the cursor to its last row"
+            )
             raise InvalidCursor(message, fix=fix)
 
-    def _page_of_bytes(self, made: Plan, end: str, first: int) -> Sequence[Item]:
+    def _page_of_bytes(self, made: SqlitePlan, end: str, first: int) -> Sequence[Item]:
         """Return rows of which one holds text that is no text: its message cannot be decoded."""
         values = (
             f"case typeof({each}) when 'text' then cast({each} as blob) else {each} end, "
@@ -141,12 +145,12 @@ class SqliteRows:
         return items
 
 
-def _from(made: Plan, *conditions: str) -> str:
+def _from(made: SqlitePlan, *conditions: str) -> str:
     """Return the table, and the rows of it that are wanted."""
     return f"from {made.source} where {' and '.join([*made.filters, *conditions])}"
 
 
-def _raw(made: Plan, row: Row) -> bytes:
+def _raw(made: SqlitePlan, row: Row) -> bytes:
     values: list[Any] = list(row)
     for index in made.truths:
         if values[index] in (0, 1):
@@ -167,16 +171,16 @@ def _nested(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
     return orjson.Fragment(value)
 
 
-def _raw_of_bytes(made: Plan, row: list[Any]) -> bytes:
+def _raw_of_bytes(made: SqlitePlan, row: list[Any]) -> bytes:
     """Return a row with the bytes of its text as they are."""
     try:
         return _raw(made, tuple(row))
-    except TypeError:  # It is not text, so this is not JSON either; whoever decodes it will say so.
+    except TypeError:  # It is not text, so this is not JSON either; the decoder will report it.
         named = dict(zip(made.names, row, strict=True))
         return json.dumps(named, ensure_ascii=False, default=repr).encode(errors="surrogateescape")
 
 
-def _parsed(position: str | None) -> int:
+def _parse_position(position: str | None) -> int:
     if position is None:
         return 0
     if not _FORM.fullmatch(position):

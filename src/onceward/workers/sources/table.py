@@ -11,19 +11,19 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, Protocol
 
+from onceward.client import Onceward
 from onceward.errors import OncewardError
-from onceward.handle import Onceward
 from onceward.stores import Store
-from onceward.workers.source import Active, Item, Lag, Wake
-from onceward.workers.sources.selection import (
+from onceward.workers.source_protocol import ActivePartitions, Item, Lag, Wake
+from onceward.workers.sources.row_selection import (
     XID_COLUMN,
     RowReader,
     Selection,
     Value,
     check_name,
-    selected,
+    make_selection,
 )
-from onceward.workers.wakes import ANYTHING, Wakes
+from onceward.workers.wakeups import ANY_TOPIC, Wakeups
 
 
 class HasStore(Protocol):
@@ -35,7 +35,7 @@ class HasStore(Protocol):
 
 
 #: Where a table is.
-Place = Onceward | Store | HasStore
+StoreLike = Onceward | Store | HasStore
 
 
 class TableSource:
@@ -47,7 +47,7 @@ class TableSource:
 
     def __init__(  # noqa: PLR0913 - what a table has names for
         self,
-        store: Place,
+        store: StoreLike,
         table: str,
         *,
         columns: Iterable[str] | None = None,
@@ -69,7 +69,7 @@ class TableSource:
             time_column: When a row came to be, for the lag.
 
         """
-        selection = selected(
+        selection = make_selection(
             table,
             columns=columns,
             where=where,
@@ -77,66 +77,66 @@ class TableSource:
             xid_column=xid_column,
             time_column=time_column,
         )
-        self._rows = _Rows(store, selection)
+        self._table_rows = _TableRows(store, selection)
 
     def check(self) -> None:
         """Raise SourceRefused, with what to run, if the table cannot be read without loss."""
-        self._rows.reader.check()
+        self._table_rows.reader.check()
 
     def apply(self, statement: str) -> None:
         """Run a statement that `check` asked for, in a transaction of its own."""
-        self._rows.apply(statement)
+        self._table_rows.apply(statement)
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return rows behind a position, as JSON objects."""
-        return self._rows.reader.page(after, limit)
+        """Return rows after a position, as JSON objects."""
+        return self._table_rows.reader.page(after, limit)
 
     def count(self, after: str | None, up_to: str | None) -> int:
         """Return how many rows lie behind `after`, up to and with `up_to`; None is the start."""
-        return self._rows.reader.count(after, up_to)
+        return self._table_rows.reader.count(after, up_to)
 
     def lag(self, after: str | None) -> Lag:
         """Return how many rows are left, None beyond 100,000, and what holds them back."""
-        return self._rows.reader.lag(after)
+        return self._table_rows.reader.lag(after)
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
         """Call `wake` when rows may have been added, while the block runs.
 
-        On SQLite commits are noticed, on PostgreSQL whoever sends the table's name to `Wakes`.
+        On SQLite commits are noticed; on PostgreSQL the writer sends the table's name to `Wakeups`.
         """
-        return self._rows.watching(wake)
+        return self._table_rows.watching(wake)
 
 
 class TablePartitions:
     """Rows of one table, in a line of its own for every value of a column; without one in none."""
 
-    def __init__(self, store: Place, table: str, *, by: str, **options: Any) -> None:  # noqa: ANN401 - see there
+    def __init__(self, store: StoreLike, table: str, *, by: str, **options: Any) -> None:  # noqa: ANN401 - see there
         """Name the table and the column; `options` are those of `TableSource`."""
         check_name("by", by)
         self._by = by
-        self._rows = _Rows(store, selected(table, **options))
+        self._table_rows = _TableRows(store, make_selection(table, **options))
 
     def check(self) -> None:
         """Raise SourceRefused, with what to run, if the table cannot be read without loss."""
-        self._rows.reader.check(self._by)
+        self._table_rows.reader.check(self._by)
 
     def apply(self, statement: str) -> None:
         """Run a statement that `check` asked for, in a transaction of its own."""
-        self._rows.apply(statement)
+        self._table_rows.apply(statement)
 
     def source(self, key: str) -> TableSource:
         """Return the rows that have this value."""
         found = TableSource.__new__(TableSource)
-        found._rows = self._rows.narrowed(self._by, key)  # noqa: SLF001 - made here, of the same
+        found._table_rows = self._table_rows.filtered(self._by, key)  # noqa: SLF001 - made here, of the same
         return found
 
-    def active(self, marker: str | None) -> Active:
+    def active(self, marker: str | None) -> ActivePartitions:
         """Return the values in rows that came since a marker; all there are without one."""
-        return self._rows.reader.keys(self._by, marker)
+        return self._table_rows.reader.keys(self._by, marker)
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
         """Call `wake` when rows may have been added, while the block runs."""
-        return self._rows.watching(wake)
+        return self._table_rows.watching(wake)
 
 
 class Table:
@@ -153,16 +153,16 @@ class Table:
         """Name the table and its key, and `by` for partitions; `options` are `TableSource`'s."""
         self._by = by
         self._options = {"table": table, "id_column": key, **options}
-        self.on(_Nowhere())  # What cannot be a table is told here, not when work begins.
+        self.on(_NoStore())  # An invalid table name is reported here, not when work begins.
 
-    def on(self, store: Place) -> TableSource | TablePartitions:
+    def on(self, store: StoreLike) -> TableSource | TablePartitions:
         """Return the source in this store."""
         if self._by is None:
             return TableSource(store, **self._options)
         return TablePartitions(store, by=self._by, **self._options)
 
 
-class _Nowhere:
+class _NoStore:
     """A place that is never read from."""
 
     @property
@@ -170,16 +170,16 @@ class _Nowhere:
         raise NotImplementedError
 
 
-class _Rows:
+class _TableRows:
     """A selection in a store that is opened when it is first needed."""
 
-    def __init__(self, place: Place, selection: Selection) -> None:
-        self._place = place
+    def __init__(self, place: StoreLike, selection: Selection) -> None:
+        self._store_like = place
         self._selection = selection
 
     @cached_property
     def store(self) -> Store:
-        place = self._place
+        place = self._store_like
         if not isinstance(place, Onceward) and hasattr(place, "ow"):
             place = place.ow
         return place.store if isinstance(place, Onceward) else place
@@ -198,23 +198,23 @@ class _Rows:
         with self.store.transaction() as tx:
             tx.execute(statement)
 
-    def narrowed(self, column: str, value: Value) -> _Rows:
-        found = _Rows(self._place, self._selection)
-        found.store, found.reader = self.store, self.reader.narrowed(column, value)
+    def filtered(self, column: str, value: Value) -> _TableRows:
+        found = _TableRows(self._store_like, self._selection)
+        found.store, found.reader = self.store, self.reader.filtered(column, value)
         return found
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
-        heard = _woken(self.reader, self._selection.table, wake)
-        return Wakes.of(self.store).listening(heard)
+        heard = _on_table_wakeup(self.reader, self._selection.table, wake)
+        return Wakeups.of(self.store).subscribed(heard)
 
 
-def _woken(rows: RowReader, table: str, wake: Wake) -> Callable[[str | None], None]:
+def _on_table_wakeup(rows: RowReader, table: str, wake: Wake) -> Callable[[str | None], None]:
     """Return what to do at a hint: wake, unless it is about something else."""
     seen = _head(rows)
 
     def heard(topic: str | None) -> None:
         nonlocal seen
-        if topic not in (None, ANYTHING, table):
+        if topic not in (None, ANY_TOPIC, table):
             return
         before, seen = seen, _head(rows)
         if topic == table or seen is None or seen != before:

@@ -1,0 +1,104 @@
+"""Orphan processes: kill agents that an earlier orchestrator process left running.
+
+Decides which processes belong to a recorded agent, and when a process group is gone (zombies count
+as dead). `system.process_identity` identifies recorded processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from onceward.errors import AgentFailed
+from onceward.system import Clock, ProcessIdentity, ProcessStat, SystemClock, process_stat
+
+#: A group that still exists so long after SIGKILL is stuck in the kernel.
+GONE_SECONDS_MAX: Final = 10.0
+
+_POLL_SECONDS: Final = 0.005
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentRecord(ProcessIdentity):
+    """An agent as recorded at its start; its pid is also its process group id."""
+
+    #: The run it belongs to, as set in its environment; None if not recorded.
+    run_id: str | None = None
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any], run_id: str | None = None) -> Self | None:
+        """Return the agent of an `agent.started` record; None if it identifies no process."""
+        process = ProcessIdentity.from_fields(fields)
+        return None if process is None else cls(**process.to_fields(), run_id=run_id)
+
+
+def end_orphans(
+    records: Iterable[AgentRecord | None], *, clock: Clock | None = None
+) -> list[AgentRecord]:
+    """Kill the process groups of these agents, wait until they are gone, and return the agents.
+
+    A process that merely reuses one of the pids is left alone. So are agents of another machine,
+    boot or pid namespace, whose pids have no meaning here.
+    """
+    clock = clock or SystemClock()
+    ended: list[AgentRecord] = []
+    for record in records:
+        if record and record.is_in_this_namespace() and _is_orphaned(record):
+            end_group(record.pid, clock=clock)
+            ended.append(record)
+    return ended
+
+
+def end_group(group: int, *, clock: Clock) -> None:
+    """Kill every process of a group and return when all of them are dead."""
+    until = clock.monotonic() + GONE_SECONDS_MAX
+    while True:
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            pass  # Some processes belong to another user; the others got the signal.
+        if not any(member.is_alive for member in group_members(group)):
+            return
+        if clock.monotonic() >= until:
+            message = f"process group {group} still exists {GONE_SECONDS_MAX:g} s after SIGKILL"
+            fix = f"find out what blocks it: ps -o pid,stat,wchan,cmd -g {group}"
+            raise AgentFailed(message, code="AGENT_STUCK", retryable=True, fix=fix, group=group)
+        clock.sleep(_POLL_SECONDS)
+
+
+def group_members(group: int) -> list[ProcessStat]:
+    """Return the processes of a group, including zombies."""
+    found = (process_stat(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
+    return [each for each in found if each is not None and each.group == group]
+
+
+def _is_orphaned(record: AgentRecord) -> bool:
+    """Return whether a process of this agent still runs.
+
+    While a group has members, its id is not reused. If the leader exists, its start time identifies
+    the group; otherwise the environment of the members names their run.
+    """
+    members = group_members(record.pid)
+    if not any(each.is_alive for each in members):
+        return False
+    leader = process_stat(record.pid)
+    if leader is not None and record.started_ticks:
+        return leader.started_ticks == record.started_ticks
+    return any(_is_of_run(each, record) for each in members)
+
+
+def _is_of_run(member: ProcessStat, record: AgentRecord) -> bool:
+    if record.run_id is None or member.started_ticks < record.started_ticks:
+        return False
+    with contextlib.suppress(OSError):
+        environment = (_PROC / str(member.pid) / "environ").read_bytes().split(b"\0")
+        return f"ONCEWARD_RUN={record.run_id}".encode() in environment
+    return False

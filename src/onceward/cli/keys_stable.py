@@ -1,0 +1,157 @@
+"""`onceward keys stable`: deterministic keys of runs, commands, issues, fixes and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from onceward.cli.output import JsonFlag, json_argument, print_json
+from onceward.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+StableKind = Literal[
+    "run",
+    "command",
+    "error",
+    "warning",
+    "fix",
+    "dependency",
+    "mode",
+    "tool",
+    "doc",
+    "file",
+    "concept",
+]
+_RESULT: Final = ("--cwd", "--exit", "--stdout", "--stderr")
+#: The options that each kind takes; of the other kinds, none.
+_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "run": ("--started-at", *_RESULT),
+    "command": _RESULT,
+    "fix": ("--strategy", "--changes"),
+    "dependency": ("VERSION",),
+    "mode": ("VERSION",),
+    "tool": ("VERSION",),
+}
+#: Options without which a kind has no key, each with an example.
+_REQUIRED: Final[dict[str, dict[str, str]]] = {
+    "run": {"--started-at": "--started-at 2026-02-06T12:00:00Z"},
+    "fix": {"--strategy": "--strategy '\"raise limit\"'", "--changes": "--changes '[\"a.py\"]'"},
+}
+
+
+def stable(
+    kind: Annotated[StableKind, typer.Argument(help="What VALUE is.")],
+    value: Annotated[
+        str,
+        typer.Argument(
+            help="The command line, message, issue key, package, mode, tool, URL, path or concept."
+        ),
+    ],
+    version: Annotated[
+        str | None,
+        typer.Argument(help="For dependency, mode, tool. Default: a key without `@VERSION`."),
+    ] = None,
+    started_at: Annotated[
+        str | None, typer.Option(help="Required for run: when it began, as ISO 8601.")
+    ] = None,
+    cwd: Annotated[
+        str | None, typer.Option(help="For run, command: the directory. Default: empty.")
+    ] = None,
+    exit_code: Annotated[
+        int | None, typer.Option("--exit", help="For run, command: the exit code. Default: 0.")
+    ] = None,
+    stdout: Annotated[
+        str | None, typer.Option(help="For run, command: output; the first 8 KiB count.")
+    ] = None,
+    stderr: Annotated[
+        str | None, typer.Option(help="For run, command: error output; the first 8 KiB count.")
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Required for fix: JSON, `@file`, or `-`.")
+    ] = None,
+    changes: Annotated[
+        str | None, typer.Option(help="Required for fix: JSON, `@file`, or `-`.")
+    ] = None,
+    json_output: JsonFlag = False,
+) -> None:
+    """Print the stable key of a run, command, error, warning, fix, package, file or concept.
+
+    Equal values get equal keys; of errors and warnings, numbers, paths and versions do not count.
+
+    Example: `onceward keys stable error "ENOENT: /home/me/app.py:12:5"`
+
+    Example: `onceward keys stable run "make test" --started-at 2026-02-06T12:00:00Z --exit 2`
+    """
+    given = {
+        "VERSION": version,
+        "--started-at": started_at,
+        "--cwd": cwd,
+        "--exit": exit_code,
+        "--stdout": stdout,
+        "--stderr": stderr,
+        "--strategy": strategy,
+        "--changes": changes,
+    }
+    _check_options(kind, {name: each for name, each in given.items() if each is not None})
+    key = _key(kind, value, given)
+    if json_output:
+        print_json({"key": key})
+    else:
+        print(key)
+
+
+def _check_options(kind: str, given: Mapping[str, object]) -> None:
+    """Reject an option of another kind, and a missing one that the kind requires."""
+    takes = _OPTIONS.get(kind, ())
+    for name in given:
+        if name not in takes:
+            kinds = ", ".join(each for each, options in _OPTIONS.items() if name in options)
+            message = f"{name}: a key of kind {kind} does not include it; no key was made"
+            fix = f"leave {name} out, or pass a kind that takes it: {kinds}"
+            raise InvalidArgument(message, fix=fix, field=_field(name))
+    for name, example in _REQUIRED.get(kind, {}).items():
+        if name not in given:
+            message = f"{name}: a key of kind {kind} requires it; no key was made"
+            raise InvalidArgument(message, fix=f"add {example}", field=_field(name))
+
+
+def _field(name: str) -> str:
+    return name.strip("-").replace("-", "_").lower()
+
+
+def _key(kind: str, value: str, given: Mapping[str, Any]) -> str:
+    from onceward import keys
+
+    if kind in ("run", "command"):
+        fingerprint = keys.fp8(
+            cmd=value,
+            cwd=given["--cwd"] or "",
+            exit_code=given["--exit"] or 0,
+            stdout=given["--stdout"] or "",
+            stderr=given["--stderr"] or "",
+        )
+        if kind == "run":
+            return keys.run_key(given["--started-at"], fingerprint)
+        return keys.command_key(value, fingerprint)
+    if kind == "fix":
+        strategy = json_argument("strategy", given["--strategy"])
+        changes = json_argument("changes", given["--changes"])
+        return keys.fix_key(value, strategy=strategy, changes=changes)
+    if kind in ("dependency", "mode", "tool"):
+        versioned = {
+            "dependency": keys.dependency_key,
+            "mode": keys.mode_key,
+            "tool": keys.tool_key,
+        }
+        return versioned[kind](value, given["VERSION"])
+    simple = {
+        "error": keys.error_key,
+        "warning": keys.warning_key,
+        "doc": keys.doc_key,
+        "file": keys.file_key,
+        "concept": keys.concept_key,
+    }
+    return simple[kind](value)

@@ -1,0 +1,165 @@
+"""Actions: execute or preview an operator's change, once per key, and record it.
+
+Owns the order: check permission, replay an earlier result, check that the target is unchanged,
+apply the change, record who made it. The change itself belongs to its area. Knows no table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from fastapi import Response
+
+from onceward.client import Onceward
+from onceward.console import audit
+from onceward.console.context import ConsoleContext
+from onceward.console.read_only import read_only
+from onceward.console.responses import json_answer
+from onceward.errors import Conflict, InvalidArgument, OncewardError, OutcomeUnknown
+from onceward.stores import Transaction
+from onceward.system.crash_points import crash_point
+
+#: Keys of actions are kept autocommitted from the user's.
+SCOPE: Final = "onceward.console"
+#: So long the same key gives the same answer.
+KEEP_SECONDS: Final = 30 * 86_400.0
+#: How long a second press waits for the first.
+WAIT_SECONDS: Final = 10.0
+REPLAYED_HEADER: Final = "Idempotent-Replayed"
+Work = Callable[[Transaction], dict[str, Any]]
+_log: Final = logging.getLogger("onceward.console")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorAction:
+    """A change that an operator asked for."""
+
+    #: Such as `cursor.seek`.
+    name: str
+    #: What it is done to.
+    target: str
+    #: The idempotency key; None is enough for a dry run.
+    key: str | None
+    #: The body of the request.
+    body: Mapping[str, Any]
+    #: Whether it is part of the transaction that records it; else it commits by itself, may be
+    #: run again after a crash, and must be idempotent.
+    is_atomic: bool = True
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what tells two actions autocommitted that came under one key."""
+        return {"action": self.name, "target": self.target, "body": dict(self.body)}
+
+
+class ActionExecutor:
+    """Executes and previews the actions of one console."""
+
+    def __init__(self, context: ConsoleContext) -> None:
+        """Act on the store of `context`."""
+        self._context = context
+
+    def execute(self, action: OperatorAction, work: Work) -> Response:
+        """Execute an action once per key, record it, and answer with its result and a receipt."""
+        if self._context.is_read_only:
+            raise read_only()
+        if action.key is None:
+            message = "Idempotency-Key: an action needs a key, so that pressing twice is harmless"
+            raise InvalidArgument(message, fix="send the header, such as a new UUID")
+        ow, performed = self._context.ow(), list[bool]()
+
+        def perform(tx: Transaction) -> dict[str, Any]:
+            result = work(tx)
+            performed.append(True)
+            crash_point("console.act.before_audit")
+            self._record(tx, action, "done", result)
+            return result
+
+        try:
+            result = self._once(ow, action, perform)
+        except OncewardError as refused:
+            # What may have happened is not called refused: the key is asked again, and tells.
+            is_unknown = isinstance(refused, OutcomeUnknown) or (performed and not action.is_atomic)
+            if not is_unknown:
+                self._record_refusal(ow, action, refused)
+            raise
+        receipt = {"key": action.key, "action": action.name, "is_replay": not performed}
+        headers = {} if performed else {REPLAYED_HEADER: "true"}
+        return json_answer({**result, "dry_run": False, "receipt": receipt}, headers=headers)
+
+    def preview(self, work: Callable[[], dict[str, Any]]) -> Response:
+        """Answer what an action would execute; changes nothing, so everybody may."""
+        return json_answer({**work(), "dry_run": True, "receipt": None})
+
+    def _once(
+        self, ow: Onceward, action: OperatorAction, perform: Callable[[Transaction], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Run it, or return its recorded result."""
+
+        def autocommitted() -> dict[str, Any]:
+            # Its parts commit by themselves; the record is a commit of its own.
+            return perform(cast("Transaction", _AutocommitTransaction(ow)))
+
+        def atomic(tx: Transaction) -> dict[str, Any]:
+            return perform(tx)
+
+        decorate = ow.once(
+            key=action.key,
+            scope=SCOPE,
+            fingerprint=lambda *_, **__: action.fingerprint,
+            ttl=KEEP_SECONDS,
+            retry_on=Exception,
+            on_crash="ambiguous" if action.is_atomic else "rerun",
+            wait=WAIT_SECONDS,
+        )
+        return decorate(atomic)() if action.is_atomic else decorate(autocommitted)()  # type: ignore[call-arg]  # the decorator brings the transaction
+
+    def _record(
+        self,
+        tx: Transaction,
+        action: OperatorAction,
+        outcome: audit.Ending,
+        result: Mapping[str, Any],
+    ) -> None:
+        assert action.key is not None
+        audit.add(
+            tx,
+            actor=self._context.actor,
+            action=action.name,
+            target=action.target,
+            request_id=action.key,
+            outcome=outcome,
+            details=action.body,
+            result=result,
+            is_repeatable=not action.is_atomic and outcome == "done",
+        )
+
+    def _record_refusal(self, ow: Onceward, action: OperatorAction, error: OncewardError) -> None:
+        with suppress(OncewardError):  # The refusal is what counts.
+            ow.store.run_in_own_transaction(
+                lambda tx: self._record(tx, action, "refused", error.to_dict())
+            )
+        facts = {"action": action.name, "target": action.target, "code": error.code}
+        text = "action refused"
+        _log.info("%s: %s: %s", text, action.name, error, extra={"event": text, "facts": facts})
+
+
+class _AutocommitTransaction:
+    """Looks like a transaction to an action, but commits each statement by itself."""
+
+    def __init__(self, ow: Onceward) -> None:
+        self._ow = ow
+
+    def query(self, name: str, /, **params: object) -> list[tuple[Any, ...]]:
+        return self._ow.store.run_in_own_transaction(lambda tx: tx.query(name, **params))
+
+
+def check_seen(what: str, seen: str | None, now: str) -> None:
+    """Raise Conflict if the target changed since the operator saw it."""
+    if seen is not None and seen != now:
+        message = f"{what} changed since you looked"
+        raise Conflict(message, fix="look again, then decide", seen=seen, now=now)

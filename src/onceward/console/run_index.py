@@ -1,0 +1,316 @@
+"""Run index: the runs of all workspaces, each ledger read once and then incrementally.
+
+Reaches every file below its workspace without following a link, because agents write there, too.
+Changes nothing, takes no lock, and keeps a bounded memory of what it has read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from onceward.console.run_history import RunHistory
+from onceward.console.workspaces import Workspaces
+from onceward.errors import FileMissing, InvalidCursor, OncewardError, RunMissing
+from onceward.journal.process_lock import is_process_lock_held
+from onceward.orchestrator.ledger import ledger_lines
+from onceward.orchestrator.models import TaskRunSummary
+from onceward.orchestrator.workspace import Workspace, check_run_id, is_run_id
+from onceward.orchestrator.workspace_registry import workspace_id
+from onceward.system import SystemFiles
+from onceward.system.safe_paths import RootedDirectory, RootedFile
+
+#: RunIndex whose line in the list is remembered.
+ITEMS_KEPT_MAX: Final = 10_000
+#: RunIndex of which everything is remembered, and how long their ledgers are together.
+STORIES_KEPT_MAX: Final = 32
+STORIES_BYTES_MAX: Final = 128 * 1024 * 1024
+#: What one page looks at, at the most: runs, and bytes of ledgers that changed.
+SCAN_RUNS_MAX: Final = 2_000
+SCAN_BYTES_MAX: Final = 64 * 1024 * 1024
+#: So many bytes before a place tell whether it is still the same ledger.
+_BEFORE_BYTES: Final = 128
+_SUFFIX: Final = ".ndjson"
+
+
+class RunPosition(NamedTuple):
+    """Which run; in this order they are listed, the latest first."""
+
+    run_id: str
+    workspace: str
+
+
+class LedgerStamp(NamedTuple):
+    """What is another when a ledger has changed."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunItem:
+    """A run as a list has it."""
+
+    summary: TaskRunSummary
+    workspace: Path
+    workspace_id: str
+    #: What its first task is about.
+    goal: str | None
+    #: Whether an orchestrator holds it.
+    is_held: bool = False
+
+    @property
+    def state(self) -> str:
+        """Return the state, using the lock: a run without an end that no process holds has died."""
+        is_dead = self.summary.status == "running" and not self.is_held
+        return "crashed" if is_dead else self.summary.status
+
+    def as_it_stands(self) -> RunItem:
+        """Return the same with what the ledger does not know."""
+        if self.summary.status != "running":
+            return self
+        lock = Workspace(root=self.workspace).lock(self.summary.run_id)
+        return replace(self, is_held=is_process_lock_held(lock))
+
+
+#: None for a run that never began.
+_Entry = tuple[LedgerStamp, RunItem | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFilter:
+    """Which runs are listed."""
+
+    #: As the ledger has it, or `crashed`.
+    status: str | None = None
+    #: Part of an id, a task, a goal or a path, in any case.
+    text: str = ""
+
+    def fits(self, item: RunItem) -> bool:
+        """Say whether a run is one of them."""
+        run = item.summary
+        if self.status is not None and self.status not in (run.status, item.state):
+            return False
+        told = (run.run_id, *run.tasks, item.goal, item.workspace)
+        return self.text.casefold() in "\n".join(map(str, told)).casefold()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPage:
+    """Some of the runs, the latest first."""
+
+    items: list[RunItem]
+    #: Behind this the next page begins; None at the end.
+    following: str | None
+
+
+class FollowedLedger:
+    """A ledger as far as it was read; one thread at a time goes on."""
+
+    def __init__(self, run_id: str) -> None:
+        """Begin at the beginning."""
+        self._lock = threading.Lock()
+        self._inode, self._position, self._before = 0, 0, b""
+        self._story = RunHistory(run_id=run_id)
+
+    @property
+    def size(self) -> int:
+        """Return how far it was read."""
+        return self._position
+
+    @contextmanager
+    def read(self, file: RootedFile) -> Iterator[RunHistory]:
+        """Go on to where the ledger ends now; inside of the block the story stands still."""
+        with self._lock:
+            if not self._is_same(file):
+                self._inode, self._position = file.stat.inode, 0
+                self._story = RunHistory(run_id=self._story.run_id)
+            for line in ledger_lines(file, self._position, file.stat.size):
+                if line.record is not None:
+                    self._story.take(line.record)
+                self._story.damaged += line.problem is not None
+                self._position = line.end
+            start = max(0, self._position - _BEFORE_BYTES)
+            self._before = file.read(start, self._position - start)
+            yield self._story
+
+    def _is_same(self, file: RootedFile) -> bool:
+        """Say whether it has only grown since; what was no whole line may have been cut off."""
+        start = self._position - len(self._before)
+        found = file.read(start, len(self._before))
+        return file.stat.inode == self._inode and found == self._before
+
+
+class RunIndex:
+    """The runs that a console shows."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        """Show those of these workspaces."""
+        self._workspaces = workspaces
+        self._mutex = threading.Lock()
+        self._items: OrderedDict[tuple[Path, str], _Entry] = OrderedDict()
+        self._stories: OrderedDict[tuple[Path, str], FollowedLedger] = OrderedDict()
+
+    # --- many -----------------------------------------------------------------------------------
+
+    def page(self, run_filter: RunFilter, *, limit: int, after: str | None = None) -> RunPage:
+        """Return the latest runs behind a place.
+
+        When there is much to look at, few come or none, and where to go on.
+        """
+        begin = None if after is None else _place_in(after)
+        roots = {workspace_id(root): root for root in self._workspaces.list()}
+        places = [each for each in _places(roots) if begin is None or each < begin]
+        found: list[RunItem] = []
+        read_bytes = 0
+        for looked, place in enumerate(places):
+            if len(found) == limit or looked == SCAN_RUNS_MAX or read_bytes >= SCAN_BYTES_MAX:
+                return RunPage(items=found, following=".".join(places[looked - 1]))
+            item, cost = self._item(roots[place.workspace], place.run_id)
+            read_bytes += cost
+            if item is not None and run_filter.fits(item):
+                found.append(item)
+        return RunPage(items=found, following=None)
+
+    def newest(self, limit: int) -> list[RunItem]:
+        """Return the latest runs, leaving none out, however long their ledgers are.
+
+        Once much was read, runs in progress are shown as they were read before.
+        """
+        roots = {workspace_id(root): root for root in self._workspaces.list()}
+        found: list[RunItem] = []
+        read_bytes = 0
+        for place in _places(roots):
+            if len(found) == limit:
+                break
+            is_enough = read_bytes >= SCAN_BYTES_MAX
+            item, cost = self._item(roots[place.workspace], place.run_id, is_enough=is_enough)
+            read_bytes += cost
+            if item is not None:
+                found.append(item)
+        return found
+
+    def _item(
+        self, root: Path, run_id: str, *, is_enough: bool = False
+    ) -> tuple[RunItem | None, int]:
+        """Return a run as the list has it, and how many bytes were read for it.
+
+        When enough was read, a run in progress may be shown as read before; an ended run may not.
+        """
+        try:
+            with _opened(root, run_id) as file:
+                stamp = LedgerStamp(file.stat.size, file.stat.mtime_ns, file.stat.inode)
+                with self._mutex:
+                    known = self._items.get((root, run_id))
+                if known is not None and known[0] == stamp:
+                    return known[1] and known[1].as_it_stands(), 0
+                before = known and known[1] and known[1].as_it_stands()
+                if is_enough and before and before.state == "running":
+                    return before, 0
+                followed = self._followed(root, run_id)
+                start = followed.size
+                with followed.read(file) as story:
+                    item = item_of(story, root) if story.has_first_record else None
+                    is_going_on = story.state.status == "running"
+        except OncewardError:
+            return None, 0  # Gone meanwhile, or nothing that we may follow.
+        self._remember(root, run_id, (stamp, item), followed if is_going_on else None)
+        return item and item.as_it_stands(), max(0, followed.size - start)
+
+    def _remember(
+        self, root: Path, run_id: str, entry: _Entry, followed: FollowedLedger | None
+    ) -> None:
+        with self._mutex:
+            self._items[root, run_id] = entry
+            self._items.move_to_end((root, run_id))
+            while len(self._items) > ITEMS_KEPT_MAX:
+                self._items.popitem(last=False)
+            if followed is not None:
+                self._keep(root, run_id, followed)
+
+    # --- one ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def story(self, workspace: str, run_id: str) -> Iterator[tuple[Workspace, RunHistory]]:
+        """Give what a run has come to; RunMissing when there is none, or it never began."""
+        with self.ledger(workspace, run_id) as (root, file):
+            followed = self._followed(root, run_id)
+            with followed.read(file) as story:
+                if not story.has_first_record:
+                    message = f"{run_id} died before it began"
+                    raise RunMissing(message, fix="start a new one: `onceward run --task …`")
+                yield Workspace(root=root), story
+            with self._mutex:
+                self._keep(root, run_id, followed)
+
+    @contextmanager
+    def ledger(self, workspace: str, run_id: str) -> Iterator[tuple[Path, RootedFile]]:
+        """Give the workspace and the open ledger of a run."""
+        root = self._workspaces.find(workspace)
+        try:
+            opened = _opened(root, check_run_id(run_id))
+        except FileMissing:
+            message = f"there is no run {run_id} in this workspace"
+            raise RunMissing(message, fix="see the list of runs") from None
+        with opened as file:
+            yield root, file
+
+    def _followed(self, root: Path, run_id: str) -> FollowedLedger:
+        with self._mutex:
+            return self._stories.get((root, run_id)) or FollowedLedger(run_id)
+
+    def _keep(self, root: Path, run_id: str, followed: FollowedLedger) -> None:
+        """Cache a run, and evict the least recently used ones."""
+        self._stories[root, run_id] = followed
+        self._stories.move_to_end((root, run_id))
+        while len(self._stories) > 1 and (
+            len(self._stories) > STORIES_KEPT_MAX
+            or sum(each.size for each in self._stories.values()) > STORIES_BYTES_MAX
+        ):
+            self._stories.popitem(last=False)
+
+
+@lru_cache(maxsize=4)
+def runs_of(workspaces: Workspaces) -> RunIndex:
+    """Return the run index of these workspaces, shared by all callers."""
+    return RunIndex(workspaces)
+
+
+def item_of(story: RunHistory, root: Path) -> RunItem:
+    """Return a run as a list has it, as far as its ledger knows."""
+    return RunItem(
+        summary=story.summary(), workspace=root, workspace_id=workspace_id(root), goal=story.goal
+    )
+
+
+def _opened(root: Path, run_id: str) -> RootedFile:
+    with RootedDirectory.open(root) as directory:
+        return directory.open_file(f"events/{run_id}{_SUFFIX}")
+
+
+def _places(roots: Mapping[str, Path]) -> list[RunPosition]:
+    """Return every run, the latest first: their names begin with their time."""
+    found = []
+    for id_, root in roots.items():
+        names: list[str] = []
+        with suppress(OncewardError), RootedDirectory.open(root, "events") as folder:
+            names = SystemFiles().names(folder.path())
+        ids = [each.removesuffix(_SUFFIX) for each in names if each.endswith(_SUFFIX)]
+        found += [RunPosition(each, id_) for each in ids if is_run_id(each)]
+    return sorted(found, reverse=True)
+
+
+def _place_in(text: str) -> RunPosition:
+    run_id, _, workspace = text.partition(".")
+    if not is_run_id(run_id):
+        message = f"after: {text[:40]!r} is not a place in this list"
+        fix = "take `next` of the page before, or leave it out"
+        raise InvalidCursor(message, fix=fix, field="after")
+    return RunPosition(run_id, workspace)

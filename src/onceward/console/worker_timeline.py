@@ -1,0 +1,223 @@
+"""Worker timeline: which worker held which cursor, and until when. Reads only."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from onceward.client import Onceward
+from onceward.cursors.lease_history import Grant, RejectedWrite, grant_of, rejected_write_of
+from onceward.workers.worker_registry import RegisteredWorker, list_workers
+
+#: Leases, ended grants and refusals in one answer.
+LEASES_MAX: Final = 2_000
+GRANTS_MAX: Final = 2_000
+REFUSALS_MAX: Final = 500
+#: As `Cursors.worker` makes it, with the number of the run.
+_NAMED: Final = re.compile(r"(?P<host>.+)/(?P<pid>\d{1,10})/[0-9a-f]{4,}(?:/\d+)?")
+MarkKind = Literal["steal", "refused", "expiry"]
+
+
+class TimelineLease(NamedTuple):
+    """A lease that is held or has expired: a row of `lease_list`."""
+
+    cursor: str
+    epoch: int
+    worker: str
+    expires_at: str
+    expires_in_seconds: float
+    is_held: bool
+    granted_at: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLane:
+    """What one worker held, and what happened to it."""
+
+    worker: str
+    bars: list[dict[str, Any]] = field(default_factory=list)
+    marks: list[dict[str, Any]] = field(default_factory=list)
+
+    def mark(self, at: str, kind: MarkKind, cursor: str, epoch: int, text: str) -> None:
+        """Show that something happened."""
+        self.marks.append({"at": at, "kind": kind, "cursor": cursor, "epoch": epoch, "text": text})
+
+
+def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
+    """Return the workers with their leases, and the lanes of the last minutes."""
+    seconds = 60.0 * minutes
+    with ow.store.snapshot():
+        read = ow.store.read
+        ((since, now),) = read("store_window", seconds=seconds)
+        known = list_workers(ow.store)
+        leases = [_lease(row) for row in read("lease_list", limit=LEASES_MAX)]
+        ended = read("grant_lately", seconds=seconds, limit=GRANTS_MAX)
+        refused = read("refusal_lately", seconds=seconds, limit=REFUSALS_MAX)
+    grants = [(grant_of(row[:-1]), row[-1]) for row in ended]
+    lanes = _lanes(leases, grants, [rejected_write_of(row) for row in refused], since)
+    workers = _workers(known, leases, lanes)
+    order = [each["worker"] for each in workers]
+    return {
+        "workers": workers,
+        "lanes": [asdict(lanes[worker]) for worker in order if worker in lanes],
+        "from": since,
+        "to": now,
+        "is_cut": len(leases) == LEASES_MAX or len(ended) == GRANTS_MAX,
+    }
+
+
+# --- lanes ---------------------------------------------------------------------------------------
+
+
+def _lanes(
+    leases: Iterable[TimelineLease],
+    grants: Iterable[tuple[Grant, str | None]],
+    refusals: Iterable[RejectedWrite],
+    since: str,
+) -> dict[str, WorkerLane]:
+    lanes: dict[str, WorkerLane] = {}
+
+    def lane(worker: str) -> WorkerLane:
+        return lanes.setdefault(worker, WorkerLane(worker=worker))
+
+    for lease in leases:
+        # Leases that expired earlier are in the table of leases, outside of this time range.
+        if lease.is_held or lease.expires_at > since:
+            _show_lease(lane(lease.worker), lease, since)
+    for grant, next_grant in grants:
+        _show_grant(lane(grant.worker), grant, next_grant)
+        if next_grant is not None and grant.ended_at is not None:
+            text = f"took {grant.cursor} over from {grant.worker}, whose lease had expired"
+            lane(next_grant).mark(grant.ended_at, "steal", grant.cursor, grant.epoch + 1, text)
+    for refusal in refusals:
+        lane(refusal.worker).mark(
+            refusal.happened_at, "refused", refusal.cursor, refusal.epoch, _refused(refusal)
+        )
+    for each in lanes.values():
+        each.bars.sort(key=lambda bar: (bar["from"], bar["cursor"], bar["epoch"]))
+        each.marks.sort(key=lambda mark: mark["at"])
+    return lanes
+
+
+def _show_lease(lane: WorkerLane, lease: TimelineLease, since: str) -> None:
+    lane.bars.append(
+        {
+            "cursor": lease.cursor,
+            "epoch": lease.epoch,
+            "from": lease.granted_at or since,
+            "to": None if lease.is_held else lease.expires_at,
+            "ending": None,
+            "state": "held" if lease.is_held else "expired",
+        }
+    )
+    if not lease.is_held:
+        text = f"the lease of {lease.cursor}, epoch {lease.epoch}, expired; no worker took over"
+        lane.mark(lease.expires_at, "expiry", lease.cursor, lease.epoch, text)
+
+
+def _show_grant(lane: WorkerLane, grant: Grant, next_grant: str | None) -> None:
+    is_stolen = grant.ending == "stolen"
+    lane.bars.append(
+        {
+            "cursor": grant.cursor,
+            "epoch": grant.epoch,
+            "from": grant.granted_at,
+            "to": grant.ended_at,
+            "ending": grant.ending,
+            "state": "stolen" if is_stolen else "ended",
+        }
+    )
+    at = grant.expired_at or grant.ended_at
+    if is_stolen and at is not None:
+        text = f"the lease of {grant.cursor}, epoch {grant.epoch}, expired; {next_grant} took over"
+        lane.mark(at, "expiry", grant.cursor, grant.epoch, text)
+
+
+def _refused(refusal: RejectedWrite) -> str:
+    if refusal.current_owner is not None:
+        whose = f"epoch {refusal.current_epoch} of {refusal.current_owner} counts"
+    elif refusal.current_epoch is not None:
+        whose = f"epoch {refusal.current_epoch} is current, and no worker holds it"
+    else:
+        whose = "the cursor is gone"
+    return f"{refusal.what} of {refusal.cursor} under epoch {refusal.epoch} was refused: {whose}"
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+
+def _workers(
+    known: Sequence[RegisteredWorker], leases: Iterable[TimelineLease], lanes: dict[str, WorkerLane]
+) -> list[dict[str, Any]]:
+    """Return everybody who is registered, holds something or did so lately; the living first."""
+    held: dict[str, list[TimelineLease]] = defaultdict(list)
+    for lease in leases:
+        held[lease.worker].append(lease)
+    found = [_registered(each, held.pop(each.worker, [])) for each in known]
+    names = {each.worker for each in known}
+    others = sorted((held.keys() | lanes.keys()) - names)
+    found += [_unregistered(worker, held.get(worker, [])) for worker in others]
+    return sorted(found, key=lambda each: (each["stopped_at"] is not None, each["is_silent"]))
+
+
+def _registered(each: RegisteredWorker, leases: Sequence[TimelineLease]) -> dict[str, Any]:
+    lasts = [(_pattern(consumer["name"]), consumer["lease_seconds"]) for consumer in each.consumers]
+
+    def lease_seconds(cursor: str) -> float | None:
+        return next((seconds for name, seconds in lasts if name.fullmatch(cursor)), None)
+
+    return {
+        "worker": each.worker,
+        "host": each.host,
+        "pid": each.pid,
+        "started_at": each.started_at,
+        "seen_at": each.seen_at,
+        "seen_seconds_ago": each.seen_seconds_ago,
+        "is_silent": each.is_silent,
+        "stopped_at": each.stopped_at,
+        "consumers": [consumer["name"] for consumer in each.consumers],
+        "version": each.version,
+        "leases": [_shown(lease, lease_seconds(lease.cursor)) for lease in leases],
+    }
+
+
+def _unregistered(worker: str, leases: Sequence[TimelineLease]) -> dict[str, Any]:
+    """Return what is known of a holder that never registered: a program of its own, say."""
+    named = _NAMED.fullmatch(worker)
+    return {
+        "worker": worker,
+        "host": named["host"] if named else None,
+        "pid": int(named["pid"]) if named else None,
+        "started_at": None,
+        "seen_at": None,
+        "seen_seconds_ago": None,
+        "is_silent": bool(leases) and not any(lease.is_held for lease in leases),
+        "stopped_at": None,
+        "consumers": [],
+        "version": None,
+        "leases": [_shown(lease, None) for lease in leases],
+    }
+
+
+def _shown(lease: TimelineLease, lease_seconds: float | None) -> dict[str, Any]:
+    return {
+        "cursor": lease.cursor,
+        "epoch": lease.epoch,
+        "expires_in_seconds": lease.expires_in_seconds,
+        "lease_seconds": lease_seconds,
+        "is_held": lease.is_held,
+    }
+
+
+def _lease(row: Sequence[Any]) -> TimelineLease:
+    lease = TimelineLease(*row)
+    return lease._replace(is_held=bool(lease.is_held))
+
+
+def _pattern(consumer: str) -> re.Pattern[str]:
+    """Return what the cursors of a consumer are called, one for each partition."""
+    fixed = re.split(r"\{\w+\}", consumer, maxsplit=1)
+    return re.compile(".*".join(map(re.escape, fixed)), re.DOTALL)

@@ -1,0 +1,166 @@
+"""Directories: whether a directory has space, keeps what is written, and belongs to the user."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from onceward.doctor.models import Check
+from onceward.errors import OncewardError
+from onceward.stores.store_urls import HOME_VARIABLE
+from onceward.system import SystemClock, SystemFiles
+
+FREE_BYTES_MIN: Final = 1024**3
+PROBE_COUNT: Final = 20
+#: No disk is as fast as this; what answers so soon has kept nothing.
+SYNC_MILLIS_MIN: Final = 0.005
+MOUNTS: Final = Path("/proc/self/mountinfo")
+#: Gone at the next restart.
+IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+#: Their locks, and memory shared by processes, are not what SQLite builds on.
+REMOTE: Final = frozenset(
+    {"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs", "vboxsf"}
+)
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
+def examine_place(place: Path, setting: str = HOME_VARIABLE) -> Iterator[Check]:
+    """Look at where files will be, also when that directory is not made yet.
+
+    `setting` is the name of what says where that is.
+    """
+    try:
+        there = _nearest(place)
+        yield _room(there)
+    except OSError as exc:
+        why = "data cannot be stored in a directory that cannot be reached"
+        yield unreachable("disk", place, exc, why=why, setting=setting)
+        return
+    yield _file_system(there, setting)
+    yield _sync(there, setting)
+
+
+def _nearest(place: Path) -> Path:
+    """Return the directory itself, or the nearest above it that is there."""
+    for level in (place, *place.parents):
+        try:
+            level.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if not level.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(level))
+        return level
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
+
+
+def unreachable(name: str, place: Path, exc: OSError, *, why: str, setting: str) -> Check:
+    """Return the finding that the system does not let us look at a place."""
+    said = (exc.strerror or str(exc)).lower()
+    return Check(
+        name=name,
+        status="fail",
+        detail=f"{place} cannot be reached: {said}",
+        why=why,
+        fix=f"let this user get there, or set {setting} to a place that can be written to",
+    )
+
+
+def _room(place: Path) -> Check:
+    usage = os.statvfs(place)
+    free = usage.f_bavail * usage.f_frsize
+    is_enough = free >= FREE_BYTES_MIN
+    return Check(
+        name="disk",
+        status="ok" if is_enough else "warn",
+        detail=f"{free / 1024**3:.1f} GiB free at {place}",
+        why="work stops when the disk is full; nothing is lost by that",
+        fix="" if is_enough else "free at least 1 GiB",
+    )
+
+
+def _file_system(place: Path, setting: str) -> Check:
+    try:
+        kind = kind_of_mount(place.resolve(), MOUNTS.read_text(errors="replace"))
+    except OSError:
+        kind = "unknown"
+    elsewhere = f"set {setting} to a place on a disk of this machine"
+    if kind in IN_MEMORY:
+        why, fix = "what is in memory is gone at the next restart", elsewhere
+    elif kind in REMOTE:
+        why = "processes that share a file need locks and memory that a network does not give"
+        fix = f"{elsewhere}, or keep the store in PostgreSQL"
+    else:
+        why, fix = "the kind of disk decides what survives a loss of power", ""
+    return Check(
+        name="filesystem",
+        status="warn" if fix else "ok",
+        detail=f"{kind} at {place}",
+        why=why,
+        fix=fix,
+    )
+
+
+def kind_of_mount(place: Path, mounts: str) -> str:
+    """Return the kind of file system that a path is on, by the system's list of mounts."""
+    found, depth = "unknown", -1
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split(" ")
+        if len(fields) < 5 or not right:
+            continue
+        point = Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]))
+        # A later mount at the same point hides the earlier one.
+        if len(point.parts) >= depth and place.is_relative_to(point):
+            found, depth = right.split(" ")[0], len(point.parts)
+    return found
+
+
+def _sync(place: Path, setting: str) -> Check:
+    """Append and sync a few times where our state will live."""
+    why = "what is acknowledged must be on the disk, not on its way there"
+    files, clock = SystemFiles(), SystemClock()
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".onceward-doctor-") as directory:
+            file = files.open_append(Path(directory) / "probe")
+            began = clock.monotonic()
+            for _ in range(PROBE_COUNT):
+                file.write(b"x" * 512)
+                file.sync()
+            millis = (clock.monotonic() - began) * 1000 / PROBE_COUNT
+            file.close()
+    except (OncewardError, OSError) as exc:
+        detail = f"cannot write and sync at {place}: {exc}"
+        fix = f"set {setting} to a place that can be written to"
+        return Check(name="fsync", status="fail", detail=detail, why=why, fix=fix)
+    detail = f"{millis:.2f} ms a sync at {place}"
+    if millis >= SYNC_MILLIS_MIN:
+        return Check(name="fsync", status="ok", detail=detail, why=why)
+    fix = "power loss may lose acknowledged work here; use a disk, not tmpfs"
+    detail = f"{detail}: too fast to be a disk"
+    return Check(name="fsync", status="warn", detail=detail, why=why, fix=fix)
+
+
+def examine_permissions(place: Path, setting: str) -> Check:
+    """Check that a directory of ours belongs to us, and is closed to other users."""
+    why = "another user who can write there can change what was stored"
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError:
+        detail = f"{place} will be made, mode 0700"
+        return Check(name="permissions", status="ok", detail=detail, why=why)
+    except OSError as exc:
+        return unreachable("permissions", place, exc, why=why, setting=setting)
+    if not os.access(place, os.W_OK | os.X_OK):
+        fix = f"chown -R $(id -un) {place}"
+        detail = f"{place}: not ours"
+        return Check(name="permissions", status="fail", detail=detail, why=why, fix=fix)
+    if mode & 0o022:
+        fix = f"chmod go-w {place}"
+        detail = f"{place} can be written by others"
+        return Check(name="permissions", status="warn", detail=detail, why=why, fix=fix)
+    return Check(name="permissions", status="ok", detail=str(place), why=why)

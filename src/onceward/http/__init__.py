@@ -1,0 +1,1 @@
+"""HTTP: the request guard, error responses, long polling and static pages for all servers."""

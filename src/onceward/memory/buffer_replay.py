@@ -1,0 +1,117 @@
+"""Buffer replay: serialise records for the offline buffer, and write them later.
+
+A buffered call includes the root and the validation mode of its memory, because another process may
+replay it. Every replay is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from onceward.memory.capture.command_capture import SOURCE, CommandContext, capture
+from onceward.memory.capture.issues import strip_control_characters
+from onceward.memory.capture.reported_fix import apply_fix
+from onceward.memory.capture.run_command import CommandResult
+from onceward.memory.client import Memory
+from onceward.memory.graph import Graph
+from onceward.memory.offline_buffer import Buffer
+
+#: Source, mode, repo and branch of a record.
+RecordContext = tuple[str, str, str, str]
+MakeMemory = Callable[[str, str, str, str], Memory]
+_CAPTURE: Final = "capture"
+#: A fix of `onceward memory fix`: its attempt number is determined at the replay.
+_FIX: Final = "fix"
+
+
+def buffer_record(
+    buffer: Buffer, graph: Graph, method: str, facts: Mapping[str, Any], where: RecordContext
+) -> bool:
+    """Buffer a call of one of the client's `record_…` methods; its arguments are redacted."""
+    rules = _graph_settings(graph)
+    identity = [method, where, {name: facts[name] for name in facts if name != "ts"}, rules]
+    return buffer.append({"method": method, "where": where, "facts": facts, **rules}, identity)
+
+
+def buffer_capture(
+    buffer: Buffer, memory: Memory, result: CommandResult, context: CommandContext
+) -> bool:
+    """Buffer a captured command, redacted."""
+    # An escape sequence inside a secret would prevent its redaction.
+    shown = replace(
+        result,
+        stdout=strip_control_characters(result.stdout),
+        stderr=strip_control_characters(result.stderr),
+    )
+    clean = memory.graph.redactor.value({"result": asdict(shown), "context": asdict(context)})
+    assert isinstance(clean, dict), type(clean)
+    rules = _graph_settings(memory.graph)
+    return buffer.append({"method": _CAPTURE, **clean, **rules}, [_CAPTURE, clean, rules])
+
+
+def buffer_fix(
+    buffer: Buffer, memory: Memory, facts: Mapping[str, Any], where: RecordContext
+) -> bool:
+    """Buffer a fix reported by a person, redacted; the same fix later is another attempt."""
+    redactor = memory.graph.redactor
+    clean = {"where": [redactor.text(each) for each in where], "facts": redactor.value(dict(facts))}
+    rules = _graph_settings(memory.graph)
+    return buffer.append({"method": _FIX, **clean, **rules}, [_FIX, clean, rules])
+
+
+def memory_factory(memory: Memory) -> MakeMemory:
+    """Return a function that creates clients of the same store with other sources."""
+
+    def make(source: str, mode: str, repo: str, branch: str) -> Memory:
+        return _memory_with(memory, (source, mode, repo, branch), _graph_settings(memory.graph))
+
+    return make
+
+
+def replay(call: Mapping[str, Any], make_memory: MakeMemory) -> None:
+    """Write a buffered call."""
+    method: str = call["method"]
+    if method == _CAPTURE:
+        memory = _buffered_memory(call, (SOURCE, "", "", ""), make_memory)
+        capture(memory, CommandResult(**call["result"]), CommandContext(**call["context"]))
+        return
+    if method != _FIX and not method.startswith("record_"):
+        message = f"{method[:80]!r} is not a record method"
+        raise ValueError(message)
+    memory = _buffered_memory(call, call["where"], make_memory)
+    if method == _FIX:
+        apply_fix(memory, **call["facts"])
+    else:
+        getattr(memory, method)(**call["facts"])
+
+
+def _graph_settings(graph: Graph) -> dict[str, str]:
+    """Return the settings that decide how a graph names and validates writes."""
+    return {"root": graph.root, "validation": str(graph.validation)}
+
+
+def _buffered_memory(
+    call: Mapping[str, Any], where: RecordContext, make_memory: MakeMemory
+) -> Memory:
+    """Return a client with the settings of the one that buffered the call."""
+    memory = make_memory(*where)
+    own = _graph_settings(memory.graph)
+    # Calls buffered by an earlier version lack these settings.
+    rules = {name: call.get(name, own[name]) for name in own}
+    return memory if rules == own else _memory_with(memory, where, rules)
+
+
+def _memory_with(memory: Memory, where: RecordContext, rules: Mapping[str, str]) -> Memory:
+    source, mode, repo, branch = where
+    return Memory(
+        memory.ow,
+        validation=rules["validation"],
+        root=rules["root"],
+        source=source,
+        mode=mode,
+        repo=repo,
+        branch=branch,
+        redactor=memory.graph.redactor,
+    )

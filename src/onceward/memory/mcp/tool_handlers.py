@@ -1,0 +1,133 @@
+"""Tool handlers: run each tool with its validated arguments.
+
+Each handler takes a memory client and the arguments, and returns a tool result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from onceward.memory.client import Memory
+from onceward.memory.mcp.tool_results import (
+    RESULT_BYTES_MAX,
+    ToolResult,
+    fitting,
+    fitting_page,
+    pretty,
+)
+from onceward.memory.serialization import JsonObject
+
+Arguments = Mapping[str, Any]
+
+_CAPITAL: Final = re.compile(r"[A-Z]")
+#: Default page of read_graph, small enough for a model's context.
+PAGE_ENTITIES: Final = 100
+PAGE_BYTES_MAX: Final = 64 * 1024
+#: Statuses of items that the call added.
+_NEW: Final = frozenset({"created", "restored"})
+_COUNTS: Final = ("entities", "observations", "relations")
+
+
+# --- general tools -------------------------------------------------------------------------------
+
+
+def create_entities(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Create entities, and add observations to existing ones."""
+    data = memory.create_entities(arguments["entities"])
+    known = data.pop("known")
+    texts = [pretty(data["entities"])]
+    texts += [f"Already known: {pretty(known)}"] if known else []
+    is_change = bool(data["entities"]) or any(each["addedObservations"] for each in known)
+    # Without existing entities the result is that of the reference server.
+    structured = {**data, "known": known} if known else data
+    return ToolResult(data=structured, texts=tuple(texts), is_change=is_change)
+
+
+def create_relations(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Create relations between existing entities."""
+    data = memory.create_relations(arguments["relations"])
+    texts = (pretty(data["relations"]),)
+    return ToolResult(data=data, texts=texts, is_change=bool(data["relations"]))
+
+
+def add_observations(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Add observations to existing entities."""
+    data = memory.add_observations(arguments["observations"])
+    is_change = any(each["addedObservations"] for each in data["results"])
+    return ToolResult(data=data, texts=(pretty(data["results"]),), is_change=is_change)
+
+
+def delete(method: str, items: str, memory: Memory, arguments: Arguments) -> ToolResult:
+    """Delete with this method of the client and this list argument."""
+    data: JsonObject = getattr(memory, method)(arguments[items])
+    is_change = any(data.get(each) for each in _COUNTS)
+    return ToolResult(data=data, texts=(data["message"],), is_change=is_change)
+
+
+def read_graph(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Return one page of the graph; the first of several pages includes the counts."""
+    cursor, limit = arguments.get("cursor"), arguments.get("limit")
+    found = fitting_page(
+        lambda count: memory.read_graph(limit=count, cursor=cursor),
+        PAGE_ENTITIES if limit is None else limit,
+        PAGE_BYTES_MAX if limit is None else RESULT_BYTES_MAX,
+    )
+    if cursor is None and "nextCursor" in found:
+        counts = memory.graph.counts()
+        found["counts"] = {each: getattr(counts, each) for each in _COUNTS}
+    return ToolResult(data=found, texts=(pretty(found),))
+
+
+def search_nodes(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Return one page of search results."""
+    query, cursor = arguments["query"], arguments.get("cursor")
+    found = fitting_page(
+        lambda limit: memory.search_nodes(query, limit=limit, cursor=cursor),
+        arguments.get("limit"),
+    )
+    return ToolResult(data=found, texts=(pretty(found),))
+
+
+def open_nodes(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Return entities by name."""
+    found = fitting(memory.open_nodes(arguments["names"]))
+    return ToolResult(data=found, texts=(pretty(found),))
+
+
+# --- policy tools --------------------------------------------------------------------------------
+
+
+def record(method: str, memory: Memory, arguments: Arguments) -> ToolResult:
+    """Record with this method of the client."""
+    return record_result(getattr(memory, method)(**facts_of(arguments)))
+
+
+def facts_of(arguments: Arguments) -> dict[str, Any]:
+    """Return tool arguments under the parameter names of the client's methods."""
+    return {_snake(name): value for name, value in arguments.items()}
+
+
+def record_result(data: JsonObject) -> ToolResult:
+    """Return the tool result of a record."""
+    statuses = [data["entity"], data["observation"]]
+    statuses += [each["status"] for each in (*data["relations"], *data["related"])]
+    is_change = any(each in _NEW for each in statuses)
+    return ToolResult(data=data, texts=(pretty(data),), is_change=is_change)
+
+
+def recall(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Return what is known about a text."""
+    data = memory.recall(arguments["text"])
+    return ToolResult(data=data, texts=(data["text"],))
+
+
+def explain(memory: Memory, arguments: Arguments) -> ToolResult:
+    """Return the provenance of an entity."""
+    data = memory.explain(arguments["name"])
+    return ToolResult(data=data, texts=(pretty(data),))
+
+
+def _snake(name: str) -> str:
+    return _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name)

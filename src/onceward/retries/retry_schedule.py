@@ -1,0 +1,92 @@
+"""Retry schedules: the delay before the next attempt, and when to give up. Pure; no store.
+
+A schedule is anything with `delay`. Two kinds are provided: fixed delays, and exponential backoff
+up to a cap with full jitter, so that clients do not retry all at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from onceward.errors import InvalidArgument
+from onceward.system import Randomness
+
+MINUTE_SECONDS: Final = 60.0
+#: Beyond this exponent every growing wait has long reached its cap.
+_EXPONENT_MAX: Final = 64
+
+
+class Schedule(Protocol):
+    """Delays between attempts."""
+
+    def delay(self, attempt: int, randomness: Randomness) -> float | None:
+        """Return the seconds to wait after the `attempt`-th attempt failed, or None: give up."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FixedDelays:
+    """Fixed delays, one for each retry."""
+
+    #: Seconds before the first retry, the second, and so on; after the last there is none.
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Reject negative and infinite delays."""
+        for each in self.seconds:
+            _check("seconds", each, is_fine=0 <= each < float("inf"))
+
+    def delay(self, attempt: int, randomness: Randomness) -> float | None:  # noqa: ARG002 - no chance here
+        """Return the delay after this attempt, or None after the last."""
+        assert attempt >= 1, attempt
+        return self.seconds[attempt - 1] if attempt <= len(self.seconds) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialBackoff:
+    """Exponential backoff: delays that grow by a factor up to a cap."""
+
+    #: The longest first wait, in seconds.
+    base_seconds: float
+    #: No wait is longer.
+    cap_seconds: float
+    #: Each wait is this many times the one before.
+    factor: float = 2.0
+    #: How many attempts there are, the first among them; None is no end.
+    attempts_max: int | None = None
+    #: Full jitter: wait anything from nothing to the whole wait.
+    jitter: bool = True
+
+    def __post_init__(self) -> None:
+        """Reject delays that would shrink."""
+        _check("base_seconds", self.base_seconds, is_fine=0 <= self.base_seconds < float("inf"))
+        fits = self.base_seconds <= self.cap_seconds < float("inf")
+        _check("cap_seconds", self.cap_seconds, is_fine=fits)
+        _check("factor", self.factor, is_fine=1 <= self.factor < float("inf"))
+        if self.attempts_max is not None:
+            _check("attempts_max", self.attempts_max, is_fine=self.attempts_max >= 1)
+
+    def delay(self, attempt: int, randomness: Randomness) -> float | None:
+        """Return the wait after this attempt, or None after the last."""
+        assert attempt >= 1, attempt
+        if self.attempts_max is not None and attempt >= self.attempts_max:
+            return None
+        exponent = min(attempt - 1, _EXPONENT_MAX)
+        longest = min(self.cap_seconds, self.base_seconds * self.factor**exponent)
+        return longest * randomness.fraction() if self.jitter else longest
+
+
+def _check(field: str, value: float, *, is_fine: bool) -> None:
+    if not is_fine:
+        message = f"{field}: {value!r} is out of range"
+        raise InvalidArgument(message, fix="pass finite waits that do not shrink", field=field)
+
+
+#: Messages of a cursor: five retries, then a dead letter.
+MESSAGES: Final = FixedDelays(seconds=tuple(n * MINUTE_SECONDS for n in (1, 2, 5, 15, 60)))
+#: Calls of a client to a service: three attempts in all.
+CLIENT: Final = ExponentialBackoff(base_seconds=0.25, cap_seconds=4.0, attempts_max=3)
+#: Chat messages to an agent that failed.
+DISPATCH: Final = FixedDelays(seconds=(5.0, 10.0, 20.0, 40.0, 80.0))
+#: Starting an agent process again.
+AGENTS: Final = ExponentialBackoff(base_seconds=1.0, cap_seconds=60.0)
