@@ -61,7 +61,7 @@ class Found:
 
     @property
     def is_whole(self) -> bool:
-        """Say whether nothing failed and nobody was missing."""
+        """Return whether nothing failed and no peer was missing."""
         missing = any(row.missing for rows in self.parts.values() for row in rows)
         return not (self.failed or missing)
 
@@ -94,7 +94,7 @@ def measure(run: Run, names: list[str]) -> Found:
             else:
                 part, rows = BENCHMARKS[name]
                 found.parts.setdefault(part, []).extend(rows(run))
-        except Exception:  # noqa: BLE001 - told, and the others go on
+        except Exception:  # noqa: BLE001 - reported, and the others go on
             traceback.print_exc()
             found.failed.append(name)
         print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
@@ -114,7 +114,7 @@ def show(facts: dict[str, str], found: Found) -> None:
 
 
 def aligned(found: Found) -> str:
-    """Return the table with its columns under one another, without those that nobody fills."""
+    """Return the table with its columns under one another, without empty ones."""
     lines = [list(cells.HEADS)]
     lines += [cells.cells(row) for rows in found.parts.values() for row in rows]
     used = [at for at in range(len(cells.HEADS)) if any(line[at] for line in lines[1:])]

@@ -92,7 +92,7 @@ def misses(parts: Parts) -> list[str]:
         for row in rows:
             for beside in row.missed:
                 wanted = "" if beside.kind == "bound" else f"; the goal was {goal(row, beside)}"
-                why = beside.why or "Nobody has found out why yet."
+                why = beside.why or "The reason is not known yet."
                 said.append(f"{row.work}: {phrase(row, beside)}{wanted}. {why}")
     return said
 

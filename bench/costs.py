@@ -17,8 +17,8 @@ from bench.operations import MADE_OF, RENEW, rounds
 from bench.timing import Run, Spread, spread, turns
 from bench.units import short
 from docs.make.regions import table
+from onceward.client import open as open_handle
 from onceward.cursors.models import HEARTBEATS_PER_LEASE, LEASE_SECONDS
-from onceward.handle import open as open_handle
 from onceward.testing.postgres import PostgresServer
 
 ENGINES = ("SQLite", "PostgreSQL")

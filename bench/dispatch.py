@@ -16,15 +16,15 @@ from bench.table import Row, bound, growth, limit
 from bench.talk import GROUPS, Talk, message, with_groups, with_history
 from bench.timing import Run, timed, turns
 from bench.units import micro, milli, per_second
+from onceward.client import Onceward
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group
-from onceward.handle import Onceward
-from onceward.retries.schedule import Steps
+from onceward.retries.retry_schedule import FixedDelays
 from onceward.stores import Transaction
 
 _numbers = itertools.count(1)
 
-#: Says that it runs, in a pipe that somebody reads, and that it is done.
+#: Reports through a pipe that it runs, and that it is done.
 SIGN = """printf x > "$0"; echo '{"kind":"done","upto":1000000000}'"""
 ECHO = """
 import json, sys
@@ -39,7 +39,9 @@ for line in sys.stdin:
 
 @contextmanager
 def dispatching(ow: Onceward, directory: Path) -> Iterator[Dispatcher]:
-    dispatcher = Dispatcher(ow, home=directory / "home", agents_max=5, schedule=Steps(seconds=()))
+    dispatcher = Dispatcher(
+        ow, home=directory / "home", agents_max=5, schedule=FixedDelays(seconds=())
+    )
     dispatcher.start()
     try:
         wait_for(lambda: dispatcher.is_held)

@@ -6,7 +6,7 @@ import time
 
 from bench import messages
 from bench.timing import Run, Seconds
-from onceward.handle import open as open_handle
+from onceward.client import open as open_handle
 from onceward.workers import Worker
 
 #: A partition is measured for so long after its last work.

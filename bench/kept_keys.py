@@ -9,7 +9,7 @@ from bench.once import functions
 from bench.table import Row, growth
 from bench.timing import Numbered, Round, Run, Seconds, turns
 from bench.units import micro
-from onceward.handle import Onceward
+from onceward.client import Onceward
 
 #: Columns of an outcome that are the same for all of these.
 SAME = "scope, fingerprint, state, fence, owner, on_crash, claimed_at, updated_at, result"

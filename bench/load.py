@@ -16,8 +16,8 @@ from pathlib import Path
 from bench import messages
 from bench.peer import ROOT
 from bench.timing import Run
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.workers import Worker
 
 WARM_SECONDS, WINDOW_SECONDS = 1.0, 4.0

@@ -1,6 +1,6 @@
 """The memory beside the reference server: one client, the same calls, at growing sizes.
 
-The client itself costs about a millisecond a call, whoever answers; so at small sizes it is most of
+The client itself costs about a millisecond a call with any server; so at small sizes it is most of
 what is seen. A server that answers at once, through the same client, is the limit.
 """
 
@@ -108,7 +108,7 @@ def served(command: list[str], size: int, **named: str) -> Iterator[Server]:
         portal.wrap_async_context_manager(Client(stdio_client(started, errlog=NOWHERE))) as client,
     ):
         server = Server(portal, client, size)
-        server.round("open", 5)()  # Whoever it is, it is warm then.
+        server.round("open", 5)()  # Warms up the server.
         yield server
 
 

@@ -1,6 +1,6 @@
 """Messages: tables full of them on either engine, and handlers that do one insert for each."""
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.stores import Transaction
 from onceward.workers import App, Message
 from onceward.workers.sources import TablePartitions, TableSource

@@ -16,8 +16,8 @@ from bench.peer import Peer, peer
 from bench.table import Beside, Row, itself, limit
 from bench.timing import Numbered, Round, Run, Seconds, cpu, spread, timed, turns
 from bench.units import micro, per_second, times
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.stores import Transaction
 
 THREADS = 32

@@ -8,10 +8,10 @@ from bench.once import functions
 from bench.talk import GROUPS, Talk, message, with_groups
 from bench.timing import Numbered, Round, Run, timed
 from bench.workers import worked
-from onceward.dispatch.arrivals import Arrivals
-from onceward.handle import Onceward
+from onceward.client import Onceward
+from onceward.dispatch.inbox import Inbox
 from onceward.memory import Memory
-from onceward.retries import Failure, Message
+from onceward.retries import Failure, RetryMessage
 from onceward.stores import Transaction
 
 BATCH = 500
@@ -99,10 +99,12 @@ def _leases(ow: Onceward, calls: int) -> list[Round]:
 
 
 def _failures(ow: Onceward, calls: int) -> list[Round]:
-    def kept(number: int) -> Message:
-        return Message(cursor="failing", position=str(number), raw=b"{}", key=str(number % 100))
+    def kept(number: int) -> RetryMessage:
+        return RetryMessage(
+            cursor="failing", position=str(number), raw=b"{}", key=str(number % 100)
+        )
 
-    def each(work: Callable[[Transaction, Message], object]) -> Callable[[int], None]:
+    def each(work: Callable[[Transaction, RetryMessage], object]) -> Callable[[int], None]:
         def call(number: int) -> None:
             with ow.transaction() as tx:
                 work(tx, kept(number))
@@ -116,7 +118,7 @@ def _failures(ow: Onceward, calls: int) -> list[Round]:
 
 def _chat(ow: Onceward, calls: int) -> list[Round]:
     with_groups(ow, 2 * GROUPS)
-    arrivals, talk = Arrivals(ow.store), Talk(ow)
+    arrivals, talk = Inbox(ow.store), Talk(ow)
 
     def receive(number: int) -> None:
         # Not the groups that talk: a delivery would take what waits there.

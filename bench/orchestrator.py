@@ -14,15 +14,15 @@ from pathlib import Path
 from bench.table import Row, bound, growth, itself, limit
 from bench.timing import Run, spread, timed, turns
 from bench.units import fine_micro, milli, plain
-from onceward.journal import Journal, Record, atomic
+from onceward.journal import Journal, Record, atomic_file
 from onceward.keys import snapshot
-from onceward.keys.snapshot import Digests
+from onceward.keys.snapshot import DigestCache
 from onceward.orchestrator.config import load_config
 from onceward.orchestrator.ledger import Ledger, seal_line
-from onceward.orchestrator.models import Task
+from onceward.orchestrator.ledger_replay import replay
+from onceward.orchestrator.models import AgentTask
 from onceward.orchestrator.orchestrator import Orchestrator
-from onceward.orchestrator.replay import replay
-from onceward.seams import SystemClock, SystemFiles
+from onceward.system import SystemClock, SystemFiles
 
 FILE_BYTES = 50_000
 _numbers = itertools.count(1)
@@ -48,7 +48,7 @@ for line in sys.stdin.buffer:
 def long_ledger(path: Path, messages: int) -> Ledger:
     """Write a ledger of so many records: commands, answers and receipts, over and over."""
     ledger = Ledger(path, files=SystemFiles(), clock=SystemClock())
-    tasks = [Task(id="T-1", goal="g").to_record()]
+    tasks = [AgentTask(id="T-1", goal="g").to_record()]
     ledger.append(1, "run.started", {"run_id": "run-20260206-120000-00000000", "tasks": tasks})
     ledger.append(2, "task.started", {"task_id": "T-1", "snapshot_id": "snap-1"})
     sample = _records(path.with_suffix(".sample"), 1)
@@ -126,7 +126,7 @@ def command_seconds(directory: Path, commands: int) -> float:
             moments.append(time.perf_counter())
 
     conductor = Orchestrator(load_config(workspace / "onceward.json"), watch=watch)
-    conductor.run([Task(id="T-1", goal="g")])
+    conductor.run([AgentTask(id="T-1", goal="g")])
     gaps = [after - before for before, after in itertools.pairwise(moments)]
     return statistics.median(gaps[10:])
 
@@ -148,16 +148,16 @@ def bare_seconds(directory: Path, commands: int) -> float:
             assert echo.stdin is not None
             assert echo.stdout is not None
             journal.append({"command": "x" * 700})
-            atomic.write(directory / "state.json", b"{}")
-            atomic.write(directory / "run.json", b"{}")
+            atomic_file.write(directory / "state.json", b"{}")
+            atomic_file.write(directory / "run.json", b"{}")
             echo.stdin.write(line)
             echo.stdin.flush()
             echo.stdout.readline()
             journal.append({"answer": "x" * 300})
-            atomic.write(receipt, b"x" * 900)
+            atomic_file.write(receipt, b"x" * 900)
             journal.append({"receipt": "x" * 200})
-            atomic.write(directory / "state.json", b"{}")
-            atomic.write(directory / "run.json", b"{}")
+            atomic_file.write(directory / "state.json", b"{}")
+            atomic_file.write(directory / "run.json", b"{}")
 
         times = []
         for _ in range(commands):
@@ -200,12 +200,12 @@ def snapshots(run: Run, directory: Path) -> Row:
         path.write_bytes(number.to_bytes(4, "big") * (FILE_BYTES // 4))
         os.utime(path, (1, 1))
     time.sleep(2.1)  # What was touched just before is never taken for unchanged.
-    known = Digests()
+    known = DigestCache()
     first = snapshot(place, digests=known)
     assert snapshot(place, digests=known) == first
     found = turns(
         {
-            "anew": timed(lambda: snapshot(place, digests=Digests())),
+            "uncached": timed(lambda: snapshot(place, digests=DigestCache())),
             "again": timed(lambda: snapshot(place, digests=known)),
             "bare": timed(lambda: _looked_at(place)),
         },
@@ -218,7 +218,7 @@ def snapshots(run: Run, directory: Path) -> Row:
         ours=found["again"],
         shown=plain,
         besides=(
-            itself("ours, the first time", found["anew"], 5, why),
+            itself("ours, the first time", found["uncached"], 5, why),
             limit("a bare walk with a stat of each", bare),
         ),
     )

@@ -17,7 +17,7 @@ ABOUT = """\
 writes this page. No number on it was typed. Ratios travel to other machines; absolute numbers are
 those of this one."""
 WORDS = """\
-Both sides take turns, round by round, so that a busy moment of the machine hits both. Each round is
+Both sides alternate, round by round, so that a busy moment of the machine hits both. Each round is
 compared with the round beside it; the table has the median of these ratios, and the smallest and
 the largest in brackets. A *peer* is another project, in its usual setting and an environment of its
 own, with every commit synced; or another way of ours to do the work, where it says so. The *bare
@@ -25,7 +25,7 @@ limit* is a loop that does only what cannot be left out, such as the commits, wi
 it: our *share* says what is left of that. *Growth* is how much longer the same piece of work takes
 than with less around it: 1 is not at all. A *goal* was set before it was first measured."""
 AGAIN = """\
-## See it yourself
+## Run the benchmarks
 
 ```sh
 make bench                        # everything; writes this page
@@ -35,7 +35,7 @@ make bench ARGS=--json            # for machines
 
 A whole run takes about a quarter of an hour on two cores, and nothing else should run beside it.
 Peers are installed into `build/peers/`, in the versions that `bench/peers/` names; one that cannot
-be installed is told of, and the exit code is 1. What each operation costs, and where that bends, is
+be installed is reported, and the exit code is 1. What each operation costs, and how that scales, is
 in [scaling](explanation/scaling.md)."""
 
 
@@ -66,9 +66,9 @@ def benchmarks(facts: Mapping[str, str], parts: Parts) -> str:
         ABOUT,
         "\n".join(about),
         WORDS,
-        f"## All of it: {tally(parts)}",
+        f"## Results: {tally(parts)}",
         regions.table(HEADS, rows),
-        "## Where we miss a goal, and why",
+        "## Missed goals",
         "\n".join(f"- {each}" for each in missed) or "Nowhere in this run.",
         AGAIN,
     ]
@@ -89,7 +89,7 @@ def summary(facts: Mapping[str, str], parts: Parts) -> str:
         if row.is_headline
     ]
     table = regions.table(["work", "Onceward", "beside", "goal"], rows)
-    return f"{table}\n\nOn {machine(facts)}. Of {tally(parts)}: [all of it](docs/benchmarks.md)."
+    return f"{table}\n\nOn {machine(facts)}. Of {tally(parts)}: [all results](docs/benchmarks.md)."
 
 
 def machine(facts: Mapping[str, str]) -> str:
@@ -103,7 +103,7 @@ def machine(facts: Mapping[str, str]) -> str:
 
 
 def put(page: str, name: str, content: str) -> str:
-    """Return a page with one region made anew."""
+    """Return a page with one region replaced."""
     before, rest = page.split(regions.BEGIN.format(name) + "\n", 1)
     _, after = rest.split(regions.END + "\n", 1)
     return before + regions.region(name, content) + after

@@ -1,7 +1,7 @@
 """Peer: another project that does the same work, in a process and an environment of its own.
 
 Owns `build/peers/`, where each has its environment, made from the versions in
-`bench/peers/NAME.txt`. A peer that cannot be installed is told of, and the others go on.
+`bench/peers/NAME.txt`. A peer that cannot be installed is reported, and the others go on.
 """
 
 import json
@@ -130,7 +130,7 @@ def installed(name: str) -> str:
     )
     if ran.returncode != 0:
         return f"{NAMES.get(name, name)} cannot be installed: {_last(ran.stderr)}"
-    # Last: what was interrupted is made anew.
+    # Last: an interrupted environment is made again.
     made.write_text(stamp)
     return ""
 

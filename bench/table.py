@@ -68,7 +68,7 @@ class Row:
         return spread(tuple(other / mine for mine, other in pairs))
 
     def is_met(self, beside: Beside) -> bool | None:
-        """Say whether the goal was reached; None where there is none, or nobody to compare with."""
+        """Say whether the goal was reached; None without a goal or a peer."""
         if beside.goal is None or beside.missing:
             return None
         median = self.ratio(beside).median

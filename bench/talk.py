@@ -4,12 +4,12 @@ Without agents, on stores that have many groups or a long history.
 """
 
 from bench.messages import COUNTING
-from onceward.dispatch.arrivals import Arrivals
+from onceward.client import Onceward
 from onceward.dispatch.deliveries import Deliveries
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import DUAL, NewMessage
 from onceward.dispatch.outbox import Outbox
-from onceward.handle import Onceward
 
 MOMENT = "2026-02-06T12:00:00.000Z"
 #: Groups that talk, however many there are.
@@ -85,7 +85,7 @@ class Talk:
     """One message after the other, from its arrival to the end of its answer."""
 
     def __init__(self, ow: Onceward) -> None:
-        self.groups, self.arrivals = Groups(ow.store), Arrivals(ow.store)
+        self.groups, self.arrivals = Groups(ow.store), Inbox(ow.store)
         self.deliveries, self.outbox = Deliveries(ow.store), Outbox(ow.store)
         self.number = 0
 
@@ -97,5 +97,5 @@ class Talk:
             self.arrivals.see()
             delivery = self.deliveries.begin(self.groups.show(name))
             assert delivery is not None
-            self.outbox.say(delivery, "hello", key=f"{name}/{self.number}", is_stored=True)
+            self.outbox.add(delivery, "hello", key=f"{name}/{self.number}", is_stored=True)
             self.deliveries.done(delivery, delivery.batch.position)

@@ -15,8 +15,8 @@ from bench.peer import peer
 from bench.table import Beside, Row, bound, growth, limit
 from bench.timing import Round, Run, Seconds, cpu, turns
 from bench.units import fine_micro, micro, of_a_core, per_second
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import Worker
 from onceward.workers.sources import TableSource

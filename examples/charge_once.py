@@ -1,4 +1,4 @@
-"""A charge that happens once, whoever asks, however often, and whatever dies in between.
+"""A charge that happens once, for all callers and retries, whatever process dies in between.
 
 python examples/charge_once.py shop.db
 """

@@ -3,7 +3,7 @@
 python examples/command_keys.py
 """
 
-from onceward.keys import Command, explain, lint
+from onceward.keys import CommandContent, explain, lint
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     second = {**first, "inputs": {"goal": "review feature X", "round": 2, "previous": "9f86d081"}}
     for difference in explain(first, second).differences:
         print(f"second round differs in {difference.path}")
-    print(f"its key: {Command.from_mapping(second).key[:11]}…")
+    print(f"its key: {CommandContent.from_mapping(second).key[:11]}…")
 
     for finding in lint({"goal": "x", "request_id": "r-17"}):
         print(f"careful: {finding.path} {finding.reason}")

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from onceward.errors import InvalidCursor
-from onceward.journal import Journal, Page, atomic
+from onceward.journal import Journal, RecordPage, atomic_file
 
 
-def next_page(journal: Journal, kept: Path) -> Page:
+def next_page(journal: Journal, kept: Path) -> RecordPage:
     """Read on from where the last run stopped."""
     place = json.loads(kept.read_text()) if kept.exists() else {"since": "0", "tag": None}
     try:
@@ -30,7 +30,7 @@ def main(path: Path) -> None:
             # A crash before the cursor is kept repeats this page, so work must be keyed by the id.
             print(record["id"])
         place = {"since": page.next_cursor, "tag": page.tag}
-        atomic.write(kept, json.dumps(place).encode())
+        atomic_file.write(kept, json.dumps(place).encode())
         if not page.items:
             return
 

@@ -1,4 +1,4 @@
-"""A web handler and a worker that share keys: an order is charged once, whoever is asked to do it.
+"""A web handler and a worker that share keys: an order is charged once, by either of them.
 
 Every customer has keys of their own: `caller=` names the customer of a token, old or refreshed.
 
@@ -79,8 +79,8 @@ async def post(app: FastAPI, order: str | None, session: str = "first") -> str:
     async with httpx.AsyncClient(transport=transport, base_url="http://shop.test") as client:
         answer = await client.post("/charges", headers=headers)
     replayed = " replayed" if "Idempotent-Replayed" in answer.headers else ""
-    told = answer.json()
-    return f"{answer.status_code} {told.get('detail', told)}{replayed}"
+    shown = answer.json()
+    return f"{answer.status_code} {shown.get('detail', shown)}{replayed}"
 
 
 def demo(ow: Onceward) -> None:

@@ -79,6 +79,24 @@ def test_commands_in_the_docs_print_what_they_say(page: Path, tmp_path: Path) ->
         assert shown == expected, command
 
 
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if re.search(r"ssh (-N )?-[LR] ", page.read_text())],
+    ids=name,
+)
+def test_h65_a_page_that_shows_a_tunnel_requires_the_token(page: Path) -> None:
+    """The server sees the tunnel's own process, so every user at its other end is the owner."""
+    assert "--require-token" in page.read_text()
+
+
+def test_h65_the_unit_file_lets_servers_recognise_their_owner() -> None:
+    """The kernel's socket table is read over netlink."""
+    text = (ROOT / "docs" / "how-to" / "run-behind-systemd.md").read_text()
+    assert re.findall(r"^RestrictAddressFamilies=(.*)$", text, re.MULTILINE) == [
+        "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
+    ]
+
+
 def test_the_changelog_knows_this_version() -> None:
     """What is released, or will be, has an entry."""
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()

@@ -21,12 +21,13 @@ from docs.make import (
     source,
 )
 from docs.make.regions import Unfit, cells, filled, kept_table, region, table
-from onceward import errors, events
+from onceward import errors
 from onceward.cli import doctor, keys
 from onceward.cli.main import exit_code, main
+from onceward.system import log_events
 from onceward.workers import metrics
 
-LOGGED = {**events.ACTIONS, **events.MEMORY, **events.DISPATCH}
+LOGGED = {**log_events.ACTIONS, **log_events.MEMORY, **log_events.DISPATCH}
 
 
 def check(path: Path, wanted: str) -> None:
@@ -64,7 +65,7 @@ def seen() -> dict[str, reference_events.Seen]:
 def test_every_event_is_listed(seen: dict[str, reference_events.Seen]) -> None:
     """What the source logs is in the registry, and nothing else is."""
     unlisted = {name: seen[name].places for name in seen if name not in LOGGED}
-    assert not unlisted, f"list them in src/onceward/events.py: {unlisted}"
+    assert not unlisted, f"list them in src/onceward/system/log_events.py: {unlisted}"
     assert set(LOGGED) == set(seen), "nobody logs these any more"
 
 
@@ -179,8 +180,8 @@ def test_a_new_variable_is_missed(monkeypatch: pytest.MonkeyPatch, read: str) ->
     "logged",
     [
         '_log.warning("x", extra={"facts": {"action": "fresh_thing"}})',
-        'self._say(logging.INFO, "x", action="fresh_thing")',
-        'self._reports.trouble("fresh_thing", name, exc, 1.0)',
+        'self._log_event(logging.INFO, "x", action="fresh_thing")',
+        'self._telemetry.warn_and_retry("fresh_thing", name, exc, 1.0)',
         'log.info("x", extra={"event": "fresh.thing"})',
     ],
 )

@@ -51,7 +51,7 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, link: str, fault: st
 @pytest.mark.parametrize(
     ("heading", "slug"),
     [
-        ("`onceward work reconcile`", "onceward-work-reconcile"),
+        ("`onceward status`", "onceward-status"),
         ("Promised, and not", "promised-and-not"),
         ("What *it* costs & why", "what-it-costs--why"),
         ("`$ONCEWARD_HOME`", "onceward_home"),

@@ -1,4 +1,4 @@
-"""Tidy: the architecture and the habits of this project, checked."""
+"""Tidy: checks the layers of the architecture and the conventions of this project."""
 
 import ast
 import re
@@ -9,52 +9,55 @@ from pathlib import Path
 
 import pytest
 
-from onceward import crash
-from tests.system import (
-    alert_matrix,
-    console_matrix,
-    crash_matrix,
-    dispatch_matrix,
-    lab_matrix,
-    lease_matrix,
-    memory_matrix,
-    orchestrator_matrix,
-    outcome_matrix,
-    retries_matrix,
-    worker_matrix,
+from docs.make.source import parse
+from onceward.system import crash_points
+from tests.support.crash_scenarios import (
+    alerts,
+    console,
+    dispatch,
+    files,
+    lab,
+    leases,
+    memory,
+    orchestrator,
+    outcomes,
+    retries,
+    workers,
 )
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "onceward"
 MODULES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-BESIDE = [path for room in ("bench", "docs", "examples") for path in (ROOT / room).rglob("*.py")]
-EVERYTHING = [*MODULES, *TESTS, *sorted(BESIDE)]
+OTHERS = [path for tree in ("bench", "docs", "examples") for path in (ROOT / tree).rglob("*.py")]
+EVERYTHING = [*MODULES, *TESTS, *sorted(OTHERS)]
 
 FILE_LINES_MAX, FUNCTION_LINES_MAX = 400, 70
-#: Which way the arrows point: a room imports from rooms further down, never from beside or above.
-FLOORS = [
-    {"__main__"},
-    {"cli"},
-    {"demo"},
-    {"testing"},
-    {"console"},
+#: A package imports from layers further down, never from layers above.
+LAYERS = [
+    {"__main__", "cli", "console", "demo", "testing"},
     {"workers", "lab", "orchestrator", "memory", "dispatch"},
-    {"failures"},
-    {"agents", "doctor", "gate"},
-    {"access", "handle"},
-    {"cursors", "outcomes", "retries", "journal"},
+    {"agents", "http", "client", "doctor"},
+    {"outcomes", "cursors", "retries", "journal"},
     {"stores"},
-    {"logs"},
-    {"bells", "keys", "pages", "redirects", "rooted", "secrets"},
-    {"crash", "seams"},
-    {"errors", "events", "signals", "statuses", "version"},
+    {"keys", "system", "errors", "version"},
 ]
+#: Which packages of one layer may import one another: the first of a pair imports the second.
+WITHIN_A_LAYER = {
+    ("__main__", "cli"),
+    ("cli", "console"),
+    ("cli", "demo"),
+    ("keys", "errors"),
+    ("keys", "system"),
+    ("system", "errors"),
+}
+#: The only modules directly in the package: its public API, its version, and two entry points.
+TOP_LEVEL = {"__init__", "__main__", "client", "version"}
 #: The five systems, which look alike: `__init__.py`, `models.py`, `http.py`, a file per verb group.
 APPLICATIONS = ["workers", "lab", "orchestrator", "memory", "dispatch"]
-#: The truth of a run is files in a workspace; who wants to see it in a browser asks the console.
+#: The truth of a run is files in a workspace; the console serves them to browsers.
 SERVED_BY_THE_CONSOLE = {"orchestrator"}
-#: Doors to time, chance and disk that only seams may open.
+#: Calls for time, randomness and disk that only the package `system` may make.
 FORBIDDEN_CALLS = {
     "time.time",
     "time.sleep",
@@ -87,12 +90,12 @@ def name(path: Path) -> str:
 
 
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
+    return parse(path.read_text(), str(path))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Function:
-    """A function, as far as anybody here asks."""
+    """The facts about a function that the tests need."""
 
     name: str
     lines: int
@@ -100,17 +103,17 @@ class Function:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Looked:
-    """What was seen in a file: its tree is far too large to keep."""
+class Summary:
+    """The facts about a file that the tests need; its syntax tree is far too large to keep."""
 
     imported: tuple[str, ...]
     functions: tuple[Function, ...]
-    #: Nobody asks an empty file for one.
+    #: True for an empty file, which needs none.
     has_sentence: bool
 
 
 @cache
-def look(path: Path) -> Looked:
+def summary(path: Path) -> Summary:
     """Read a file once for all tests."""
     module = tree(path)
     imported: list[str] = []
@@ -125,7 +128,7 @@ def look(path: Path) -> Looked:
             said = bool(ast.get_docstring(node))
             functions.append(Function(name=node.name, lines=lines, has_sentence=said))
     has_sentence = not module.body or bool(ast.get_docstring(module))
-    return Looked(imported=tuple(imported), functions=tuple(functions), has_sentence=has_sentence)
+    return Summary(imported=tuple(imported), functions=tuple(functions), has_sentence=has_sentence)
 
 
 def statements(module: ast.Module) -> Iterator[ast.AST]:
@@ -137,33 +140,76 @@ def statements(module: ast.Module) -> Iterator[ast.AST]:
         waiting += [each for each in ast.iter_child_nodes(node) if isinstance(each, BLOCKS)]
 
 
-def room(path: Path) -> str:
+def package(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def floor(of: str) -> int:
-    return next(level for level, rooms in enumerate(FLOORS) if of in rooms)
+def layer(of: str) -> int:
+    return next(level for level, packages in enumerate(LAYERS) if of in packages)
 
 
 def calls(path: Path) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
 
 
-def climbs(path: Path) -> Iterator[str]:
-    """Yield what a module imports from beside or above its room."""
-    own = room(path)
-    for target in look(path).imported:
+def wrong_imports(path: Path) -> Iterator[str]:
+    """Yield what a module imports from a layer above, or from its own layer without permission."""
+    own = package(path)
+    for target in summary(path).imported:
         parts = target.split(".")
         if parts[0] != "onceward" or len(parts) < 2 or parts[1] in (own, "__version__"):
             continue
-        if floor(parts[1]) <= floor(own):
+        is_same = layer(parts[1]) == layer(own) and (own, parts[1]) in WITHIN_A_LAYER
+        if layer(parts[1]) <= layer(own) and not is_same:
             yield f"{name(path)} imports {target}"
 
 
-def test_arrows_point_down() -> None:
-    """A room imports from the rooms below it, and the applications never from one another."""
+def test_imports_point_down() -> None:
+    """A package imports from the layers below it, and the applications never from one another."""
     inside = [path for path in MODULES if path != SOURCE / "__init__.py"]
-    assert not [climb for path in inside for climb in climbs(path)]
+    assert not [each for path in inside for each in wrong_imports(path)]
+
+
+def test_imports_within_a_layer_are_used_and_form_no_cycle() -> None:
+    """Every pair that is listed is in one layer and imported, and never leads back."""
+    imported = {
+        (package(path), target.split(".")[1])
+        for path in MODULES
+        for target in summary(path).imported
+        if target.startswith("onceward.")
+    }
+    assert imported >= WITHIN_A_LAYER
+    assert all(layer(one) == layer(other) for one, other in WITHIN_A_LAYER)
+    applications = {name for pair in WITHIN_A_LAYER for name in pair} & set(APPLICATIONS)
+    assert not applications
+    left = set(WITHIN_A_LAYER)
+    while left:
+        importing = {one for one, _ in left}
+        ends = {pair for pair in left if pair[1] not in importing}
+        assert ends, f"a cycle among {left}"
+        left -= ends
+
+
+def test_few_modules_stand_outside_of_packages() -> None:
+    """Everything but the entry points, the client and the version is in a package."""
+    assert {path.stem for path in SOURCE.glob("*.py")} == TOP_LEVEL
+
+
+#: Trees of tests: each imports itself and the helpers in `tests/support`.
+TREES = ("unit", "conformance", "system", "browser", "proof")
+
+
+def test_no_tree_of_tests_imports_another() -> None:
+    """What two trees need is a helper in `tests/support`, which imports no tree."""
+    found: list[str] = []
+    for path in TESTS:
+        own = path.relative_to(ROOT / "tests").parts[0]
+        for target in summary(path).imported:
+            first, _, rest = target.partition(".")
+            tree_of_target = rest.partition(".")[0]
+            if first == "tests" and tree_of_target in TREES and tree_of_target != own:
+                found.append(f"{name(path)} imports {target}")
+    assert not found
 
 
 def called(node: ast.Call) -> str:
@@ -177,9 +223,9 @@ def called(node: ast.Call) -> str:
 
 
 def touches(path: Path) -> Iterator[str]:
-    """Yield what a module does that only seams may."""
-    taken = FORBIDDEN_IMPORTS & {target.split(".")[0] for target in look(path).imported}
-    if taken and room(path) != "testing":
+    """Yield the calls and imports of a module that only the package `system` may have."""
+    taken = FORBIDDEN_IMPORTS & {target.split(".")[0] for target in summary(path).imported}
+    if taken and package(path) != "testing":
         yield f"{name(path)} imports {taken}"
     for node in calls(path):
         call, where = called(node), f"{name(path)}:{node.lineno}"
@@ -192,16 +238,16 @@ def touches(path: Path) -> Iterator[str]:
                 yield f"{where} opens for writing"
 
 
-def test_only_seams_touch_time_chance_and_disk() -> None:
-    """Whoever needs the clock, an id, chance or a file takes a seam as an argument."""
-    others = [path for path in MODULES if room(path) != "seams"]
+def test_only_system_asks_for_time_randomness_and_disk() -> None:
+    """Code that needs the clock, an id, randomness or a file takes it as an argument."""
+    others = [path for path in MODULES if package(path) != "system"]
     assert not [touch for path in others for touch in touches(path)]
 
 
 def sizes(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yield how many lines a file and its functions have, and how many they may have."""
     yield name(path), len(path.read_text().splitlines()), FILE_LINES_MAX
-    for function in look(path).functions:
+    for function in summary(path).functions:
         yield f"{name(path)}: {function.name}", function.lines, FUNCTION_LINES_MAX
 
 
@@ -220,7 +266,7 @@ def test_patterns_find_the_same_on_every_python() -> None:
     calls = [
         (name(path), ast.unparse(node))
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
     ]
     assert len(calls) > 50
@@ -229,22 +275,32 @@ def test_patterns_find_the_same_on_every_python() -> None:
 
 def test_modules_say_what_they_are() -> None:
     """Every module opens with a sentence."""
-    assert not [name(path) for path in EVERYTHING if not look(path).has_sentence]
+    assert not [name(path) for path in EVERYTHING if not summary(path).has_sentence]
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """No two modules define a class of the same name, so that a search finds one."""
+    defined: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, []).append(name(path))
+    assert not {each: paths for each, paths in defined.items() if len(paths) > 1}
 
 
 def test_tests_say_what_they_defend() -> None:
     """Every test has one sentence that states a behaviour."""
-    found = [(name(path), function) for path in TESTS for function in look(path).functions]
+    found = [(name(path), function) for path in TESTS for function in summary(path).functions]
     tests = [(path, function) for path, function in found if function.name.startswith("test_")]
     assert not [(path, function.name) for path, function in tests if not function.has_sentence]
 
 
-#: The first door loads lazily, which takes a function.
-DOORS = [path for path in sorted(SOURCE.rglob("__init__.py")) if path.parent != SOURCE]
+#: The package's own `__init__.py` loads lazily, which takes a function.
+PUBLIC_APIS = [path for path in sorted(SOURCE.rglob("__init__.py")) if path.parent != SOURCE]
 
 
-@pytest.mark.parametrize("path", DOORS, ids=name)
-def test_doors_only_re_export(path: Path) -> None:
+@pytest.mark.parametrize("path", PUBLIC_APIS, ids=name)
+def test_public_apis_only_re_export(path: Path) -> None:
     """An `__init__.py` holds imports and a sorted `__all__` of what it imports, nothing else."""
     body = tree(path).body[1:]
     exported: list[str] = []
@@ -263,7 +319,7 @@ def test_doors_only_re_export(path: Path) -> None:
 
 @pytest.mark.parametrize("application", APPLICATIONS)
 def test_applications_are_siblings(application: str) -> None:
-    """Whoever knows the rooms of one knows those of all: public names, models, what is served."""
+    """Each application has the same files: a public API, models, and HTTP routes."""
     place = SOURCE / application
     public = [node for node in tree(place / "__init__.py").body if isinstance(node, ast.Assign)]
     assert public, "it has no public names"
@@ -289,19 +345,19 @@ def crash_point_calls() -> dict[str, list[str]]:
 def test_every_crash_point_is_registered_and_used() -> None:
     """The registry and the code name the same points; each stands in one place."""
     calls = crash_point_calls()
-    assert set(calls) == set(crash.POINTS)
+    assert set(calls) == set(crash_points.POINTS)
     assert all(len(places) == 1 for places in calls.values()), calls
 
 
 def test_every_crash_point_is_reached_by_a_test() -> None:
     """A point without a scenario in a crash matrix would never be killed at."""
     matrices = (
-        *(alert_matrix, console_matrix, crash_matrix, dispatch_matrix, lab_matrix, lease_matrix),
-        *(memory_matrix, orchestrator_matrix, outcome_matrix, retries_matrix, worker_matrix),
+        *(alerts, console, files, dispatch, lab, leases),
+        *(memory, orchestrator, outcomes, retries, workers),
     )
     prefixes = tuple(prefix for matrix in matrices for prefix in matrix.SCENARIOS)
-    assert not [point for point in crash.POINTS if not point.startswith(prefixes)]
-    assert not [point for point, states in crash.POINTS.items() if " | " not in states]
+    assert not [point for point in crash_points.POINTS if not point.startswith(prefixes)]
+    assert not [point for point, states in crash_points.POINTS.items() if " | " not in states]
 
 
 def test_pinned_versions_record_no_addresses() -> None:

@@ -1,4 +1,4 @@
-"""An agent that does what it is told, and so can be told to fail.
+"""An agent that follows the orders in its messages, and so can be ordered to fail.
 
 A dispatcher starts it and hands it what people say. Besides answering, it notes in its directory
 which messages it has begun with, so that the demonstration can count attempts.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import onceward
 from onceward.dispatch import Dispatcher
-from onceward.retries import Steps
+from onceward.retries import FixedDelays
 
 #: By default agents that fail are tried again after 5, 10, 20, 40 and 80 s.
-SOON = Steps(seconds=(0.3, 0.3))
+SOON = FixedDelays(seconds=(0.3, 0.3))
 
 
 def started(store: str, home: Path) -> Dispatcher:

@@ -1,4 +1,4 @@
-"""Five things that happen to chat messages, each told step by step and checked.
+"""Five things that happen to chat messages, each shown step by step and checked.
 
 Run it: `python examples/dispatch/main.py`. Real agents, a real store in a temporary directory, and
 one dispatcher that is killed for real.
@@ -14,7 +14,7 @@ from pathlib import Path
 from dispatcher import started  # The file beside this one.
 
 import onceward
-from onceward.dispatch import Arrivals, Group, Groups, NewMessage, Operators, Reply
+from onceward.dispatch import Group, Groups, Inbox, NewMessage, Operators, Reply
 
 HERE = Path(__file__).parent
 AGENT = (sys.executable, str(HERE / "agent.py"))
@@ -31,7 +31,7 @@ class Stage:
         self.ow = onceward.open(self.store)
         self.groups = Groups(self.ow.store)
         self.operators = Operators(self.ow.store)
-        self._arrivals = Arrivals(self.ow.store)
+        self._arrivals = Inbox(self.ow.store)
 
     def add(self, group: str) -> None:
         """Add a group in which the agent answers every message."""
@@ -115,15 +115,15 @@ def failure_and_rollback(stage: Stage) -> None:
 
 
 def two_groups(stage: Stage) -> None:
-    """Let one group fail for good: it holds up nobody else, and loses nothing."""
+    """Let one group fail permanently: it delays no other group, and loses nothing."""
     dispatcher = started(stage.store, stage.home)
     stage.say("left", "m1", "always fail")
     stage.say("right", "m1", "hello")
     stage.wait_for("right is answered", lambda: stage.replies("right"))
-    stage.wait_for("left is given up after three tries", stage.operators.letters)
-    (letter,) = stage.operators.letters()
-    tell(f"dead letter {letter.id}: {letter.group}, {letter.error}")
-    assert (letter.group, letter.attempt) == ("left", 3)
+    stage.wait_for("left is given up after three tries", lambda: stage.ow.dead.list(group="left"))
+    (letter,) = stage.ow.dead.list(group="left")
+    tell(f"dead letter {letter.id}: {letter.group}, {letter.error_message}")
+    assert (letter.group, letter.attempts) == ("left", 3)
     stage.say("left", "m2", "are you well?")
     stage.wait_for("left goes on with what came after", lambda: stage.replies("left"))
     stage.wait_for("and both are done", lambda: all(map(stage.is_quiet, ("left", "right"))))
@@ -161,7 +161,7 @@ def failure_after_output(stage: Stage) -> None:
     stage.wait_for("the agent says something", lambda: stage.replies("talking"))
     stage.wait_for("and fails", lambda: stage.is_quiet("talking"))
     assert stage.endings("talking") == ["kept"]
-    tell("the processed cursor stays: nobody sees two answers")
+    tell("the processed cursor stays: no person sees two answers")
     stage.say("talking", "m2", "and now?")
     stage.wait_for("what came after is answered", lambda: len(stage.replies("talking")) == 2)
     stage.wait_for("and is done", lambda: stage.is_quiet("talking"))

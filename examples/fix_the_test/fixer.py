@@ -2,7 +2,7 @@
 
 It reads a prompt, looks for the modules that are named in it, and tries one candidate after the
 other in a copy of this directory. Only the one with which the tests pass is written here, in one
-step: whoever kills this program finds the old module or the repaired one, and may run it again.
+step: after a kill the old module is there or the repaired one, and it may run again.
 """
 
 import io
@@ -43,14 +43,14 @@ def candidates(source: str) -> Iterator[tuple[str, str]]:
             (row, start), (_, end) = token.start, token.end
             line = lines[row - 1]
             changed = line[:start] + SLIPS[token.string] + line[end:]
-            told = f"line {row}: {token.string} becomes {SLIPS[token.string]}"
-            yield "".join([*lines[: row - 1], changed, *lines[row:]]), told
+            detail = f"line {row}: {token.string} becomes {SLIPS[token.string]}"
+            yield "".join([*lines[: row - 1], changed, *lines[row:]]), detail
 
 
 def repair(module: Path) -> str | None:
     """Find a changed operator with which the tests pass, and write it; return what was changed."""
-    for source, told in candidates(module.read_text()):
-        print(f"trying {module} {told}", flush=True)
+    for source, detail in candidates(module.read_text()):
+        print(f"trying {module} {detail}", flush=True)
         with tempfile.TemporaryDirectory() as copy:
             for file in Path().glob("*.py"):
                 shutil.copy(file, copy)
@@ -60,7 +60,7 @@ def repair(module: Path) -> str | None:
                 repaired = module.with_name(f".{module.name}.repaired")
                 repaired.write_text(source)
                 os.replace(repaired, module)  # noqa: PTH105 - says that it is one step
-                return told
+                return detail
     return None
 
 
@@ -73,8 +73,8 @@ def main() -> int:
         return 0
     print(failing.splitlines()[-1] if failing else "the tests fail")
     for module in named_modules(prompt):
-        if told := repair(module):
-            print(f"repaired {module} {told}")
+        if detail := repair(module):
+            print(f"repaired {module} {detail}")
             return 0
     print("no single operator repairs it")
     return 1

@@ -1,6 +1,6 @@
 """The lead platform: intake, distribution by niche, assignment and billing.
 
-Run it with `onceward work leads.app:app --processes 3`. Leads come into the table `leads`, from a
+Run it with `onceward worker leads.app:app --processes 3`. Leads come into the table `leads`, from a
 form or another program. Every domain operation has an idempotency key, so that a worker, an HTTP
 handler and a person with a script can all ask for it, and it happens once.
 """
@@ -62,7 +62,7 @@ def bill(lead_id: int, buyer: str, cents: int, tx: Transaction) -> None:
 def intake(lead: Message, tx: Transaction) -> None:  # noqa: ARG001 - `offer` joins it
     """Check a lead and put it into its niche."""
     if not lead["contact"].strip():
-        raise Reject(lead["id"])  # Nobody could be called: no retry will help.
+        raise Reject(lead["id"])  # There is no contact to call: no retry will help.
     offer(lead["id"], lead["niche"])
 
 

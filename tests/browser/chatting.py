@@ -6,7 +6,7 @@ import json
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.system.chat_servers import ChatServer
+from tests.support.chat_servers import ChatServer
 
 MESSAGES = "**/api/chat/*/messages"
 

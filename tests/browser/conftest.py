@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.acting import WAIT_MS
+from tests.browser.lab_page_actions import WAIT_MS
 from tests.browser.profile import Profile
 from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
+from tests.support.lab_servers import LabServer
 
 NOT_RUN = "not run: no Chromium here; install it with `apt-get install chromium`"
 #: A name that leads here, as that of a site whose owner rebinds it.

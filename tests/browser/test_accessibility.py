@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
 from tests.browser.looking import fine
-from tests.browser.material import (
+from tests.browser.watching import Watch
+from tests.support.lab_material import (
     PIXEL,
     QUESTIONS,
     comparison,
@@ -20,9 +21,8 @@ from tests.browser.material import (
     pair,
     reports,
 )
-from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 LONG = "AVeryLongTopicWithoutAnySpaceInIt" * 4
 
@@ -84,7 +84,7 @@ def end(page: Page, lab: LabServer) -> None:
     page.keyboard.press("1")
     page.locator("#reason").fill(LONG)
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
 
 
 def results(page: Page, lab: LabServer) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison
-from tests.browser.material import comparison, make_documents, make_video, reports
+from tests.browser.lab_page_actions import expect_heading, open_comparison
 from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_material import comparison, make_documents, make_video, reports
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 DRAWS = 200
 MINUS = "\N{MINUS SIGN}"
@@ -64,7 +64,7 @@ def test_nothing_tells_before_the_decision(page: Page, lab: LabServer) -> None:
     expect(page.get_by_role("table", name="Automatic metrics")).to_contain_text("87.5")
     page.keyboard.press("1")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     for told in ("turtle-model", "The tides of Venus", str(rocket), str(turtle)):
         expect(page.locator("#who")).to_contain_text(told)
     expect(page.locator("#deltas")).to_contain_text(
@@ -84,7 +84,7 @@ def test_sides_keep_their_places(page: Page, lab: LabServer) -> None:
     assert page.evaluate(SIDES) == before
     page.keyboard.press("1")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     experiment = lab.get(f"/api/experiments/{experiment_id}").json()
     won = experiment["winner"]["variantId"]
     variant = experiment["variants"][0]

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Error, Page, Route, expect
 
 from tests.browser.chatting import Road, bubbles, field, hears, open_talk, write
 from tests.browser.watching import LEAVING, Watch
-from tests.system.chat_servers import ChatServer, until_there
+from tests.support.chat_servers import ChatServer, until_there
 
 #: What a page could do if it took words for more than words.
 HOSTILE = (

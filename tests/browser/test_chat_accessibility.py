@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
-from onceward.handle import open as open_handle
-from tests.browser.acting import tab_to
 from tests.browser.chatting import Road, bubbles, field, open_talk, write
+from tests.browser.lab_page_actions import tab_to
 from tests.browser.looking import fine
 from tests.browser.test_accessibility import LONG
 from tests.browser.watching import LEAVING, Watch
-from tests.system.chat_servers import ChatServer
+from tests.support.chat_servers import ChatServer
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review
-from tests.browser.material import (
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.browser.watching import Watch
+from tests.support.lab_material import (
     comparison,
     counts_once,
     entries,
@@ -17,9 +18,8 @@ from tests.browser.material import (
     make_video,
     reports,
 )
-from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 UNPLAYABLE = "The video cannot be played: "
 
@@ -27,7 +27,7 @@ UNPLAYABLE = "The video cannot be played: "
 def submit_comparison(page: Page, lab: LabServer, experiment_id: str) -> None:
     page.keyboard.press("3")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
 
 
@@ -141,7 +141,7 @@ def test_a_run_outside_of_the_allowed_directories(page: Page, tmp_path: Path, wa
         expect(page.get_by_text("outside the directories that the Lab may read")).to_be_visible()
         page.get_by_label("Notes").fill("I remember it")
         page.locator("#submit").click()
-        ends(page)
+        expect_heading(page)
         assert [each["notes"] for each in entries(lab, runId=run_id)] == ["I remember it"]
         open_comparison(page, lab, experiment_id)
         expect(page.get_by_text("or this server may not read it")).to_be_visible()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review, until
-from tests.browser.material import (
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review, until
+from tests.support.lab_material import (
     PIXEL,
     comparison,
     counts_once,
@@ -17,8 +17,8 @@ from tests.browser.material import (
     make_video,
     reports,
 )
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 PLAN = "# Plan\n\n" + "".join(f"- step {each}\n" for each in range(80))
 PROMPT = "Write a plan of eighty steps.\nKeep it short."
@@ -71,7 +71,7 @@ def test_documents_beside_each_other(page: Page, lab: LabServer) -> None:
     page.keyboard.press("n")
     page.keyboard.press("Escape")
     page.keyboard.press("Enter")
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
 
 
@@ -119,7 +119,7 @@ def test_a_review_from_end_to_end(page: Page, lab: LabServer) -> None:
     page.get_by_label("Notes").fill("clear,\nand short")
     page.get_by_label("Tags").fill("calm, quick, calm,")
     page.locator("#submit").dblclick()
-    ends(page)
+    expect_heading(page)
     expect(page.get_by_text("Tags: calm, quick")).to_be_visible()
     (entry,) = entries(lab, runId=run_id)
     assert entry["ratings"] == {"overall": 51, "hook": 12}

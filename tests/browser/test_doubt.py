@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review
-from tests.browser.material import counts_once, decide, entries, imported, pair
-from tests.browser.roads import FEEDBACK, SUBMIT, Road
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
 from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_material import counts_once, decide, entries, imported, pair
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 ARRIVED = "Your first version had arrived"
 
@@ -26,7 +26,7 @@ def notes_of(lab: LabServer, run_id: str) -> list[str]:
     return [each["notes"] for each in entries(lab, runId=run_id)]
 
 
-def edit_instead(page: Page, road: Road, control: Locator, text: str) -> None:
+def edit_instead(page: Page, road: RequestFaults, control: Locator, text: str) -> None:
     """Stop waiting, change something, and submit it on a road that is open."""
     page.get_by_role("button", name="Edit instead").click()
     expect(page.locator(".sending")).to_contain_text("Not sent again.")
@@ -42,7 +42,7 @@ def test_a_refusal_after_an_attempt_in_doubt(
     watch.expect_death()
     watch.expect(404)
     open_review(page, lab, run_id)
-    road = Road(page, FEEDBACK, "arrives", 404)
+    road = RequestFaults(page, FEEDBACK, "arrives", 404)
     page.get_by_label("Notes").fill("once please")
     page.locator("#submit").click()
     said = page.locator(".problem-box")
@@ -51,7 +51,7 @@ def test_a_refusal_after_an_attempt_in_doubt(
     road.open()
     page.reload()
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     assert notes_of(lab, run_id) == ["once please"]
     assert len(set(road.ids)) == 1
 
@@ -63,7 +63,7 @@ def test_a_field_that_is_refused_after_an_attempt_in_doubt(
     watch.expect_death()
     watch.expect(400)
     open_review(page, lab, run_id)
-    road = Road(page, FEEDBACK, "lost")
+    road = RequestFaults(page, FEEDBACK, "lost")
     page.get_by_label("Hook, exact number").fill("150")
     page.locator("#submit").click()
     expect(page.locator(".sending")).to_contain_text("No answer from the server yet")
@@ -72,7 +72,7 @@ def test_a_field_that_is_refused_after_an_attempt_in_doubt(
     expect(page.locator(".sending")).to_contain_text("may have arrived")
     page.get_by_label("Hook, exact number").fill("50")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     assert [each["ratings"] for each in entries(lab, runId=run_id)] == [{"hook": 50}]
 
 
@@ -84,7 +84,7 @@ def test_a_review_that_was_edited_in_doubt(
     watch.expect_death()
     watch.expect(422)
     open_review(page, lab, run_id)
-    road = Road(page, FEEDBACK, fate, "lost")
+    road = RequestFaults(page, FEEDBACK, fate, "lost")
     notes = page.get_by_label("Notes")
     notes.fill("first")
     page.locator("#submit").click()
@@ -93,7 +93,7 @@ def test_a_review_that_was_edited_in_doubt(
         expect(page.locator(".sender")).to_contain_text(ARRIVED)
         expect(page.locator("#submit")).to_be_disabled()
         page.get_by_role("button", name="Keep only the first").click()
-    ends(page)
+    expect_heading(page)
     counted = "first" if fate == "arrives" else "second"
     expect(page.locator("blockquote")).to_have_text(counted)
     assert notes_of(lab, run_id) == [counted]
@@ -106,7 +106,7 @@ def test_a_second_review_is_added_only_when_that_is_meant(
     watch.expect_death()
     watch.expect(422)
     open_review(page, lab, run_id)
-    road = Road(page, FEEDBACK, "arrives", "lost")
+    road = RequestFaults(page, FEEDBACK, "arrives", "lost")
     notes = page.get_by_label("Notes")
     notes.fill("first")
     page.locator("#submit").click()
@@ -118,7 +118,7 @@ def test_a_second_review_is_added_only_when_that_is_meant(
     expect(page.locator(".sender")).to_contain_text(ARRIVED)
     assert notes_of(lab, run_id) == ["first"]
     page.get_by_role("button", name="Add this as a second judgement").click()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("#ending-title")).to_contain_text("second judgement")
     assert notes_of(lab, run_id) == ["first", "second"]
 
@@ -128,7 +128,7 @@ def test_several_versions_in_doubt(page: Page, lab: LabServer, watch: Watch, run
     watch.expect_death()
     watch.expect(422)
     open_review(page, lab, run_id)
-    road = Road(page, FEEDBACK, "lost")
+    road = RequestFaults(page, FEEDBACK, "lost")
     notes = page.get_by_label("Notes")
     notes.fill("one")
     page.locator("#submit").click()
@@ -139,7 +139,7 @@ def test_several_versions_in_doubt(page: Page, lab: LabServer, watch: Watch, run
     page.locator("#submit").click()
     edit_instead(page, road, notes, "three")
     page.get_by_role("button", name="Keep only the first").click()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("blockquote")).to_have_text("two")
     assert notes_of(lab, run_id) == ["two"]
 
@@ -150,7 +150,7 @@ def test_a_decision_that_was_edited_in_doubt(page: Page, lab: LabServer, watch: 
     watch.expect(422)
     experiment_id = pair(lab)
     open_comparison(page, lab, experiment_id)
-    road = Road(page, SUBMIT, "arrives", "lost")
+    road = RequestFaults(page, SUBMIT, "arrives", "lost")
     page.get_by_role("radio", name="Tie").check()
     page.locator("#submit").click()
     page.get_by_role("button", name="Edit instead").click()
@@ -158,7 +158,7 @@ def test_a_decision_that_was_edited_in_doubt(page: Page, lab: LabServer, watch: 
     road.open()
     page.locator("#reason").fill("on second thought")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.locator(".notice.problem")).to_contain_text(ARRIVED)
     expect(page.locator("#leftover")).to_contain_text("on second thought")
@@ -173,12 +173,12 @@ def test_a_decision_in_doubt_that_somebody_else_preceded(
     watch.expect(409)
     experiment_id = pair(lab)
     open_comparison(page, lab, experiment_id)
-    road = Road(page, SUBMIT, "lost")
+    road = RequestFaults(page, SUBMIT, "lost")
     page.get_by_role("radio", name="Both bad").check()
     page.locator("#submit").click()
     decide(lab, experiment_id)
     edit_instead(page, road, page.locator("#reason"), "too late")
-    ends(page, "Decided")
+    expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.locator(".notice.problem")).to_contain_text("Somebody had already submitted")
     expect(page.locator("#leftover")).to_contain_text("too late")

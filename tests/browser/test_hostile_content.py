@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review
-from tests.browser.material import comparison, imported, make_documents, make_video
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
 from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
+from tests.support.lab_material import comparison, imported, make_documents, make_video
+from tests.support.lab_servers import LabServer
 
 EVIL = """<img src=x onerror="hacked('img')"><script>hacked('script')</script>"'>"""
 MARKDOWN = f"""# {EVIL}
@@ -105,7 +105,7 @@ def test_hostile_text_in_a_comparison(evil: Page, lab: LabServer) -> None:
     evil.reload()
     expect(evil.locator("#reason")).to_have_value(EVIL)
     evil.locator("#submit").click()
-    ends(evil)
+    expect_heading(evil)
     expect(evil.locator("blockquote")).to_have_text(EVIL)
     expect(evil.locator("#who")).to_contain_text(EVIL)
     unharmed(evil)
@@ -125,7 +125,7 @@ def test_hostile_text_in_a_review(evil: Page, lab: LabServer) -> None:
     evil.get_by_label("Notes").fill(EVIL)
     evil.get_by_label("Tags").fill("<script>hacked(1)</script>, <b>")
     evil.locator("#submit").click()
-    ends(evil)
+    expect_heading(evil)
     expect(evil.locator("blockquote")).to_have_text(EVIL)
     expect(evil.get_by_text("Tags: <script>hacked(1)</script>, <b>")).to_be_visible()
     unharmed(evil)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from tests.browser.hostile import ALL, site
-from tests.browser.material import pair
-from tests.system.lab_servers import LabServer
+from tests.browser.hostile_site import ALL, site
+from tests.support.lab_material import pair
+from tests.support.lab_servers import LabServer
 
 #: What even a server that lets everybody in does not tell: these hide their answer, or have none.
 MUTE = {"read opaque", "post opaque", "beacon", "form", "frame"}
@@ -101,6 +101,22 @@ def test_a_name_that_was_rebound_reads_and_changes_nothing(stranger: Page, lab: 
     secrets = (lab.token, lab.session_id, str(lab.directory))
     assert not [text for _, text in said if any(secret in text for secret in secrets)]
     assert files(lab) == before
+
+
+def test_h65_a_name_that_was_rebound_does_not_end_ownership(
+    stranger: Page, mortal: LabServer
+) -> None:
+    """Over plain HTTP a browser marks such a request neither with Origin nor with Sec-Fetch."""
+    port = mortal.url.rpartition(":")[2]
+    stranger.goto(f"http://evil.test:{port}/lab")
+    status = stranger.evaluate(
+        """async () => {
+          const headers = { "x-forwarded-for": "192.0.2.60", "accept-language": "" };
+          return (await fetch("/api/config", { headers })).status;
+        }"""
+    )
+    assert status == 421
+    assert mortal.get("/api/config").status_code == 200
 
 
 def test_a_link_from_another_site_opens_the_page(

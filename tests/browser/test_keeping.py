@@ -6,12 +6,12 @@ import re
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.acting import ends, open_comparison, open_review, until
-from tests.browser.material import QUESTIONS, decide, entries, imported, pair
-from tests.browser.roads import FEEDBACK, SUBMIT, Road
+from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review, until
+from tests.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
 from tests.browser.watching import LEAVING, Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_material import QUESTIONS, decide, entries, imported, pair
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 #: Takes all the room that the browser gives to what outlives a tab.
 FILL = """() => {
@@ -42,14 +42,14 @@ def test_what_came_too_late_can_be_copied(page: Page, lab: LabServer, watch: Wat
     page.locator("#submit").click()
     leftover = page.locator("#leftover")
     for _ in range(2):
-        ends(page, "Decided")
+        expect_heading(page, "Decided")
         for text in ("the ending", "hook 35", "half an hour of notes", "slow, loud"):
             expect(leftover).to_contain_text(text)
         page.reload()
     page.get_by_role("button", name="Throw it away").click()
     expect(leftover).to_have_count(0)
     page.reload()
-    ends(page, "Decided")
+    expect_heading(page, "Decided")
     expect(leftover).to_have_count(0)
 
 
@@ -63,7 +63,7 @@ def test_two_tabs_have_two_drafts(page: Page, lab: LabServer, watch: Watch) -> N
         each.get_by_label("Notes").fill(text)
         expect(each.locator("#draft-state")).to_have_text("Draft kept.")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     other.reload()
     expect(other.get_by_label("Notes")).to_have_value("second tab")
 
@@ -80,7 +80,7 @@ def test_a_draft_that_another_tab_overwrote_comes_back(
         each.get_by_label("Notes").fill(text)
         expect(each.locator("#draft-state")).to_have_text("Draft kept.")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     name = f"draft.review.{run_id}"
     until(page, f"localStorage.getItem('onceward.lab.{name}')?.includes('written first')")
 
@@ -106,10 +106,10 @@ def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: Watch)
     other.locator("#submit").click()
     expect(other.locator(".sending")).to_contain_text("No answer from the server yet")
     held[0].continue_()
-    ends(page)
+    expect_heading(page)
     other.unroute_all()
     other.reload()
-    ends(other)
+    expect_heading(other)
     assert sorted(each["notes"] for each in entries(lab, runId=run_id)) == [
         "first tab",
         "second tab",
@@ -136,7 +136,7 @@ def test_a_server_that_dies_after_its_refusal(page: Page, mortal: LabServer, wat
     expect(page.locator("#banner")).to_contain_text("No answer from the server")
     expect(page.locator("#submit")).to_be_disabled()
     mortal.start()
-    ends(page, "Decided")
+    expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
 
 
@@ -173,13 +173,13 @@ def test_a_browser_that_is_full(page: Page, lab: LabServer, watch: Watch) -> Non
     page.reload()
     expect(notes).to_have_value("newer, and longer than what was there")
     assert watch.seen == []
-    road = Road(page, FEEDBACK, "arrives", "lost")
+    road = RequestFaults(page, FEEDBACK, "arrives", "lost")
     page.locator("#submit").click()
     expect(page.locator(".sending")).to_contain_text("No answer from the server yet")
     page.reload()
     assert LEAVING in watch.seen
     road.open()
-    ends(page)
+    expect_heading(page)
     assert len(entries(lab, runId=run_id)) == 1
     page.evaluate(ROOM)
 
@@ -189,7 +189,7 @@ def test_a_field_that_no_page_has(page: Page, lab: LabServer, watch: Watch) -> N
     watch.expect(400)
     experiment_id = pair(lab, questions=QUESTIONS)
     open_comparison(page, lab, experiment_id)
-    Road(page, SUBMIT, 400, field="answers[constrained-str[idea]]")
+    RequestFaults(page, SUBMIT, 400, field="answers[constrained-str[idea]]")
     page.get_by_role("radio", name="Tie").check()
     page.locator("#submit").click()
     expect(page.locator(".problem-box")).to_contain_text("No such thing")

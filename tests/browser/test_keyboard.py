@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends, open_comparison, open_review, tab_to, until
-from tests.browser.material import (
+from tests.browser.lab_page_actions import (
+    expect_heading,
+    open_comparison,
+    open_review,
+    tab_to,
+    until,
+)
+from tests.support.lab_material import (
     QUESTIONS,
     comparison,
     counts_once,
@@ -18,8 +24,8 @@ from tests.browser.material import (
     make_video,
     pair,
 )
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 ALL = "[...document.querySelectorAll('video')]"
 
@@ -80,7 +86,7 @@ def test_a_comparison_with_the_keyboard_alone(page: Page, lab: LabServer) -> Non
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="B better")).to_be_checked()
     page.keyboard.press("Enter")
-    ends(page)
+    expect_heading(page)
 
     counts_once(lab, experiment_id)
     experiment = lab.get(f"/api/experiments/{experiment_id}").json()
@@ -189,6 +195,6 @@ def test_a_draft_survives_a_reload(page: Page, lab: LabServer, way: str) -> None
         expect(page.get_by_label("Tags")).to_have_value("quick, calm")
         expect(page.get_by_label("Pacing, exact number")).to_have_value("7")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     kept = page.evaluate("Object.keys(localStorage)")
     assert [each for each in kept if "draft" in each or "pending" in each] == []

@@ -10,14 +10,14 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from onceward.journal import Journal
-from tests.browser.acting import ends, open_comparison
-from tests.browser.material import counts_once, entries, imported, pair
+from tests.browser.lab_page_actions import expect_heading, open_comparison
 from tests.browser.watching import Watch
-from tests.system.lab_processes import Bench
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run, paths_in
-from tests.unit.lab.original_roots import swipe
-from tests.unit.lab.strict_readers import EXPERIMENT, FEEDBACK, read_all
+from tests.support.lab_material import counts_once, entries, imported, pair
+from tests.support.lab_processes import Bench
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run, paths_in
+from tests.support.original_lab_files import swipe
+from tests.support.strict_lab_readers import EXPERIMENT, FEEDBACK, read_all
 
 #: How the original's page talks to its server: the token from the settings, an id for each POST.
 CALL = """async ([path, body, id]) => {
@@ -122,7 +122,7 @@ def test_a_comparison_that_needs_a_winner_and_overall_ratings(page: Page, lab: L
         page.get_by_label(f"Overall, side {side}, exact number").fill("70")
     assert entries(lab, experimentId=experiment_id) == []
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
 
 
@@ -136,7 +136,7 @@ def test_a_review_that_needs_an_overall_rating(page: Page, lab: LabServer) -> No
     assert entries(lab, runId=run_id) == []
     page.get_by_label("Overall, exact number").fill("70")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     assert len(entries(lab, runId=run_id)) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import BrowserContext
 
 from tests.browser.profile import Profile
-from tests.system.lab_servers import LabServer
+from tests.support.lab_servers import LabServer
 
 KEEP = """async () => {
   localStorage.setItem("kept", "1");

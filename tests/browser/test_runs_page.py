@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import ends
-from tests.browser.material import decide, entries, imported, pair, reports
+from tests.browser.lab_page_actions import expect_heading
 from tests.browser.watching import Watch
-from tests.system.lab_processes import Bench
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_material import decide, entries, imported, pair, reports
+from tests.support.lab_processes import Bench
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_from_nothing_to_a_result(page: Page, empty: LabServer) -> None:
     page.get_by_role("radio", name="Yes").check()
     page.get_by_role("radio", name="Tie").check()
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     page.get_by_role("link", name="Results of all comparisons").click()
     wins = page.get_by_role("table", name="Wins, losses and ties")
     expect(wins.get_by_role("row", name="shorter")).to_contain_text("no wins or losses yet")
@@ -145,7 +145,7 @@ def test_a_comparison_asked_for_by_a_command(page: Page, tmp_path: Path, watch: 
         page.keyboard.press("Escape")
         page.keyboard.press("1")
         page.keyboard.press("Enter")
-        ends(page)
+        expect_heading(page)
         code, (line,), err = server.end()
     assert (code, err) == (0, "")
     result = json.loads(line)
@@ -163,7 +163,7 @@ def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Watc
         page.goto(server.told["pageUrl"])
         page.get_by_label("Overall, exact number").fill("71")
         page.locator("#submit").click()
-        ends(page)
+        expect_heading(page)
         code, _, err = server.end()
     assert (code, err) == (0, "")
     assert [each["ratings"] for each in bench.entries] == [{"overall": 71}]

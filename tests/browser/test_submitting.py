@@ -8,8 +8,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.acting import ends, open_comparison
-from tests.browser.material import (
+from tests.browser.lab_page_actions import expect_heading, open_comparison
+from tests.browser.watching import Watch
+from tests.support.lab_material import (
     comparison,
     counts_once,
     decide,
@@ -18,9 +19,8 @@ from tests.browser.material import (
     pair,
     submissions,
 )
-from tests.browser.watching import Watch
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_run
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_run
 
 SUBMIT = "**/submit"
 
@@ -31,7 +31,7 @@ def test_a_double_click_is_one_submission(page: Page, lab: LabServer) -> None:
     open_comparison(page, lab, experiment_id)
     page.get_by_role("radio", name="A better").check()
     page.locator("#submit").dblclick()
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
 
 
@@ -42,7 +42,7 @@ def test_keys_pressed_again_and_again_are_one_submission(page: Page, lab: LabSer
     page.keyboard.press("3")
     for _ in range(5):
         page.keyboard.press("Enter")
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
 
 
@@ -80,7 +80,7 @@ def test_a_reload_in_the_middle_is_one_submission(page: Page, lab: LabServer, lo
         page.locator("#submit").click()
     expect(page.locator(".sending")).to_have_text("Submitting…")
     page.reload()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("#outcome")).to_have_text("✕ Both are bad.")
     headers = {
         name: value for name, value in sent.value.headers.items() if name.startswith(("x-", "con"))
@@ -101,7 +101,7 @@ def test_a_server_killed_between_click_and_answer_is_one_submission(
     watch.expect_death()
     experiment_id = pair(mortal)
     mortal.kill()
-    mortal.start(f"lab.step.{point}:1:kill")
+    mortal.start(f"lab.request.{point}:1:kill")
     open_comparison(page, mortal, experiment_id)
     page.keyboard.press("2")
     page.keyboard.press("Enter")
@@ -110,7 +110,7 @@ def test_a_server_killed_between_click_and_answer_is_one_submission(
     mortal.process.wait(timeout=60)
     mortal.kill()
     mortal.start()
-    ends(page)
+    expect_heading(page)
     counts_once(mortal, experiment_id)
 
 
@@ -121,7 +121,7 @@ def test_a_review_whose_server_is_killed_is_one_entry(
     watch.expect_death()
     run_id = imported(mortal, make_run(mortal.directory, "one"))
     mortal.kill()
-    mortal.start("lab.step.after_entries:1:kill")
+    mortal.start("lab.request.after_entries:1:kill")
     page.goto(f"{mortal.url}/lab/review/{run_id}")
     page.get_by_label("Notes").fill("fine")
     page.locator("#submit").click()
@@ -130,7 +130,7 @@ def test_a_review_whose_server_is_killed_is_one_entry(
     mortal.process.wait(timeout=60)
     mortal.kill()
     mortal.start()
-    ends(page)
+    expect_heading(page)
     assert [each["notes"] for each in entries(mortal)] == ["fine"]
 
 
@@ -154,7 +154,7 @@ def test_what_the_server_refuses_can_be_corrected(page: Page, lab: LabServer, wa
     assert submissions(lab, experiment_id) == {}
     field.fill("50")
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     counts_once(lab, experiment_id)
     rated = [each.get("ratings") for each in entries(lab, experimentId=experiment_id)]
     assert {"hook": 50} in rated
@@ -169,7 +169,7 @@ def test_what_somebody_else_decided_is_shown(page: Page, lab: LabServer, watch: 
     page.keyboard.press("1")
     page.locator("#reason").fill("A is quicker")
     page.locator("#submit").click()
-    ends(page, "Decided")
+    expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.get_by_text("no difference at all")).to_be_visible()
     unused = page.locator(".notice.problem")
@@ -177,7 +177,7 @@ def test_what_somebody_else_decided_is_shown(page: Page, lab: LabServer, watch: 
     expect(unused).to_contain_text("A is quicker")
     counts_once(lab, experiment_id)
     page.reload()
-    ends(page, "Decided")
+    expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.locator("#submit")).to_have_count(0)
 
@@ -200,7 +200,7 @@ def test_editing_instead_of_waiting_keeps_what_was_entered(
     page.get_by_role("radio", name="Tie").check()
     mortal.start()
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     counts_once(mortal, experiment_id)
 
@@ -212,6 +212,6 @@ def test_three_sides_are_one_submission(page: Page, lab: LabServer) -> None:
     open_comparison(page, lab, experiment_id)
     page.get_by_role("radio", name="C best").check()
     page.locator("#submit").click()
-    ends(page)
+    expect_heading(page)
     expect(page.locator("#outcome")).to_have_text(re.compile(r"\(C\) is best"))
     counts_once(lab, experiment_id, sides=3)

@@ -40,8 +40,9 @@ class Watch:
             self._expected.append(told if isinstance(each, int) else each)
 
     def expect_death(self) -> None:
-        """Announce that the server will be gone for a while."""
+        """Announce that the server will be gone for a while; its successor gives a new token."""
         self._expected.append(f"{LOADING}net::ERR_")
+        self.expect(401)
 
     def check(self) -> None:
         unexpected = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pgbouncer import POOLER
+from tests.support.pgbouncer import POOLER
 
 #: Modules of each subsystem that keeps state in a session or a transaction, or might.
 THROUGH_POOLER = frozenset(
@@ -28,7 +28,7 @@ THROUGH_POOLER = frozenset(
     }
 )
 #: Its tasks hold more transactions open on one loop than the pooler has sessions.
-NEEDS_MORE_SESSIONS = "test_async_work_in_transactions_takes_turns"
+NEEDS_MORE_SESSIONS = "test_async_calls_in_transactions_are_serialized"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,15 +1,12 @@
 """The counts that triggers keep, compared with the rows that they count."""
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 
 #: Every row that counts, by kind and name.
 COUNTED = """
 select 'parked', cursor_name, count(*) from onceward_parked group by cursor_name
 union all
 select 'dead', cursor_name, count(*) from onceward_dead where state = 'dead' group by cursor_name
-union all
-select 'delivery', group_name, count(*) from dispatch_deliveries where state = 'dead'
-group by group_name
 """
 
 

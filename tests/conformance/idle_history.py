@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from onceward.handle import Onceward
-from onceward.seams import timestamp
+from onceward.client import Onceward
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.queries import query
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.stores.sqlite.transaction import statement
+from onceward.system import timestamp
 
 #: Cursors and groups; their number is not history.
 NAMES = 10

@@ -27,6 +27,15 @@ class Interrupter:
         """Run a coroutine to its end, telling its awaits."""
         return await self._steps(coroutine)
 
+    def task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any
+    ) -> asyncio.Task[Any]:
+        """Make a task of a driven coroutine, as a loop's task factory does."""
+        task = asyncio.Task(self.drive(coroutine), loop=loop, **options)
+        # Cancelled before its first step, the task never began what it drives.
+        task.add_done_callback(lambda _: coroutine.close())
+        return task
+
     @types.coroutine
     def _steps(self, coroutine: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         step: Callable[[], Any] = partial(coroutine.send, None)

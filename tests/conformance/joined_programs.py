@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from onceward.client import Onceward
 from onceward.errors import ResultNotStored, SqlFailed
-from onceward.handle import Onceward
 from onceward.outcomes import OutcomeState
 from onceward.stores import Transaction
 
@@ -131,7 +131,7 @@ class Program:
 
     async def last(self, _step: Step, tx: Transaction) -> None:
         number = next(self.ids)
-        tx.query_last("list_migrations", lambda _: self.told.append(number))
+        tx.run_with_commit("list_migrations", lambda _: self.told.append(number))
         self.kept.lasts.append(number)
 
     async def savepoint(self, step: Step, tx: Transaction) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from onceward.stores.postgres.transaction import PostgresTransaction
 from onceward.stores.sqlite import database
-from onceward.stores.sqlite.connection import Connection, connect
-from tests.sqlite_errors import sqlite_error
+from onceward.stores.sqlite.connection import SqliteConnection, connect
+from tests.support.sqlite_errors import sqlite_error
 
 #: Lets one commit of the store under test end without an answer; kept or not, as told.
 LoseAnswer = Callable[[bool], None]
@@ -118,7 +118,7 @@ def _lose_on_disk(patch: pytest.MonkeyPatch) -> LoseAnswer:
     class Failing:
         """A connection whose commit reports an error of the disk."""
 
-        def __init__(self, connection: Connection) -> None:
+        def __init__(self, connection: SqliteConnection) -> None:
             self._connection = connection
 
         def __getattr__(self, name: str) -> Any:

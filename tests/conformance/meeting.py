@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.seams import SystemClock
+from onceward.client import Onceward
 from onceward.stores.postgres.store import PostgresStore
+from onceward.system import SystemClock
 
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.005

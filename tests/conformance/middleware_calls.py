@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_request import AsgiApp, AsgiScope, Receive, Send
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.outcomes import Claim, Fence, Fresh, OutcomeState
 
 DAY = 86_400.0

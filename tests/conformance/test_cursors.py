@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors import Cursors, Lease, Renewal
 from onceward.errors import InvalidArgument, LeaseLost
-from onceward.handle import Onceward
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
 
@@ -122,7 +122,7 @@ def test_the_epoch_rises_with_every_grant(ow: Onceward, ow_time: MovingTime) -> 
     assert ow.cursors.show("c").steal_count == 1
 
 
-def test_a_steal_is_recorded_and_a_plain_grant_is_not(ow: Onceward, ow_time: MovingTime) -> None:
+def test_a_takeover_is_recorded_and_a_plain_grant_is_not(ow: Onceward, ow_time: MovingTime) -> None:
     """Who took over from whom, at which position, under which epoch."""
     first, _ = stolen(ow, ow_time)
     (entry,) = ow.cursors.history("c")
@@ -131,7 +131,7 @@ def test_a_steal_is_recorded_and_a_plain_grant_is_not(ow: Onceward, ow_time: Mov
     assert (entry.from_position, entry.to_position) == (first.position, None)
 
 
-def test_an_expired_lease_that_nobody_took_is_still_its_holders(
+def test_an_expired_lease_without_a_takeover_is_still_its_holders(
     table: Onceward, ow_time: MovingTime
 ) -> None:
     """Late is not lost: the epoch is the fence, not the clock."""
@@ -239,7 +239,7 @@ def test_h17_a_paused_cursor_is_neither_acquired_nor_renewed(
     assert acquire(table, "w2").position == "1"
 
 
-def test_h17_a_batch_that_fails_while_paused_is_rolled_back_whole(table: Onceward) -> None:
+def test_h17_a_batch_that_fails_while_paused_is_rolled_back_completely(table: Onceward) -> None:
     """Pausing does not make a half batch possible."""
     lease = acquire(table)
     pause = threading.Thread(target=table.cursors.pause, args=["c"])
@@ -254,7 +254,7 @@ def test_h17_a_batch_that_fails_while_paused_is_rolled_back_whole(table: Oncewar
     assert lease.fail() == 1
 
 
-def test_a_handle_kept_over_release_and_acquire_is_refused(table: Onceward) -> None:
+def test_a_lease_kept_over_release_and_acquire_is_rejected(table: Onceward) -> None:
     """The same worker and the same cursor, but another grant: the old handle is of no use."""
     old = acquire(table)
     old.release()

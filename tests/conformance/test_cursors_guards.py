@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, SqlFailed, WriterHeld
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.seams import ManualClock
 from onceward.stores import Transaction
+from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_cursors import acquire, effects, stolen, table
 
@@ -33,7 +33,7 @@ def test_a_guarded_transaction_of_a_stale_holder_does_nothing(
     assert effects(table) == ["fresh"]
 
 
-def test_nobody_takes_a_cursor_while_its_guarded_transaction_is_open(
+def test_no_takeover_while_a_guarded_transaction_is_open(
     table: Onceward, ow_time: MovingTime
 ) -> None:
     """The thief waits, and then finds out what the transaction did: here, renew the lease."""
@@ -74,7 +74,7 @@ def test_a_guard_blocks_neither_renewals_nor_pauses(table: Onceward) -> None:
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
-def test_a_guard_looks_again_when_the_write_lock_is_held(
+def test_a_guard_checks_again_when_the_write_lock_is_held(
     table: Onceward, ow_time: MovingTime
 ) -> None:
     """Slow work before the first write blocks nobody, so somebody may have taken over by then."""
@@ -88,18 +88,18 @@ def test_a_guard_looks_again_when_the_write_lock_is_held(
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
-def test_a_thief_that_had_to_wait_looks_again_one_heartbeat_later(
+def test_a_takeover_that_had_to_wait_is_retried_one_heartbeat_later(
     table: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder's renewal waits for the same lock; the thief lets it go first."""
     acquire(table)
-    write_apart, has_asked = table.store.write_apart, threading.Event()
+    run_in_own_transaction, has_asked = table.store.run_in_own_transaction, threading.Event()
 
     def asked(operation: Callable[[Transaction], T]) -> T:
         has_asked.set()  # It has looked at the clock, and waits for the lock from now on.
-        return write_apart(operation)
+        return run_in_own_transaction(operation)
 
-    monkeypatch.setattr(table.store, "write_apart", asked)
+    monkeypatch.setattr(table.store, "run_in_own_transaction", asked)
     taken: list[Lease | None] = []
     thief = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
     with table.transaction() as tx:
@@ -131,7 +131,7 @@ def test_sqlite_does_not_wait_for_itself(table: Onceward) -> None:
     assert effects(table) == ["a"]
 
 
-def test_a_stale_checkpoint_harms_nobody_who_is_committed_together_with_it(
+def test_a_stale_checkpoint_does_not_affect_operations_in_the_same_commit(
     table: Onceward,
 ) -> None:
     """Short operations of many threads share a commit; a refused one is undone alone."""
@@ -220,7 +220,7 @@ def work(ow: Onceward, lease: Lease) -> None:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_transaction_with_a_swallowed_error_is_committed_whole_or_refused_loudly(
+def test_a_transaction_with_a_swallowed_error_is_committed_completely_or_rejected(
     table: Onceward, moves: bool
 ) -> None:
     """PostgreSQL gives such a transaction up, SQLite does not; neither pretends."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors import Lease, Renewal
 from onceward.errors import InvalidArgument, LeaseLost, StoreBusy
-from onceward.handle import Onceward
-from tests.system.nursery import forked
+from tests.support.forked_children import forked
 
 #: Beats come much more often than a test could take.
 BEAT_SECONDS = 0.01

@@ -13,11 +13,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from onceward.client import Onceward
 from onceward.cursors import Lease, Renewal
 from onceward.errors import LeaseLost, NothingToUndo
-from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
-from tests.proof.lengths import examples_for, run_machine
+from tests.support.proof_length import examples_for, run_machine
 
 LEASE_SECONDS = 60.0
 #: No sum of these comes near the end of a lease: on PostgreSQL time runs on its own as well.

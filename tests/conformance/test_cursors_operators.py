@@ -2,6 +2,7 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors import Cursors, Lease, cursors
 from onceward.errors import (
     CursorMissing,
@@ -10,7 +11,6 @@ from onceward.errors import (
     NothingToUndo,
     VersionMismatch,
 )
-from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 
 AGREED = (
@@ -82,7 +82,7 @@ def test_the_three_agreed_functions_exist() -> None:
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 def test_a_table_that_was_there_before_us_is_taken_over(ow_url: str, ow: Onceward) -> None:
     """Rows made by other programs of the same specification keep their positions."""
-    from onceward.handle import open as open_handle
+    from onceward.client import open as open_handle
 
     with ow.transaction() as tx:
         tx.execute("drop schema public cascade")
@@ -236,7 +236,7 @@ def test_a_position_of_an_older_version_is_migrated_under_the_lease(ow: Onceward
     assert (entry.from_position, entry.to_position) == ("7", "OFFSET:7")
 
 
-def test_another_version_without_a_way_to_it_is_refused(ow: Onceward) -> None:
+def test_another_version_without_migrations_is_rejected(ow: Onceward) -> None:
     """A gap in the migrations, or a newer position: nothing is taken, and the error says why."""
     at(ow, "7").release()
     for version, stored in ((2, 1), (3, 1)):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward.demo.theatre import living
-from onceward.demo.world import check_empty
+from onceward.demo.demo_home import check_empty
+from onceward.demo.demo_server import living
 from onceward.errors import Conflict
 from onceward.stores import open_store
 from onceward.testing.postgres import PostgresServer

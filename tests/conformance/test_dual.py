@@ -6,12 +6,12 @@ from datetime import UTC
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors.dual import DualCursor
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.seams import SystemClock
 from onceward.stores.postgres.store import PostgresStore
+from onceward.system import SystemClock
 
 
 class Chat:
@@ -82,7 +82,7 @@ def test_the_timeline_of_a_failure(chat: Chat, is_sent: bool) -> None:
     assert groups(chat.dual) == ([] if is_sent else ["A"])
 
 
-def test_success_stays_where_it_stands(chat: Chat) -> None:
+def test_success_keeps_the_position(chat: Chat) -> None:
     """A batch that was committed is over; the group goes on from there."""
     place = chat.arrive("A", "T1")
     chat.poll()

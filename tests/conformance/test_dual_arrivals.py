@@ -1,18 +1,13 @@
 """Arrivals of a dual cursor: who waits for whom, and what older versions wrote."""
 
-import os
 import threading
-from pathlib import Path
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors.dual import DualCursor
-from onceward.handle import Onceward
-from onceward.seams import SystemClock
-from onceward.stores import migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
-from onceward.stores.queries import migrations
-from onceward.testing.postgres import PostgresServer
+from onceward.system import SystemClock
 
 PATIENCE_SECONDS = 60.0
 
@@ -72,37 +67,3 @@ def test_an_arrival_does_not_wait_for_work_on_its_group(ow: Onceward) -> None:
         other.start()
         other.join(PATIENCE_SECONDS)
         assert drawn == [2]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a database without a schema."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'old.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.new_database(f"arrivals_{os.getpid()}")
-
-
-def test_arrivals_of_before_are_taken_over(empty_url: str) -> None:
-    """What waited in a database of an older version waits in the new one, and nothing else."""
-    store = open_store(empty_url)
-    store.applied()
-    for number, name, sql in migrations(store.engine)[:6]:
-        store.apply(number, name, sql)
-    with store.transaction() as tx:
-        tx.execute("insert into onceward_dual_counters values ('chat', 4)")
-        tx.execute("insert into onceward_dual_reads values ('chat', 4, '2026-01-01')")
-        for row in (("waits", 0, 3), ("over", 2, 2), ("never seen", 1, None)):
-            tx.execute(
-                "insert into onceward_dual_groups "
-                "(dual_name, group_name, processed_position, last_arrived, updated_at) "
-                "values ('chat', ?, ?, ?, '2026-01-01')",
-                row,
-            )
-    assert 7 in migrate(store)
-    pending = DualCursor(store, "chat").pending()
-    assert [(each.group, each.after, each.upto) for each in pending] == [
-        ("waits", 0, 4),
-        ("never seen", 1, 4),
-    ]
-    store.close()

@@ -15,11 +15,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from onceward.client import Onceward
 from onceward.cursors.dual import DualCursor
-from onceward.cursors.dual_models import Batch
+from onceward.cursors.dual_models import DualBatch
 from onceward.errors import BatchInFlight, InvalidArgument, Superseded
-from onceward.handle import Onceward
-from tests.proof.lengths import examples_for, run_machine
+from tests.support.proof_length import examples_for, run_machine
 
 GROUPS = ("A", "B")
 _names = itertools.count(1)
@@ -73,7 +73,7 @@ class Dual(RuleBasedStateMachine):
         self.last = self.read = 0
         self.groups = {name: Group() for name in GROUPS}
         #: Every batch ever begun, stale or not.
-        self.batches: list[Batch] = []
+        self.batches: list[DualBatch] = []
 
     @rule(group=st.sampled_from(GROUPS), undone=st.sampled_from([False, False, True]))
     def arrive(self, group: str, undone: bool) -> None:
@@ -134,11 +134,11 @@ class Dual(RuleBasedStateMachine):
         known.flight = Flight(known.batches, known.processed, position)
         known.processed = position
 
-    def current(self, batch: Batch) -> Flight | None:
+    def current(self, batch: DualBatch) -> Flight | None:
         flight = self.groups[batch.group].flight
         return flight if flight is not None and flight.number == batch.number else None
 
-    def pick(self, data: st.DataObject) -> Batch:
+    def pick(self, data: st.DataObject) -> DualBatch:
         """Take a batch that is in flight, or one of any age."""
         flying = [batch for batch in self.batches if self.current(batch)]
         if flying and data.draw(st.sampled_from([True, True, False])):
@@ -173,9 +173,9 @@ class Dual(RuleBasedStateMachine):
             self.act_once(batch, verb, undone=False)
         self.act_once(batch, verbs[-1], undone=undone)
 
-    def act_once(self, batch: Batch, verb: str, *, undone: bool) -> None:
+    def act_once(self, batch: DualBatch, verb: str, *, undone: bool) -> None:
         known, flight = self.groups[batch.group], self.current(batch)
-        calls: dict[str, Callable[[Batch], object]] = {
+        calls: dict[str, Callable[[DualBatch], object]] = {
             "output": self.dual.output_sent,
             "commit": self.dual.commit_group,
             "rollback": self.dual.rollback_group,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import SqlFailed
-from onceward.handle import Onceward
 
 
 def in_a_child(work: Callable[[], None]) -> int:
@@ -22,7 +22,7 @@ def in_a_child(work: Callable[[], None]) -> int:
             work()
         except SystemExit:
             code = 3
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+        except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
             traceback.print_exc(file=sys.stderr)
             code = 1
         os._exit(code)

@@ -10,29 +10,30 @@ from typing import Any
 import pytest
 
 import onceward
-from onceward.console.looks import looks_of
-from onceward.console.tallies import Tallies
-from onceward.console.vitals import Vitals
-from onceward.dispatch.chats import Chats
+from docs.make.source import parse
+from onceward.client import Onceward
+from onceward.console.change_detectors import detectors_of
+from onceward.console.counts import CountSampler
+from onceward.console.health_history import HealthHistory
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.groups import Groups
 from onceward.dispatch.models import Group
-from onceward.handle import Onceward
-from onceward.seams import ManualClock
 from onceward.stores.postgres import transaction as postgres_transaction
 from onceward.stores.queries import Engine, query
 from onceward.stores.sqlite import transaction as sqlite_transaction
+from onceward.system import ManualClock
 from onceward.workers import App
+from onceward.workers.alert_delivery import AlertSender
 from onceward.workers.alert_models import DEFAULT_RULES
-from onceward.workers.alert_sending import Sender
-from onceward.workers.alerts import Evaluator
+from onceward.workers.alerts import AlertEvaluator
 from onceward.workers.metrics import read_store
-from onceward.workers.pruning import PRUNE_SECONDS, Pruning
+from onceward.workers.pruning import PRUNE_SECONDS, Pruner
 from onceward.workers.retention import Retention
-from tests.conformance.console.houses import house_of
 from tests.conformance.idle_history import cost, write_history, write_last_entries
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import at_work, until
+from tests.support.console_over_store import context_of
+from tests.support.list_source import ListSource
+from tests.support.running_worker import at_work, until
 
 SMALL = 1_000
 LARGE, LARGE_PROVED = 20_000, 200_000
@@ -67,7 +68,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
         "worker": "w",
         "seconds": 60.0,
         "version": 1,
-        "may_steal": True,
+        "may_take_over": True,
     },
     "cursor_guard": {"name": "c1", "worker": "w", "epoch": 1},
     "alert_open": {},
@@ -89,19 +90,19 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "outcome_expire": {"batch": 500},
     "outcome_remove": {"batch": 500},
     # The console.
-    "pulse_cursors": {},
-    "pulse_workers": {},
-    "pulse_outcomes": {},
-    "pulse_dead": {},
-    "pulse_alerts": {},
-    "pulse_memory": {},
-    "pulse_dispatch": {},
-    "pulse_audit": {},
-    "tally_dead": {},
-    "tally_outcomes": {},
-    "tally_alerts": {},
-    "tally_parked": {},
-    "tally_conversations": {},
+    "area_change_cursors": {},
+    "area_change_workers": {},
+    "area_change_outcomes": {},
+    "area_change_dead": {},
+    "area_change_alerts": {},
+    "area_change_memory": {},
+    "area_change_dispatch": {},
+    "area_change_audit": {},
+    "area_count_dead": {},
+    "area_count_outcomes": {},
+    "area_count_alerts": {},
+    "area_count_parked": {},
+    "area_count_conversations": {},
     "overview_leases": {},
     "overview_lag": {},
     # Metrics, at every scrape.
@@ -192,23 +193,23 @@ def work(ow: Onceward, _: Path) -> None:
     app = App(ow)
     app.consumer("c", source=ListSource(), poll_seconds=0.01)(len)
     with at_work(app) as worker:
-        until(lambda: worker.board.taken > 3)
+        until(lambda: worker.queue.take_count > 3)
 
 
 def raise_alerts(ow: Onceward, _: Path) -> None:
-    Evaluator(ow, DEFAULT_RULES).tick()
-    Sender(ow, DEFAULT_RULES).deliver()
+    AlertEvaluator(ow, DEFAULT_RULES).evaluate()
+    AlertSender(ow, DEFAULT_RULES).deliver()
 
 
 def prune(ow: Onceward, _: Path) -> None:
     clock = ManualClock()
-    pruning = Pruning(ow, Retention(dead_letters_days=90), clock=clock)
+    pruning = Pruner(ow, Retention(dead_letters_days=90), clock=clock)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    pruning.tick()
+    pruning.run_if_due()
 
 
 def look(ow: Onceward, _: Path) -> None:
-    for each in looks_of(house_of(ow)).values():
+    for each in detectors_of(context_of(ow)).values():
         each()
 
 
@@ -232,50 +233,54 @@ def dispatch(ow: Onceward, place: Path) -> None:
 
 #: What runs again and again, by the module that has the loop.
 LOOPS: dict[str, Callable[[Onceward, Path], object]] = {
-    "console/pulse.py": look,
-    "console/tallies.py": lambda ow, _: Tallies(lambda: ow).count(),
-    "console/vitals.py": lambda ow, _: Vitals(lambda: ow).measure(),
+    "console/change_feed.py": look,
+    "console/counts.py": lambda ow, _: CountSampler(lambda: ow).count(),
+    "console/health_history.py": lambda ow, _: HealthHistory(lambda: ow).measure(),
     "dispatch/dispatcher.py": dispatch,
-    "workers/alert_sending.py": raise_alerts,
+    "workers/alert_delivery.py": raise_alerts,
     "workers/metrics.py": lambda ow, _: read_store(ow),
     "workers/pruning.py": prune,
     "workers/worker.py": work,
 }
 #: Modules that begin threads beside, and why they are not above.
 OTHER_THREADS = {
-    "bells.py": "what rings is in the modules of each bell",
-    "console/resting.py": "runs what others give it",
+    "console/throttled_loop.py": "runs what others give it",
     "cursors/heartbeat.py": "renews leases, by name, one query",
-    "cursors/refusals.py": "writes what happened, then ends",
-    "dispatch/running.py": "runs an agent",
-    "dispatch/waiting.py": "looks as `dispatch` does above, by `Chats.pulse`",
-    "lab/waiting.py": "looks at files",
-    "memory/outage.py": "probes only while the store is away, one query",
+    "cursors/fence_log.py": "writes what happened, then ends",
+    "dispatch/agent_runner.py": "runs an agent",
+    "dispatch/conversation_long_poll.py": "looks as `dispatch` does above, by `Chats.pulse`",
+    "http/long_poll.py": "each notifier polls in its own module",
+    "lab/feedback_long_poll.py": "looks at files",
+    "memory/outage_recovery.py": "probes only while the store is away, one query",
     "outcomes/heartbeat.py": "renews claims, by key, one query",
-    "workers/background.py": "runs what others give it",
-    "workers/fleet.py": "watches its parent process",
+    "workers/background_thread.py": "runs what others give it",
+    "workers/worker_processes.py": "watches its parent process",
     "workers/http.py": "answers requests",
-    "workers/measuring.py": "a part of `work` above",
-    "workers/notify.py": "waits for a connection to say something",
-    "workers/registry.py": "a part of `work` above",
-    "workers/rounds.py": "runs what others give it",
+    "workers/lag_sampler.py": "a part of `work` above",
+    "workers/postgres_notify.py": "waits for a connection to say something",
+    "workers/worker_registry.py": "a part of `work` above",
+    "workers/periodic.py": "runs what others give it",
     "workers/sources/journal.py": "looks at a file",
-    "workers/wakes.py": "waits for a file or a connection to change",
-    "workers/watching.py": "closes a store",
+    "workers/wakeups.py": "waits for a file or a connection to change",
+    "workers/store_monitor.py": "closes a store",
 }
 
 
 def _begins_threads(path: Path) -> bool:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             called = node.func
-            if isinstance(called, ast.Name) and called.id in ("rounds", "running", "Resting"):
+            if isinstance(called, ast.Name) and called.id in (
+                "repeating",
+                "background_thread",
+                "ThrottledLoop",
+            ):
                 return True
             if isinstance(called, ast.Attribute) and called.attr == "Thread":
                 return True
         if isinstance(node, ast.ClassDef):
             bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
-            if bases & {"Bell", "Thread"}:
+            if bases & {"ChatNotifier", "FeedbackNotifier", "Notifier", "Thread"}:
                 return True
     return False
 
@@ -288,7 +293,7 @@ def test_h64_covers_every_query_that_runs_while_idle(
     ran.clear()
     for idle in LOOPS.values():
         idle(ow, tmp_path)
-    assert {"parked_due_cursors", "pulse_dead", "grant_prune", "alert_dead"} <= ran
+    assert {"parked_due_cursors", "area_change_dead", "grant_prune", "alert_dead"} <= ran
     unmeasured = sorted(ran - IDLE.keys())
     assert not unmeasured, f"measure them above, with what they are asked: {unmeasured}"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import Retryable, SerializationFailed, SqlFailed, StoreBusy
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 
 

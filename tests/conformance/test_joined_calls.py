@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import (
     FenceLost,
     JoinedConcurrently,
@@ -14,7 +15,6 @@ from onceward.errors import (
     ResultNotStored,
     SqlFailed,
 )
-from onceward.handle import Onceward
 from onceward.outcomes import OutcomeState
 from onceward.stores import Transaction
 
@@ -181,7 +181,7 @@ def test_h49_a_call_inside_a_call_of_its_own_transaction_is_joined(table: Oncewa
     assert [each.key for each in table.outcomes.list()] == ["1"]
 
 
-def test_h49_concurrent_joined_calls_are_refused(table: Onceward) -> None:
+def test_h49_concurrent_joined_calls_are_rejected(table: Onceward) -> None:
     """`gather` inside one transaction: the second call does not run, and nothing is recorded."""
     first_is_in, is_over = asyncio.Event(), asyncio.Event()
 
@@ -256,7 +256,7 @@ def test_h49_a_call_that_is_still_running_is_not_committed(
     assert table.outcomes.list() == []
 
 
-def test_h49_a_refused_concurrent_call_does_not_record_its_caller(table: Onceward) -> None:
+def test_h49_a_rejected_concurrent_call_does_not_record_its_caller(table: Onceward) -> None:
     """Concurrent calls are a mistake in the program: once it is corrected, the key runs."""
     is_wrong = True
 
@@ -308,7 +308,7 @@ def test_h49_a_transaction_marked_as_rollback_only_stays_so(table: Onceward) -> 
     @table.once(scope=SCOPE, key=str)
     def work(number: int, tx: Transaction) -> None:
         insert(tx, number)
-        tx.doom()
+        tx.mark_rollback_only()
         raise ValueError
 
     run: Any = work

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
+from onceward.client import Onceward
 from onceward.errors import LeaseLost, OncewardError, SqlFailed
-from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.stores import Transaction
 from onceward.workers import App, Message
 from tests.conformance.middleware_calls import call
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
+from tests.support.list_source import ListSource
+from tests.support.running_worker import drain
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from tests.conformance.joined_programs import Program, Step, programs
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.lengths import examples_for, run_examples
+from tests.support.evidence import Entry, Evidence
+from tests.support.proof_length import examples_for, run_examples
 
 #: What a slice must come to, or it proves nothing.
 REACHED = ("block undone", "call undone", "savepoint undone")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from tests.conformance.test_lent_connections import add, numbers
 
 

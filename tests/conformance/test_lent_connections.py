@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward.crash import Crashed, arm
+from onceward.client import Onceward
 from onceward.errors import LeaseLost, Retryable, SqlFailed
-from onceward.handle import Onceward
-from tests.system.nursery import forked
+from onceward.system.crash_points import Crashed, arm
+from tests.support.forked_children import forked
 
 #: What the drivers raise.
 REFUSED = (sqlite3.Error, psycopg.Error)
@@ -282,7 +282,7 @@ def test_h47_an_error_that_sqlite_undoes_everything_for_lets_nothing_commit_alon
     """After `insert or rollback` no later write of the database layer commits by itself."""
     if shop.store.engine == "postgres":
         return  # It refuses all statements after an error.
-    with pytest.raises(SqlFailed, match="undone"), shop.transaction() as tx:
+    with pytest.raises(SqlFailed, match="rolled back"), shop.transaction() as tx:
         connection = tx.connection
         add(connection, 1)
         with pytest.raises(sqlite3.IntegrityError):

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from onceward import workers
+from onceward.client import Onceward
 from onceward.errors import EntityMissing
-from onceward.handle import Onceward
-from onceward.memory.graph import Graph, removing, writing
-from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
-from onceward.retries import Failure, Message, dead
+from onceward.memory.graph import Graph, graph_writes, soft_delete
+from onceward.memory.models import Link, NewEntity, NewObservations, Removal, WriteBatch
+from onceward.retries import Failure, RetryMessage, dead_letter_writes, dead_letters
 from onceward.retries.models import LetterId
-from onceward.secrets import Redactor
 from onceward.stores import Transaction, migrate, open_store
 from onceward.stores.postgres.store import PostgresStore
+from onceward.system.redaction import Redactor
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App
 from tests.conformance.counting_rows import assert_counts
@@ -28,20 +28,26 @@ from tests.conformance.meeting import (
     postgres_only,
     wait_until_blocked,
 )
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
+from tests.conformance.test_cursors import stop_clock
+from tests.support.list_source import ListSource
+from tests.support.running_worker import drain
 
 
-@pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_the_statement_itself_knows_the_last_moment_of_a_lease(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """Who looked a moment too early is refused behind the write lock: not yet at its end."""
+    """A worker that looked too early is refused by the statement, too: not yet at its end."""
     assert ow.cursors.acquire("c", "w1", 60.0)
-    wanted = {"name": "c", "worker": "w2", "seconds": 60.0, "version": 1, "may_steal": True}
-    ow_time.advance(seconds=60)
+    wanted = {"name": "c", "worker": "w2", "seconds": 60.0, "version": 1, "may_take_over": True}
+    if isinstance(ow.store, PostgresStore):
+        stop_clock(ow.store, "lease_expires_at")
+    else:
+        ow_time.advance(seconds=60)
     assert ow.store.write(lambda tx: tx.query("cursor_acquire", **wanted)) == []
-    ow_time.advance(seconds=1)
+    if isinstance(ow.store, PostgresStore):
+        stop_clock(ow.store, "lease_expires_at + interval '1 microsecond'")
+    else:
+        ow_time.advance(seconds=1)
     assert ow.store.write(lambda tx: tx.query("cursor_acquire", **wanted)) == [(2, None, 1)]
 
 
@@ -74,7 +80,7 @@ def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: s
 @postgres_only
 def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
     """Who decides about it sees it as it is until the end of its own transaction."""
-    message = Message(cursor="c", position="1", raw=b"{}")
+    message = RetryMessage(cursor="c", position="1", raw=b"{}")
     with ow.transaction() as tx:
         letter = ow.retries.dead.add(tx, message, Failure.of(ValueError("x")))
     with ThreadPoolExecutor(1) as pool:
@@ -88,7 +94,7 @@ def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
 
 def _letter(ow: Onceward, cursor: str, position: str) -> LetterId:
     with ow.transaction() as tx:
-        message = Message(cursor=cursor, position=position, raw=b"{}")
+        message = RetryMessage(cursor=cursor, position=position, raw=b"{}")
         return ow.dead.add(tx, message, Failure.of(ValueError("x")))
 
 
@@ -116,7 +122,7 @@ def test_letters_are_redriven_and_dropped_for_their_age_at_once(
         with ow.transaction() as tx:
             tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
 
-    monkeypatch.setattr(dead, "crash_point", halting)
+    monkeypatch.setattr(dead_letters, "crash_point", halting)
     for ended in meet(ow, halt, redrive, expire):
         ended.result()
     states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
@@ -141,10 +147,10 @@ def test_a_batch_writes_letters_again_while_others_expire(
     ow.cursors.seek("c", None, reason="again", actor="ana")
     ow_time.advance(seconds=60)
     halt, written = Halt(), list[LetterId]()
-    bury = dead.bury
+    write = dead_letter_writes.write_dead_letter
 
     def halting(*said: Any, **named: Any) -> LetterId:
-        written.append(bury(*said, **named))
+        written.append(write(*said, **named))
         if len(written) == 1:
             halt()
         return written[-1]
@@ -153,7 +159,7 @@ def test_a_batch_writes_letters_again_while_others_expire(
         with ow.transaction() as tx:
             tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
 
-    monkeypatch.setattr(dead, "bury", halting)
+    monkeypatch.setattr(dead_letters, "write_dead_letter", halting)
     for ended in meet(ow, halt, lambda: drain(app), expire):
         ended.result()
     assert len(written) == 2, "the batch was rolled back and done again"
@@ -162,13 +168,13 @@ def test_a_batch_writes_letters_again_while_others_expire(
     assert_counts(ow)
 
 
-FACT = Batch(observations=(NewObservations(entity_name="hub", contents=("one",)),))
+FACT = WriteBatch(observations=(NewObservations(entity_name="hub", contents=("one",)),))
 HUB = Removal(entities=("hub",))
 
 
 def with_a_hub(ow: Onceward) -> Graph:
     graph = Graph(ow.store, redactor=Redactor())
-    graph.write(Batch(entities=(NewEntity(name="hub", entity_type="thing", observations=()),)))
+    graph.write(WriteBatch(entities=(NewEntity(name="hub", entity_type="thing", observations=()),)))
     return graph
 
 
@@ -184,7 +190,7 @@ def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
         if point == "memory.write.after_entities":
             halt()
 
-    monkeypatch.setattr(writing, "crash_point", halting)
+    monkeypatch.setattr(graph_writes, "crash_point", halting)
     added, removed = meet(ow, halt, lambda: graph.write(FACT), lambda: graph.remove(HUB))
     added.result()
     removed.result()
@@ -198,7 +204,7 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
 ) -> None:
     """From the look at it on: a fact that came in between would outlive its entity."""
     graph = with_a_hub(ow)
-    halt, query = Halt(), writing.query
+    halt, query = Halt(), graph_writes.query
 
     def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         rows = query(tx, name, **params)
@@ -206,7 +212,7 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
             halt()
         return rows
 
-    monkeypatch.setattr(removing, "query", halting)
+    monkeypatch.setattr(soft_delete, "query", halting)
     removed, added = meet(ow, halt, lambda: graph.remove(HUB), lambda: graph.write(FACT))
     removed.result()
     with pytest.raises(EntityMissing):
@@ -214,9 +220,9 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
     assert graph.problems() == []
 
 
-def things(*names: str) -> Batch:
+def things(*names: str) -> WriteBatch:
     """Return entities, a fact about each and a link from each."""
-    return Batch(
+    return WriteBatch(
         entities=tuple(
             NewEntity(name=name, entity_type="thing", observations=("it is",)) for name in names
         ),

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from onceward.console import acting, cursor_acts
+from onceward.client import Onceward
+from onceward.console import actions, cursor_actions
 from onceward.console.cursor_views import version_of
-from onceward.cursors import Batch, Lease
+from onceward.cursors import DualBatch, Lease
 from onceward.cursors.dual import DualCursor
-from onceward.cursors.dual_models import Ended
+from onceward.cursors.dual_models import EndedBatch
 from onceward.errors import (
     Conflict,
     LeaseLost,
@@ -22,16 +23,14 @@ from onceward.errors import (
     StoreUnavailable,
     Superseded,
 )
-from onceward.handle import Onceward
 from onceward.memory import models
-from onceward.memory.graph import removing, writing
+from onceward.memory.graph import graph_writes, soft_delete
 from onceward.memory.models import ChangeId, Link, NewEntity, Removal
-from onceward.outcomes import OutcomeState, Pruned
-from onceward.seams import SystemClock
+from onceward.outcomes import OutcomeState, PruneCounts
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
+from onceward.system import SystemClock
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.console.houses import house_of
 from tests.conformance.meeting import (
     LOOK_SECONDS,
     PATIENCE_SECONDS,
@@ -43,6 +42,7 @@ from tests.conformance.meeting import (
 )
 from tests.conformance.shops import DAY, granted
 from tests.conformance.test_meetings import FACT, HUB, with_a_hub
+from tests.support.console_over_store import context_of
 
 pytestmark = postgres_only
 
@@ -61,8 +61,8 @@ def test_of_two_who_saw_the_same_cursor_one_acts(
 ) -> None:
     """Who presses second waits for the first, and is told that it changed."""
     acquired(ow).release()
-    house = house_of(ow)
-    seen, halt, check = version_of(ow, "c"), Halt(), acting.check_seen
+    context = context_of(ow)
+    seen, halt, check = version_of(ow, "c"), Halt(), actions.check_seen
     assert seen is not None
 
     def halting(what: str, then: str | None, now: str) -> None:
@@ -71,11 +71,11 @@ def test_of_two_who_saw_the_same_cursor_one_acts(
             halt()
 
     def press() -> None:
-        work = cursor_acts.paused(house, "c", "why", seen, is_pause=True)
+        work = cursor_actions.paused(context, "c", "why", seen, is_pause=True)
         with ow.transaction() as tx:
             work(tx)
 
-    monkeypatch.setattr(cursor_acts, "check_seen", halting)
+    monkeypatch.setattr(cursor_actions, "check_seen", halting)
     first, second = meet(ow, halt, press, press)
     first.result()
     with pytest.raises(Conflict):
@@ -159,7 +159,7 @@ def test_while_a_cursor_is_granted_who_loses_it_begins_nothing(
             late.result(PATIENCE_SECONDS)
 
 
-def begun(ow: Onceward) -> tuple[DualCursor, Batch]:
+def begun(ow: Onceward) -> tuple[DualCursor, DualBatch]:
     dual = ow.dual("chat")
     with ow.transaction() as tx:
         dual.next_sequence(tx, "team")
@@ -169,8 +169,8 @@ def begun(ow: Onceward) -> tuple[DualCursor, Batch]:
 
 @contextmanager
 def undoing(
-    ow: Onceward, dual: DualCursor, batch: Batch, first: Callable[[Batch], object]
-) -> Iterator[Future[Ended]]:
+    ow: Onceward, dual: DualCursor, batch: DualBatch, first: Callable[[DualBatch], object]
+) -> Iterator[Future[EndedBatch]]:
     """Roll back what a transaction deals with, which waits for it; the block is inside of that."""
     with ThreadPoolExecutor(1) as pool, ow.transaction():
         first(batch)
@@ -210,7 +210,7 @@ def last_change(ow: Onceward) -> ChangeId:
 
 def halt_behind_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
     """Let who restores this change stand still once it holds what it touches."""
-    halt, query = Halt(), writing.query
+    halt, query = Halt(), graph_writes.query
 
     def halting(tx: Transaction, name: str, /, **params: object) -> list[tuple[Any, ...]]:
         rows = query(tx, name, **params)
@@ -218,7 +218,7 @@ def halt_behind_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
             halt()
         return rows
 
-    monkeypatch.setattr(removing, "query", halting)
+    monkeypatch.setattr(soft_delete, "query", halting)
     return halt
 
 
@@ -246,7 +246,7 @@ def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
     graph = with_a_hub(ow)
     rim = NewEntity(name="rim", entity_type="thing", observations=())
     link = Link(from_name="hub", to_name="rim", relation_type="has")
-    graph.write(models.Batch(entities=(rim,), relations=(link,)))
+    graph.write(models.WriteBatch(entities=(rim,), relations=(link,)))
     graph.remove(HUB)
     of_hub = last_change(ow)
     graph.remove(Removal(entities=("rim",)))
@@ -279,7 +279,7 @@ def test_a_key_that_is_claimed_anew_is_not_pruned(ow: Onceward, ow_time: MovingT
             assert tx.query("outcome_claim", scope="shop.charge", key="k", **claim)
             pruned = pool.submit(ow.outcomes.prune)
             settled(ow, pruned)
-        assert pruned.result(PATIENCE_SECONDS) == Pruned(expired=0, removed=0)
+        assert pruned.result(PATIENCE_SECONDS) == PruneCounts(expired=0, removed=0)
     found = ow.outcomes.show("shop.charge", "k")
     assert found is not None
     assert found.state is OutcomeState.RUNNING
@@ -295,7 +295,7 @@ def test_a_key_that_is_forgotten_does_not_expire(ow: Onceward, ow_time: MovingTi
             assert tx.query("outcome_forget", **place, note="{}")
             pruned = pool.submit(ow.outcomes.prune)
             settled(ow, pruned)
-        assert pruned.result(PATIENCE_SECONDS) == Pruned(expired=0, removed=0)
+        assert pruned.result(PATIENCE_SECONDS) == PruneCounts(expired=0, removed=0)
     granted(ow)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import Retryable
-from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_request import AsgiScope, Receive, Send
 from onceward.testing.moving_time import MovingTime
@@ -56,7 +56,7 @@ def test_a_quoted_key_is_the_bare_key(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "key", [b"", b'""', b'"', b'"a', b'"a"b"', b"\xe9", b"a\x7fb", b"a\tb", b"x" * 256]
 )
-def test_a_malformed_key_is_refused(shop: Shop, key: bytes) -> None:
+def test_a_malformed_key_is_rejected(shop: Shop, key: bytes) -> None:
     """What is not 1 to 255 printable characters is 400, and nothing runs."""
     told = problem(call(shop.once(), key=key), 400, "INVALID_ARGUMENT")
     assert "Idempotency-Key" in told["detail"]
@@ -79,7 +79,7 @@ def test_a_key_of_255_characters_is_taken(shop: Shop) -> None:
     assert shop.effects() == 1
 
 
-def test_a_missing_key_is_refused_where_it_is_required(shop: Shop) -> None:
+def test_a_missing_key_is_rejected_where_it_is_required(shop: Shop) -> None:
     """`required` is a yes, or a function of the request; elsewhere a request just runs."""
     problem(call(shop.once(required=True), key=None), 400, "INVALID_ARGUMENT")
     some = shop.once(required=lambda scope: scope["path"] == "/charges")
@@ -101,7 +101,7 @@ def test_other_methods_pass_by(shop: Shop) -> None:
     assert shop.effects() == 3
 
 
-def test_a_twin_at_work_is_in_flight(shop: Shop) -> None:
+def test_a_running_concurrent_request_is_in_flight(shop: Shop) -> None:
     """Ten equal requests at once: one effect, and its answer for all who come back for it."""
 
     async def scenario() -> None:
@@ -136,7 +136,7 @@ def test_a_twin_at_work_is_in_flight(shop: Shop) -> None:
         {"headers": {"content-type": "text/plain"}},
     ],
 )
-def test_another_payload_is_refused(shop: Shop, other: dict[str, Any]) -> None:
+def test_another_payload_is_rejected(shop: Shop, other: dict[str, Any]) -> None:
     """The same key for another request is 422, and nothing runs."""
     app = shop.once()
     call(app)
@@ -167,7 +167,7 @@ def test_routes_have_keys_of_their_own(shop: Shop) -> None:
     assert shop.effects() == 4
 
 
-def test_an_exception_leaves_the_key_in_doubt(shop: Shop) -> None:
+def test_an_exception_leaves_the_key_ambiguous(shop: Shop) -> None:
     """What it did before it failed is unknown: 409 with the way to reconcile, then its verdict."""
     app = shop.once()
     shop.error = ZeroDivisionError("after the effect")
@@ -212,7 +212,7 @@ def test_errors_that_are_harmless_free_the_key(shop: Shop, error: Exception) -> 
     assert shop.effects() == 2
 
 
-def test_a_key_whose_answer_ran_out_is_refused(shop: Shop, ow_time: MovingTime) -> None:
+def test_a_key_whose_response_expired_is_rejected(shop: Shop, ow_time: MovingTime) -> None:
     """After its time 410, not a second effect."""
     app = shop.once(ttl_seconds=3600)
     call(app)
@@ -221,7 +221,7 @@ def test_a_key_whose_answer_ran_out_is_refused(shop: Shop, ow_time: MovingTime) 
     assert shop.effects() == 1
 
 
-def test_a_body_that_is_too_large_is_refused(shop: Shop) -> None:
+def test_a_body_that_is_too_large_is_rejected(shop: Shop) -> None:
     """413 by its declared length or by what arrives; nothing runs."""
     app = shop.once(body_bytes_max=100)
     problem(call(app, body=b"x" * 101), 413, "TOO_LARGE")

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from fastapi import Depends, FastAPI, Request
 
+from onceward.client import Onceward
 from onceward.errors import OncewardError, SqlFailed
-from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
@@ -143,7 +143,7 @@ def test_a_block_inside_a_transaction_of_the_handlers_own_is_undone(shop: Shop) 
         ("ba", "b", 200, ["a", "b"]),
     ],
 )
-def test_blocks_side_by_side_stand_or_fall_together(
+def test_concurrent_blocks_commit_or_roll_back_together(
     shop: Shop, order: str, failing: str, status: int, kept: list[str]
 ) -> None:
     """A begins, then b, in two tasks: unless b is inside a, nobody can tell what to undo."""
@@ -208,7 +208,7 @@ def test_when_the_database_undid_everything_nothing_is_recorded(shop: Shop) -> N
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
-def test_a_block_whose_thread_was_left_behind_takes_the_others_with_it(shop: Shop) -> None:
+def test_a_failed_block_in_an_abandoned_thread_rolls_back_the_others(shop: Shop) -> None:
     """It cannot be undone alone while a statement of its runs, so nothing of the request stays."""
     endless = (
         "with recursive n(x) as (select 1 union all select x + 1 from n) select count(x) from n"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import KeyReused
-from onceward.handle import Onceward
 from onceward.outcomes.http_request import AsgiScope
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.middleware_calls import Answer, Headers, Shop, ask, call, problem
@@ -134,7 +134,7 @@ def test_a_header_that_is_named_counts(shop: Shop) -> None:
     check_refused(shop, call(app, headers={"x-tenant": "b"}))
 
 
-def test_another_payload_of_another_caller_tells_nothing_of_the_payload(shop: Shop) -> None:
+def test_another_payload_of_another_caller_reveals_nothing_of_the_payload(shop: Shop) -> None:
     """Whether the payload was the same is not told to another caller."""
     app = secret_app(shop)
     ada, bob = KINDS["bearer"]
@@ -165,7 +165,7 @@ def test_a_payload_cannot_pass_for_a_caller(shop: Shop) -> None:
     check_refused(shop, call(app, body=forged))
 
 
-def test_another_caller_is_refused_while_the_first_is_at_work_or_silent(
+def test_another_caller_is_rejected_while_the_first_is_running_or_ambiguous(
     shop: Shop, ow_time: MovingTime
 ) -> None:
     """Neither 409 nor how to reconcile is for another caller."""

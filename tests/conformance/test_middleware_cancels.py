@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.outcomes import IdempotencyMiddleware, OutcomeState, Record
-from onceward.outcomes.http_request import AsgiScope, Message
+from onceward.outcomes import IdempotencyMiddleware, OutcomeRecord, OutcomeState
+from onceward.outcomes.http_request import AsgiMessage, AsgiScope
 from tests.conformance.interrupts import Interrupter
 from tests.conformance.middleware_calls import Answer, Handler, Shop, call
 
@@ -28,16 +28,16 @@ async def request(app: IdempotencyMiddleware, key: str) -> None:
     """Send one request as a server does, to a client that may be gone."""
     named = [(b"idempotency-key", key.encode()), (b"content-type", b"application/json")]
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         return {"type": "http.request", "body": key.encode()}
 
-    async def send(_: Message) -> None:
+    async def send(_: AsgiMessage) -> None:
         await asyncio.sleep(0)
 
     await app({**SCOPE, "headers": named}, receive, send)
 
 
-def record(shop: Shop, key: str) -> Record | None:
+def record(shop: Shop, key: str) -> OutcomeRecord | None:
     return shop.ow.outcomes.show("POST /charges", key)
 
 
@@ -170,7 +170,7 @@ def both(shop: Shop) -> dict[str, Handler]:
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "tx"])
-def test_a_request_cancelled_at_any_await_leaves_nothing_behind(
+def test_a_request_cancelled_at_any_await_leaks_nothing(
     shop: Shop, kind: str, *, again: bool
 ) -> None:
     """Before the claim is granted it is undone; afterwards the handler runs to its end."""
@@ -212,13 +212,7 @@ def run_until(nth: int, app: IdempotencyMiddleware, key: str, *, again: bool) ->
                     task.cancel()
 
         interrupters.append(Interrupter(nth, strike, again=again))
-        loop.set_task_factory(
-            lambda loop, coroutine, **options: asyncio.Task(
-                interrupters[0].drive(coroutine),
-                loop=loop,
-                **options,
-            )
-        )
+        loop.set_task_factory(interrupters[0].task)
         asked = loop.create_task(request(app, key))
         asked.add_done_callback(lambda _: over.set())
         await over.wait()
@@ -295,12 +289,12 @@ def test_a_timeout_of_the_applications_own_does_not_lose_the_answer(
                 raise
 
     once = IdempotencyMiddleware(app, store=shop.ow)
-    sent: list[Message] = []
+    sent: list[AsgiMessage] = []
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         return {"type": "http.request", "body": b""}
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         sent.append(message)
 
     try:
@@ -317,7 +311,7 @@ def test_a_timeout_of_the_applications_own_does_not_lose_the_answer(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_cancellations_leave_nothing_behind(shop: Shop, seed: int) -> None:
+def test_random_cancellations_leak_nothing(shop: Shop, seed: int) -> None:
     """Many requests for few keys, most of them cancelled some time: each key happens once."""
     chance = random.Random(seed)
     keys = [f"k{number}" for number in range(8)]

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Fresh, IdempotencyMiddleware, OutcomeState, Replay
-from onceward.outcomes.http_request import AsgiScope, Message, Receive, Send
+from onceward.outcomes.http_request import AsgiMessage, AsgiScope, Receive, Send
 from onceward.outcomes.http_response import result_of
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
 from tests.conformance.middleware_calls import Answer, Shop, answering, ask, call
-from tests.conformance.own_servers import own_server
+from tests.support.postgres_servers import own_server
 
 __all__ = ["own_server"]
 
@@ -36,17 +36,17 @@ def shop(ow: Onceward) -> Shop:
     return Shop(ow)
 
 
-def receiving(*messages: Message) -> Receive:
+def receiving(*messages: AsgiMessage) -> Receive:
     """Return what a server gives, and then that the client has gone."""
     left = list(messages)
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         return left.pop(0) if left else {"type": "http.disconnect"}
 
     return receive
 
 
-async def nowhere(_: Message) -> None:
+async def nowhere(_: AsgiMessage) -> None:
     """Send to a client that is not there."""
 
 
@@ -78,7 +78,7 @@ def test_a_client_that_goes_away_does_not_stop_the_handler(shop: Shop) -> None:
     assert shop.effects() == 1
 
 
-def test_a_handler_is_not_told_that_the_client_has_gone(shop: Shop) -> None:
+def test_a_handler_does_not_see_the_client_disconnect(shop: Shop) -> None:
     """After the body it hears nothing until the answer is given."""
     heard: list[str] = []
 
@@ -107,7 +107,7 @@ def test_half_a_body_is_no_request(shop: Shop) -> None:
 def test_a_client_that_is_gone_when_the_answer_is_given(shop: Shop) -> None:
     """The server refuses the bytes; the answer is recorded already."""
 
-    async def gone(_: Message) -> None:
+    async def gone(_: AsgiMessage) -> None:
         raise OSError
 
     receive = receiving({"type": "http.request", "body": b"x"})
@@ -119,7 +119,7 @@ def test_a_client_that_is_gone_when_the_answer_is_given(shop: Shop) -> None:
 
 def test_a_stream_is_given_when_it_is_complete(shop: Shop) -> None:
     """No byte leaves before the whole answer is recorded."""
-    sent: list[Message] = []
+    sent: list[AsgiMessage] = []
 
     async def app(_scope: AsgiScope, receive: Receive, send: Send) -> None:
         await receive()
@@ -129,7 +129,7 @@ def test_a_stream_is_given_when_it_is_complete(shop: Shop) -> None:
         assert sent == []
         await send({"type": "http.response.body"})
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         assert shop.ow.outcomes.list()[0].state is OutcomeState.DONE
         sent.append(message)
 
@@ -138,7 +138,7 @@ def test_a_stream_is_given_when_it_is_complete(shop: Shop) -> None:
     assert sent[1]["body"] == b"ab"
 
 
-def test_an_application_without_an_answer_leaves_doubt(shop: Shop) -> None:
+def test_an_application_without_a_response_leaves_the_key_ambiguous(shop: Shop) -> None:
     """It returned and said nothing, so nobody knows what it did."""
 
     async def app(*_: Any) -> None:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import FenceLost
-from onceward.handle import Onceward
 from onceward.outcomes import Fresh, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from tests.conformance.middleware_calls import Answer, Shop, ask, call

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import StoreBusy
-from onceward.handle import Onceward
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores.postgres.store import TRANSACTIONS_MAX
 from tests.conformance.middleware_calls import Answer, Shop, ask
@@ -21,7 +21,7 @@ def places(shop: Shop) -> int:
     return 1 if shop.ow.store.engine == "sqlite" else TRANSACTIONS_MAX
 
 
-def test_h52_requests_that_wait_for_a_transaction_hold_up_nobody(shop: Shop) -> None:
+def test_h52_requests_that_wait_for_a_transaction_block_no_other_request(shop: Shop) -> None:
     """With all places taken the holders go on, in a second block too, and the others follow."""
     entered: list[bytes] = []
 
@@ -57,7 +57,7 @@ def test_h52_requests_that_wait_for_a_transaction_hold_up_nobody(shop: Shop) -> 
     assert shop.effects() == 2 * requests
 
 
-def test_a_handler_on_the_loop_is_refused_at_once_when_no_place_is_free(shop: Shop) -> None:
+def test_a_handler_on_the_loop_is_rejected_at_once_when_no_slot_is_free(shop: Shop) -> None:
     """With `with` it would block the loop, which the requests that have places need to end."""
     entered: list[bytes] = []
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, TooLarge
-from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_caller import caller_scope
 from onceward.outcomes.http_request import AsgiScope
@@ -57,7 +57,7 @@ def test_a_principal_may_change_its_credentials(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("nobody", [None, ""])
-def test_requests_without_a_principal_are_told_apart_by_credentials(
+def test_requests_without_a_principal_are_separated_by_credentials(
     shop: Shop, nobody: str | None
 ) -> None:
     """A function that finds nobody, such as before authentication, leaks no answer."""
@@ -128,7 +128,7 @@ def test_a_principal_that_is_no_text_is_a_mistake(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("option", ["caller_cookies", "caller_headers"])
-def test_one_name_for_a_list_is_refused(shop: Shop, option: str) -> None:
+def test_one_name_in_place_of_a_list_is_rejected(shop: Shop, option: str) -> None:
     """A text in place of a list would count its letters, so that no credential counts."""
     with pytest.raises(InvalidArgument, match=option):
         IdempotencyMiddleware(answering(shop.charge), store=shop.ow, **{option: "session"})  # type: ignore[arg-type]

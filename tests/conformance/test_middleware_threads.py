@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import StoreError
-from onceward.handle import Onceward
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores.postgres.store import PostgresStore
@@ -66,7 +66,7 @@ def long_statement(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
         holder.execute("select pg_advisory_lock(1)")
 
         def rolled_back(transaction: PostgresTransaction) -> None:
-            if transaction._process is None:  # It has ended, for every thread that knows of it.
+            if transaction._open_in_pid is None:  # It has ended, for every thread that knows of it.
                 holder.execute("select pg_advisory_unlock_all()")
             roll_back(transaction)
 
@@ -74,9 +74,7 @@ def long_statement(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
         yield "select pg_advisory_xact_lock(1)"
 
 
-def test_a_thread_that_was_left_behind_does_not_keep_the_transaction(
-    shop: Shop, long_statement: str
-) -> None:
+def test_an_abandoned_thread_does_not_keep_the_transaction(shop: Shop, long_statement: str) -> None:
     """A timeout gives up a handler inside a statement: it is undone all the same."""
 
     async def scenario() -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from onceward.errors import FenceLost, StoreBusy
-from onceward.handle import Onceward
+from onceward.client import Onceward
+from onceward.errors import FenceLost, StoreUnavailable
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
@@ -167,10 +167,10 @@ def test_a_claim_that_was_answered_opens_nothing(shop: Shop) -> None:
             refused.append(exc)
 
     assert call(IdempotencyMiddleware(app, store=shop.ow)).content == b"done"
-    assert "the answer has been given" in str(refused[0])
+    assert "the response has been recorded" in str(refused[0])
 
 
-def test_many_requests_take_turns(shop: Shop) -> None:
+def test_many_requests_are_serialized(shop: Shop) -> None:
     """Handlers in threads and on the event loop, all in transactions: no deadlock, no loss."""
     app = fastapi_app(shop)
 
@@ -203,7 +203,7 @@ def test_a_plain_block_on_the_event_loop_does_not_wait(shop: Shop) -> None:
         first = asyncio.create_task(ask(app, body=b"first", key="a"))
         await opened.wait()
         refused = await ask(app, key="b")
-        assert (refused.status_code, refused.json()["code"]) == (503, StoreBusy.code)
+        assert (refused.status_code, refused.json()["code"]) == (503, StoreUnavailable.code)
         release.set()
         assert (await first).status_code == 200
         assert (await ask(app, key="b")).status_code == 200

@@ -11,14 +11,14 @@ import sqlalchemy
 from django.db import connections, transaction
 from sqlalchemy.orm import Session
 
+from onceward.client import Onceward
 from onceward.errors import (
     InvalidArgument,
     LeaseLost,
     SqlFailed,
     WriterHeld,
 )
-from onceward.handle import Onceward
-from tests.conformance.orm_shops import (
+from tests.support.orm_shops import (
     TABLE,
     AlchemyOrder,
     DjangoOrder,

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import (
     FenceLost,
     InvalidArgument,
     InvalidJson,
     WriterHeld,
 )
-from onceward.handle import Onceward
 from onceward.outcomes import (
     Ambiguous,
     Claim,
     Failed,
-    Failure,
     Fence,
     Fresh,
     InFlight,
     Mismatch,
     OutcomeState,
     Replay,
+    StoredFailure,
 )
-from onceward.outcomes.claims import Wanted
+from onceward.outcomes.claims import ClaimRequest
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.shops import claim, granted
@@ -49,13 +49,13 @@ def test_a_replay_writes_nothing(ow: Onceward, monkeypatch: pytest.MonkeyPatch) 
     """Finished, failed, running and ambiguous keys are answered from a read."""
     ow.outcomes.finish(granted(ow, "done"), b"1")
     ow.outcomes.fail(granted(ow, "failed"), ValueError("no"), retryable=False)
-    ow.outcomes.doubt(granted(ow, "doubt"), ValueError("who knows"))
+    ow.outcomes.mark_ambiguous(granted(ow, "doubt"), ValueError("who knows"))
     granted(ow, "running")
 
     def refuse(*_: object, **_named: object) -> None:
         pytest.fail("this writes")
 
-    monkeypatch.setattr(ow.store, "write_apart", refuse)
+    monkeypatch.setattr(ow.store, "run_in_own_transaction", refuse)
     monkeypatch.setattr(ow.store, "write_query", refuse)
     monkeypatch.setattr(ow.store, "write", refuse)
     answers = [claim(ow, key, owner="w2") for key in ("done", "failed", "doubt", "running")]
@@ -121,14 +121,14 @@ def test_the_insert_alone_decides(ow: Onceward, ow_time: MovingTime) -> None:
     ow.outcomes.finish(granted(ow, "expired"), b"1", ttl_seconds=10)
     ow.outcomes.fail(granted(ow, "failed"), ValueError("no"), retryable=False)
     ow.outcomes.fail(granted(ow, "free"), ValueError("no"), retryable=True)
-    ow.outcomes.doubt(granted(ow, "doubt"), ValueError("who knows"))
+    ow.outcomes.mark_ambiguous(granted(ow, "doubt"), ValueError("who knows"))
     granted(ow, "silent")
     granted(ow, "abandoned", on_crash="rerun")
     ow_time.advance(seconds=61)
     granted(ow, "running")
 
     def insert(key: str, fingerprint: str = "f", owner: str = "w2") -> bool:
-        wanted = Wanted("shop.charge", key, fingerprint, owner)
+        wanted = ClaimRequest("shop.charge", key, fingerprint, owner)
         return ow.outcomes.grant(wanted, 60.0, "ambiguous") is not None
 
     for key in ("done", "expired", "failed", "doubt", "silent", "running"):
@@ -141,7 +141,9 @@ def test_the_insert_alone_decides(ow: Onceward, ow_time: MovingTime) -> None:
     assert insert("new")
 
 
-def test_silence_after_the_lease_is_ambiguous(ow: Onceward, ow_time: MovingTime) -> None:
+def test_an_unreported_result_after_the_lease_is_ambiguous(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
     """Work that may have happened is not granted again, not even to its owner, and is listed."""
     granted(ow, lease_seconds=30)
     ow_time.advance(seconds=31)
@@ -162,7 +164,7 @@ def test_a_holder_that_comes_back_may_say_how_it_ended(ow: Onceward, ow_time: Mo
     assert claim(ow, owner="w2") == Replay(b'"late"')
 
 
-def test_work_declared_harmless_to_repeat_is_taken_over(ow: Onceward, ow_time: MovingTime) -> None:
+def test_work_declared_idempotent_is_taken_over(ow: Onceward, ow_time: MovingTime) -> None:
     """After the lease the next caller is granted it, and the old holder is refused everything."""
     old = granted(ow, lease_seconds=30, on_crash="rerun")
     ow_time.advance(seconds=31)
@@ -174,7 +176,7 @@ def test_work_declared_harmless_to_repeat_is_taken_over(ow: Onceward, ow_time: M
         lambda: ow.outcomes.finish(old, b"1"),
         lambda: ow.outcomes.fail(old, ValueError("x"), retryable=False),
         lambda: ow.outcomes.fail(old, ValueError("x"), retryable=True),
-        lambda: ow.outcomes.doubt(old, ValueError("x")),
+        lambda: ow.outcomes.mark_ambiguous(old, ValueError("x")),
     ]
     for call in refused:
         with pytest.raises(FenceLost):
@@ -214,7 +216,7 @@ def test_any_other_failure_is_recorded(ow: Onceward) -> None:
 
     ow.outcomes.fail(granted(ow), Declined("no funds"), retryable=False)
     name = f"{__name__}.{Declined.__qualname__}"
-    failure = Failure(type=name, message="no funds", data=["code", 51])
+    failure = StoredFailure(type=name, message="no funds", data=["code", 51])
     assert claim(ow, owner="w2") == Failed(failure)
     with pytest.raises(FenceLost):
         ow.outcomes.finish(Fence(**_fence_of(ow)), b"1")

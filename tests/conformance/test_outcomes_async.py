@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import (
     KeyAmbiguous,
     RecordedFailure,
@@ -14,8 +16,6 @@ from onceward.errors import (
     StoreUnavailable,
     WriterHeld,
 )
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
 from onceward.outcomes.claims import Claims
 from onceward.testing.moving_time import MovingTime
@@ -66,7 +66,9 @@ def test_async_functions_behave_the_same(ow: Onceward, shop: Shop, style: str) -
     assert calls == ["a", "bad", "later", "later"]
 
 
-def test_async_twins_wait_without_blocking_the_loop(ticking: Onceward, shop: Shop) -> None:
+def test_concurrent_async_callers_wait_without_blocking_the_loop(
+    ticking: Onceward, shop: Shop
+) -> None:
     """Eight tasks on one loop want the same work: one runs, seven get its result."""
 
     @ticking.once(wait=60)
@@ -82,7 +84,7 @@ def test_async_twins_wait_without_blocking_the_loop(ticking: Onceward, shop: Sho
     assert shop.charged == [1]
 
 
-def test_inside_a_writing_transaction_sqlite_refuses_it_at_once(ow: Onceward, shop: Shop) -> None:
+def test_inside_a_writing_transaction_sqlite_rejects_it_at_once(ow: Onceward, shop: Shop) -> None:
     """A commit in another thread would wait for this one for ever."""
 
     @ow.once()

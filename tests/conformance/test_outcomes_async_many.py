@@ -3,9 +3,9 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.stores import Transaction
-from tests.conformance.async_calls import (
+from tests.support.async_calls import (
     CALLBACK_SECONDS_MAX,
     CALLS,
     MORE_CALLS,

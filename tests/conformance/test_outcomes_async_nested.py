@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import StoreBusy, StoreUnavailable, WriterHeld
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.outcomes import steps
+from onceward.outcomes import step_drivers
+from onceward.outcomes.blocking_calls import THREADS_MAX
 from onceward.outcomes.claims import Claims
-from onceward.outcomes.threads import THREADS
 from onceward.stores import Transaction
 from onceward.stores.postgres import store as postgres_store
-from onceward.stores.sqlite.turns import Turns
-from tests.conformance.async_calls import (
+from onceward.stores.sqlite.write_lock import WriteLock
+from tests.support.async_calls import (
     HANGING_SECONDS,
     MORE_CALLS,
     effects,
@@ -57,14 +57,14 @@ def test_a_write_on_the_loop_waits_for_a_commit_in_a_thread(
 ) -> None:
     """The call that commits needs the loop no more, so the write is not refused with WriterHeld."""
     committing, write = threading.Event(), threading.Event()
-    finish_in, take = Claims.finish_in, Turns.take
+    finish_in, take = Claims.finish_in, WriteLock.acquire
 
     def paused(*args: Any, **options: Any) -> None:
         committing.set()
         assert write.wait(HANGING_SECONDS)
         finish_in(*args, **options)
 
-    def noted(turns: Turns, is_inside: Callable[[], bool]) -> None:
+    def noted(turns: WriteLock, is_inside: Callable[[], bool]) -> None:
         if committing.is_set():
             write.set()
         take(turns, is_inside)
@@ -81,7 +81,7 @@ def test_a_write_on_the_loop_waits_for_a_commit_in_a_thread(
         await call
 
     monkeypatch.setattr(Claims, "finish_in", paused)
-    monkeypatch.setattr(Turns, "take", noted)
+    monkeypatch.setattr(WriteLock, "acquire", noted)
     asyncio.run(main())
     assert effects(ow) == [1, 2]
 
@@ -123,7 +123,7 @@ def test_nested_calls_do_not_wait_for_the_pool_of_their_transaction(
         assert asyncio.run(outer(1)) == 1
 
 
-def test_calls_that_need_a_second_place_are_refused_and_do_not_hang(
+def test_calls_that_need_a_second_slot_are_rejected_and_do_not_hang(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All places are held by calls that wait for tasks without a place: some get StoreBusy."""
@@ -154,7 +154,7 @@ def test_calls_that_need_a_second_place_are_refused_and_do_not_hang(
         calls = (tried(number) for number in range(places(ow)))
         return list(await asyncio.gather(*calls, return_exceptions=True))
 
-    monkeypatch.setattr(steps, "STALLED_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(step_drivers, "SLOT_WAIT_SECONDS_MAX", 0.5)
     ended = asyncio.run(main())
     assert failed
     assert len([each for each in ended if isinstance(each, BaseException)]) == len(failed)
@@ -209,7 +209,7 @@ def test_a_writing_call_ends_while_all_other_claims_wait_for_it(
         others.extend(
             asyncio.create_task(note(each), context=Context()) for each in range(MORE_CALLS)
         )
-        for _ in range(THREADS["waiting"]):
+        for _ in range(THREADS_MAX["waiting"]):
             assert await asyncio.to_thread(asked.acquire, timeout=HANGING_SECONDS)
         return number
 

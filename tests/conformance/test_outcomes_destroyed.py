@@ -5,10 +5,10 @@ import gc
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.outcomes.running import CURRENT
+from onceward.client import Onceward
+from onceward.outcomes.running_call import CURRENT_CALL
 from onceward.stores import Transaction
-from tests.conformance.async_calls import effects, insert, ow, with_tx
+from tests.support.async_calls import effects, insert, ow, with_tx
 
 __all__ = ["ow"]
 
@@ -39,7 +39,7 @@ def test_a_destroyed_task_is_undone_and_leaves_others_alone(
         del task, loop
         gc.collect()
         assert ow.store.current() is tx
-        assert CURRENT.get() is None
+        assert CURRENT_CALL.get() is None
         insert(tx, 2)
         with tx.nested():
             insert(tx, 3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import Crashed
+from onceward.client import Onceward
 from onceward.errors import (
     FenceLost,
     InvalidArgument,
@@ -15,10 +15,10 @@ from onceward.errors import (
     RecordedFailure,
     Retryable,
 )
-from onceward.handle import Onceward
 from onceward.outcomes import Done, EffectState, NotDone, OutcomeState, effect
-from onceward.outcomes.claims import named
-from onceward.outcomes.running import CURRENT
+from onceward.outcomes.claims import fence_params
+from onceward.outcomes.running_call import CURRENT_CALL
+from onceward.system.crash_points import Crashed
 from onceward.testing.moving_time import MovingTime
 
 
@@ -68,7 +68,7 @@ def test_steps_that_were_done_are_replayed_in_a_rerun(ow: Onceward, calls: Calls
     assert calls.made == ["charge", "mail", "mail"]
 
 
-def test_a_step_that_fell_silent_is_in_doubt(
+def test_a_step_without_a_reported_result_is_ambiguous(
     ow: Onceward, ow_time: MovingTime, calls: Calls
 ) -> None:
     """A rerun finds it intended, does not repeat it, and is ambiguous until somebody decides."""
@@ -160,7 +160,7 @@ def test_a_step_of_lost_work_does_not_happen(
     assert calls.made == ["slow"]
 
 
-def test_nobody_decides_about_a_step_in_progress(ow: Onceward) -> None:
+def test_a_running_step_cannot_be_reconciled(ow: Onceward) -> None:
     """While its work runs, an intended step is not in doubt."""
     words: dict[str, Any] = {"actor": "ann", "reason": "guess"}
 
@@ -182,11 +182,14 @@ def test_an_intention_is_not_taken_twice(ow: Onceward) -> None:
     @ow.once(key="order")
     def place() -> None:
         def step() -> None:
-            work = CURRENT.get()
+            work = CURRENT_CALL.get()
             assert work is not None
             assert work.fence is not None
-            params = {**named(work.fence), "name": "step"}
-            assert ow.store.write_apart(lambda tx: tx.query("effect_intend", **params)) == []
+            params = {**fence_params(work.fence), "name": "step"}
+            assert (
+                ow.store.run_in_own_transaction(lambda tx: tx.query("effect_intend", **params))
+                == []
+            )
 
         effect("step", step)
 

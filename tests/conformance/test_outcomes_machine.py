@@ -15,29 +15,29 @@ from hypothesis.stateful import (
     rule,
 )
 
+from onceward.client import Onceward
 from onceward.errors import FenceLost, KeyInFlight, NotReconcilable
-from onceward.handle import Onceward
 from onceward.outcomes import (
     Ambiguous,
     Claim,
     Expired,
     Failed,
-    Failure,
     Fence,
     Fresh,
     InFlight,
     Mismatch,
     Replay,
+    StoredFailure,
 )
 from onceward.testing.moving_time import MovingTime
-from tests.proof.lengths import examples_for, run_machine
+from tests.support.proof_length import examples_for, run_machine
 
 LEASE_SECONDS, TTL_SECONDS, TOMBSTONE_SECONDS = 60.0, 500.0, 30 * 86_400.0
 #: No sum of these comes near an end: on PostgreSQL time runs on its own as well.
 STEPS_SECONDS = (7.0, 70.0, 700.0, 31 * 86_400.0)
 SCOPE = "machine"
 WORDS: dict[str, Any] = {"actor": "machine", "reason": "chance"}
-FAILURE = Failure(type="ValueError", message="no", data=None)
+FAILURE = StoredFailure(type="ValueError", message="no", data=None)
 _numbers = itertools.count()
 owners = st.sampled_from(["w1", "w2"])
 #: Mostly one kind of work, so that keys live long enough to become interesting.
@@ -201,7 +201,7 @@ class OutcomeMachine(RuleBasedStateMachine):
 
     @rule(fence=fences)
     def doubt(self, fence: Fence) -> None:
-        call = lambda: self.ow.outcomes.doubt(fence, FAILURE)  # noqa: E731
+        call = lambda: self.ow.outcomes.mark_ambiguous(fence, FAILURE)  # noqa: E731
         self.settle(fence, call, self.after("ambiguous"))
 
     @rule(fence=fences)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import Crashed
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import (
     FenceLost,
     InvalidArgument,
@@ -20,9 +21,8 @@ from onceward.errors import (
     ResultNotStored,
     Retryable,
 )
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Done, NotDone, OutcomeState
+from onceward.system.crash_points import Crashed
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.shops import Shop, only, shop
 
@@ -86,7 +86,7 @@ def test_first_call_and_replay_return_equal_values(ow: Onceward) -> None:
     assert [type(again["whole"]), list(again["order"])] == [int, ["b", "a"]]
 
 
-def test_other_arguments_under_the_same_key_are_refused(ow: Onceward, shop: Shop) -> None:
+def test_other_arguments_under_the_same_key_are_rejected(ow: Onceward, shop: Shop) -> None:
     """The same key for another amount is a mistake of the caller's, and nothing runs."""
 
     @ow.once(key=lambda order, _amount: f"charge#{order}")
@@ -212,7 +212,7 @@ def test_a_crash_leaves_it_ambiguous(ow: Onceward, ow_time: MovingTime, shop: Sh
     assert refused.value.context["until"]
     ow_time.advance(seconds=31)
     for _ in range(2):
-        with pytest.raises(KeyAmbiguous, match="then silence"):
+        with pytest.raises(KeyAmbiguous, match="never reported a result"):
             charge(1)
     assert shop.charged == [1]
 
@@ -307,7 +307,7 @@ def ticking(ow_url: str) -> Iterator[Onceward]:
         yield handle
 
 
-def test_a_twin_waits_for_the_result(ticking: Onceward, shop: Shop) -> None:
+def test_a_concurrent_caller_waits_for_the_result(ticking: Onceward, shop: Shop) -> None:
     """With wait= a second caller gets the first one's result instead of an error."""
     started, go_on = threading.Event(), threading.Event()
 
@@ -331,7 +331,7 @@ def test_a_twin_waits_for_the_result(ticking: Onceward, shop: Shop) -> None:
     assert shop.charged == [1]
 
 
-def test_waiting_for_oneself_is_refused_at_once(ow: Onceward) -> None:
+def test_waiting_for_oneself_is_rejected_at_once(ow: Onceward) -> None:
     """A function that calls itself with the same key would wait for ever."""
 
     @ow.once(key="k", wait=3600)

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import Conflict, FenceLost, InvalidArgument, KeyInFlight, NotReconcilable
-from onceward.handle import Onceward
-from onceward.outcomes import Ambiguous, Expired, Pruned, Replay
-from onceward.seams import ManualClock
+from onceward.outcomes import Ambiguous, Expired, PruneCounts, Replay
 from onceward.stores import Transaction
+from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.shops import DAY, claim, granted
 
 
-def test_an_expired_key_is_refused_for_thirty_days(ow: Onceward, ow_time: MovingTime) -> None:
+def test_an_expired_key_is_rejected_for_thirty_days(ow: Onceward, ow_time: MovingTime) -> None:
     """After its ttl the result is gone, the key is not; after the tombstone it is new."""
     first = granted(ow)
     ow.outcomes.finish(first, b"1", ttl_seconds=100)
@@ -41,14 +41,14 @@ def test_pruning_goes_in_small_batches(
     granted(ow, "silent", lease_seconds=5)
     ow_time.advance(seconds=11)
     commits: list[object] = []
-    write_apart = ow.store.write_apart
+    run_in_own_transaction = ow.store.run_in_own_transaction
 
     def counted(operation: Callable[[Transaction], Any]) -> Any:
         commits.append(operation)
-        return write_apart(operation)
+        return run_in_own_transaction(operation)
 
-    monkeypatch.setattr(ow.store, "write_apart", counted)
-    assert ow.outcomes.prunable() == Pruned(expired=8, removed=0)
+    monkeypatch.setattr(ow.store, "run_in_own_transaction", counted)
+    assert ow.outcomes.prunable() == PruneCounts(expired=8, removed=0)
     assert commits == []
     first = ow.outcomes.prune(batch=3)
     assert (first.expired, first.removed) == (8, 0)
@@ -58,7 +58,7 @@ def test_pruning_goes_in_small_batches(
     assert found is not None
     assert found.result is None
     ow_time.advance(seconds=30 * DAY)
-    assert ow.outcomes.prunable() == Pruned(expired=0, removed=9)
+    assert ow.outcomes.prunable() == PruneCounts(expired=0, removed=9)
     second = ow.outcomes.prune(batch=3)
     assert (second.expired, second.removed) == (0, 9)
     assert {each.key for each in ow.outcomes.list()} == {"kept", "silent"}
@@ -66,7 +66,9 @@ def test_pruning_goes_in_small_batches(
     granted(ow, "old3", fingerprint="anew")
 
 
-def test_a_stale_fence_is_void_for_a_key_made_anew(ow: Onceward, ow_time: MovingTime) -> None:
+def test_a_stale_fence_is_rejected_for_a_key_created_again(
+    ow: Onceward, ow_time: MovingTime
+) -> None:
     """A pruned key starts at fence 1 again, and an old fence 1 is still not the new one."""
     old = granted(ow, on_crash="rerun")
     ow_time.advance(seconds=61)
@@ -107,7 +109,7 @@ def test_a_verdict_of_not_done_lets_it_run_again(ow: Onceward, ow_time: MovingTi
     assert granted(ow, owner="w2").number > fence.number
 
 
-def test_nobody_decides_about_work_in_progress(ow: Onceward, ow_time: MovingTime) -> None:
+def test_a_running_call_cannot_be_reconciled(ow: Onceward, ow_time: MovingTime) -> None:
     """A live claim, an unknown key and a later claim are not reconciled."""
     words: dict[str, Any] = {"actor": "ann", "reason": "guess"}
     with pytest.raises(NotReconcilable):
@@ -140,7 +142,7 @@ def test_a_forgotten_key_is_free_for_any_work(ow: Onceward) -> None:
     assert granted(ow, fingerprint="other").number > fence.number
 
 
-def test_only_what_was_seen_is_forgotten(ow: Onceward) -> None:
+def test_a_changed_outcome_is_not_forgotten(ow: Onceward) -> None:
     """Run again within the same instant, it is another outcome, and stays."""
     words: dict[str, Any] = {"actor": "ann", "reason": "wrong"}
     ow.outcomes.finish(granted(ow), b"1")
@@ -163,11 +165,11 @@ def test_another_boot_ends_leases_but_not_lives(ow: Onceward, ow_time: MovingTim
     if isinstance(clock, ManualClock):
         clock.reboot()
         assert isinstance(claim(ow, "running", owner="w2"), Ambiguous)
-    assert ow.outcomes.prune() == Pruned(expired=0, removed=0)
+    assert ow.outcomes.prune() == PruneCounts(expired=0, removed=0)
     assert claim(ow, "done") == Replay(b"1")
     ow_time.advance(seconds=101)
     assert isinstance(claim(ow, "done"), Expired)
-    assert ow.outcomes.prune() == Pruned(expired=1, removed=0)
+    assert ow.outcomes.prune() == PruneCounts(expired=1, removed=0)
     assert isinstance(claim(ow, "done"), Expired)
     ow_time.advance(seconds=30 * DAY)
     if isinstance(clock, ManualClock):
@@ -185,7 +187,7 @@ def test_listing_filters_and_limits(ow: Onceward, ow_time: MovingTime) -> None:
     assert [each.key for each in ow.outcomes.list(state="done")] == ["k2", "k1", "k0"]
     assert [each.scope for each in ow.outcomes.list(limit=2)] == ["other", "shop.charge"]
     assert len(ow.outcomes.list(scope="shop.charge")) == 3
-    with pytest.raises(InvalidArgument, match="no outcome is 'lost'"):
+    with pytest.raises(InvalidArgument, match="there is no state 'lost'"):
         ow.outcomes.list(state="lost")
     with pytest.raises(InvalidArgument, match="limit"):
         ow.outcomes.list(limit=0)

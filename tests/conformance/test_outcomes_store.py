@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, StoreUnavailable, WriterHeld
-from onceward.handle import Onceward
 from onceward.outcomes import OutcomeState
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.shops import Shop, only, shop
@@ -47,7 +47,7 @@ def trouble(
     return asked
 
 
-def test_inside_a_writing_transaction_sqlite_refuses_it_at_once(
+def test_inside_a_writing_transaction_sqlite_rejects_it_at_once(
     table: Onceward, shop: Shop
 ) -> None:
     """There is one writer, and waiting would be for oneself; nothing has run or is recorded."""
@@ -104,7 +104,7 @@ def test_a_result_that_cannot_be_recorded_is_unknown(
     """It happened, and nobody but the caller knows; so it says."""
     charge = ow.once(lease_seconds=0.1)(shop.charge)
     trouble(ow, monkeypatch, away=range(2, sys.maxsize))
-    with pytest.raises(OutcomeUnknown, match="ran, and could not be recorded"):
+    with pytest.raises(OutcomeUnknown, match="the call ended, but could not be recorded"):
         charge(1)
     assert shop.charged == [1]
 

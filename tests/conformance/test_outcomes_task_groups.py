@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import LeaseLost, SqlFailed
-from onceward.handle import Onceward
 from onceward.stores import Transaction
-from tests.conformance.async_calls import effects, insert, ow, with_tx
+from tests.support.async_calls import effects, insert, ow, with_tx
 
 __all__ = ["ow"]
 
@@ -22,7 +22,7 @@ async def insert_in_group(tx: Transaction, number: int) -> None:
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
-def test_a_call_that_is_overtaken_in_a_task_group_returns_the_outcome(
+def test_a_call_settled_by_another_in_a_task_group_returns_the_outcome(
     ow: Onceward, *, is_nested: bool
 ) -> None:
     """Where a concurrent call was quicker, its result is returned as without a group."""

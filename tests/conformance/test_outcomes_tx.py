@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import Crashed
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import (
     FenceLost,
     InvalidArgument,
@@ -17,11 +18,10 @@ from onceward.errors import (
     Retryable,
     SqlFailed,
 )
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Fresh, InFlight, OutcomeState, Replay, effect
-from onceward.outcomes.claims import Overtaken
+from onceward.outcomes.claims import KeyAlreadySettled
 from onceward.stores import Transaction
+from onceward.system.crash_points import Crashed
 from onceward.testing.moving_time import MovingTime
 
 
@@ -156,7 +156,7 @@ def test_a_bad_statement_is_a_failure_and_a_bad_result_is_done(table: Onceward) 
     assert effects(table) == [2]
 
 
-def test_a_twin_that_was_quicker_decides(ow_url: str) -> None:
+def test_the_concurrent_caller_that_commits_first_decides(ow_url: str) -> None:
     """Two work at once; what the slower one wrote is undone, and both get the same result."""
     with open_handle(ow_url) as table:  # By a clock that runs: waiting moves a manual one.
         with table.transaction() as tx:
@@ -242,7 +242,7 @@ def test_being_overtaken_cannot_be_swallowed(table: Onceward) -> None:
     assert (len(names), len(refused)) == ((2, 0) if table.store.engine == "sqlite" else (1, 1))
 
 
-def test_who_fails_while_a_twin_succeeds_is_told_the_same(table: Onceward) -> None:
+def test_a_failed_call_returns_the_result_of_a_concurrent_success(table: Onceward) -> None:
     """A failure that a twin was quicker than is nobody's outcome, not even its own caller's."""
     fails = [True]
 
@@ -284,7 +284,7 @@ def test_it_joins_the_callers_transaction(table: Onceward) -> None:
     assert run(1) == {"number": 1}
 
 
-def test_work_given_up_in_the_callers_transaction_disturbs_nobody(table: Onceward) -> None:
+def test_a_failed_joined_call_does_not_affect_later_writes(table: Onceward) -> None:
     """A function that failed before it wrote does not stop the caller's own first write later."""
 
     def fail(tx: Transaction) -> None:
@@ -337,7 +337,7 @@ def test_the_end_of_work_in_a_transaction_is_fenced(table: Onceward, ow_time: Mo
     late = table.outcomes.claim("s", "k", owner="w1", on_crash="rerun", **asked)
     assert isinstance(late, Fresh)
     ow_time.advance(seconds=61)
-    with pytest.raises((FenceLost, Overtaken)), table.transaction() as tx:
+    with pytest.raises((FenceLost, KeyAlreadySettled)), table.transaction() as tx:
         fresh = table.outcomes.claim_in(tx, "s", "k", owner="w2", **asked)
         assert isinstance(fresh, Fresh)
         table.outcomes.finish(late.fence, b'"late"')
@@ -358,7 +358,7 @@ def test_a_grant_in_a_transaction_is_good_once(table: Onceward) -> None:
     assert table.outcomes.claim("s", "k", fingerprint="f", owner="w2") == Replay(b"1")
 
 
-def test_async_work_in_transactions_takes_turns(table: Onceward) -> None:
+def test_async_calls_in_transactions_are_serialized(table: Onceward) -> None:
     """Eight tasks write in transactions on one loop; none is refused for another's sake."""
 
     @table.once()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.outcomes.models import Pruned
-from onceward.seams import ManualClock
-from onceward.stores.batches import BATCH_ROWS, BATCH_ROWS_MAX, PAUSE_SECONDS_MIN
-from onceward.workers.pruning import BATCHES_MAX, PRUNE_SECONDS, Pruning
+from onceward.outcomes.models import PruneCounts
+from onceward.stores.batched_deletes import BATCH_ROWS, BATCH_ROWS_MAX, PAUSE_SECONDS_MIN
+from onceward.system import ManualClock
+from onceward.workers.pruning import BATCHES_MAX, PRUNE_SECONDS, Pruner
 from tests.conformance.idle_history import write_history
 
 
@@ -35,7 +35,7 @@ def log(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with ow.transaction() as tx:
         tx.execute("create table written (id integer)")
     found: list[str] = []
-    for name in ("write_apart", "write_query"):
+    for name in ("run_in_own_transaction", "write_query"):
         original = getattr(ow.store, name)
 
         def noted(*words: object, original: object = original, **params: object) -> object:
@@ -56,7 +56,7 @@ def test_another_writer_gets_the_lock_between_any_two_batches(
     expire(ow)
     with open_handle(ow_url) as other:
         pruned = ow.outcomes.prune(batch=3, clock=Pauses(other, log))
-    assert pruned == Pruned(expired=10, removed=0)
+    assert pruned == PruneCounts(expired=10, removed=0)
     batches = ["batch of 3"] * 3 + ["batch of 1"]
     assert log == ["batch of 0", *(each for batch in batches for each in (batch, "write"))][:-1]
     with ow.transaction() as tx:
@@ -71,9 +71,9 @@ def test_workers_prune_in_bounded_batches_with_pauses(
         tx.execute(_workers(ow), {"last": (BATCHES_MAX + 1) * BATCH_ROWS})
     with open_handle(ow_url) as other:
         clock = Pauses(other, log)
-        pruning = Pruning(ow, clock=clock)
+        pruning = Pruner(ow, clock=clock)
         clock.advance(seconds=2 * PRUNE_SECONDS)
-        assert pruning.tick() == BATCHES_MAX * BATCH_ROWS
+        assert pruning.run_if_due() == BATCHES_MAX * BATCH_ROWS
     full = [number for number, each in enumerate(log) if each == f"batch of {BATCH_ROWS}"]
     assert len(full) == BATCHES_MAX
     assert all(log[number - 1] == "write" for number in full[1:])

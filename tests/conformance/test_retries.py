@@ -4,13 +4,22 @@ from datetime import UTC, datetime
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries import DISPATCH, Attempt, Dead, Failure, Growing, Later, Message, Steps
-from onceward.seams import ManualClock
+from onceward.retries import (
+    DISPATCH,
+    Attempt,
+    Dead,
+    ExponentialBackoff,
+    Failure,
+    FixedDelays,
+    Later,
+    RetryMessage,
+)
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.sqlite.store import SqliteStore
+from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
 
 BROKEN = Failure(type="ValueError", message="broken")
@@ -47,9 +56,9 @@ def standing(ow: Onceward) -> StandingTime:
     return StandingTime(ow)
 
 
-def message(position: str = "7", *, key: str | None = None, cursor: str = "leads") -> Message:
+def message(position: str = "7", *, key: str | None = None, cursor: str = "leads") -> RetryMessage:
     raw = b'{"at": "%s"}\xff\x00' % position.encode()
-    return Message(cursor=cursor, position=position, raw=raw, key=key)
+    return RetryMessage(cursor=cursor, position=position, raw=raw, key=key)
 
 
 def fail(ow: Onceward, position: str = "7") -> Later | Dead:
@@ -157,7 +166,7 @@ def test_h21_a_poison_message_holds_its_cursor_no_longer_than_its_last_retry(
 
 def test_only_the_latest_attempts_are_kept(ow: Onceward, ow_time: MovingTime) -> None:
     """A schedule without an end does not make the row grow without one."""
-    endless = Growing(base_seconds=1, cap_seconds=1, jitter=False)
+    endless = ExponentialBackoff(base_seconds=1, cap_seconds=1, jitter=False)
     for _ in range(25):
         with ow.transaction() as tx:
             ow.retries.attempts.fail(tx, message(), BROKEN, schedule=endless)
@@ -175,7 +184,7 @@ def test_other_schedules(ow: Onceward, ow_time: MovingTime) -> None:
         ow_time.advance(seconds=seconds + 1)
     with ow.transaction() as tx:
         assert isinstance(ow.retries.attempts.fail(tx, message(), BROKEN, schedule=DISPATCH), Dead)
-        never = ow.retries.attempts.fail(tx, message("8"), BROKEN, schedule=Steps(seconds=()))
+        never = ow.retries.attempts.fail(tx, message("8"), BROKEN, schedule=FixedDelays(seconds=()))
     assert isinstance(never, Dead)
 
 

@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import DeadLetterMissing, InvalidArgument, Superseded
-from onceward.handle import Onceward
-from onceward.retries import Dead, DeadFilter, Failure, Parked, Redriven, Steps
+from onceward.retries import Dead, DeadFilter, Failure, FixedDelays, Parked, Redriven
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_dual import wait_until_blocked
 from tests.conformance.test_retries import BROKEN, message
 
-NO_RETRIES = Steps(seconds=())
+NO_RETRIES = FixedDelays(seconds=())
 
 
 def bury(ow: Onceward, position: str, key: str | None = None, cursor: str = "leads") -> int:

@@ -14,18 +14,18 @@ from hypothesis.stateful import (
     rule,
 )
 
+from onceward.client import Onceward
 from onceward.cursors import Lease
 from onceward.cursors.models import CountBetween
 from onceward.errors import Superseded
-from onceward.handle import Onceward
-from onceward.retries import Dead, Parked, Steps
+from onceward.retries import Dead, FixedDelays, Parked
 from tests.conformance.counting_rows import assert_counts
 from tests.conformance.parked_model import Letter, Row, Seek
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
-from tests.proof.lengths import examples_for, run_machine
+from tests.support.proof_length import examples_for, run_machine
 
-SCHEDULE = Steps(seconds=(60,))
+SCHEDULE = FixedDelays(seconds=(60,))
 RARELY = st.sampled_from([False, False, False, True])
 COUNTED = st.sampled_from([True, True, True, False])
 _cursors = itertools.count(1)
@@ -235,7 +235,7 @@ class ParkedKeys(RuleBasedStateMachine):
         move = self.ow.cursors.seek(
             self.cursor, text(target), "model", "me", dry_run=dry, count=counter(counts)
         )
-        assert (move.forgotten, move.restored) == (forgotten, 0)
+        assert (move.discarded, move.restored) == (forgotten, 0)
         if dry:
             return
         self.settle(counts)
@@ -254,7 +254,7 @@ class ParkedKeys(RuleBasedStateMachine):
         passing, _ = self.gone(seek.origin, counts, back)
         count = counter(counts)
         move = self.ow.cursors.undo(self.cursor, "me", dry_run=dry, count=count)
-        assert (move.forgotten, move.restored) == (forgotten, len(back) - len(passing))
+        assert (move.discarded, move.restored) == (forgotten, len(back) - len(passing))
         if dry:
             return
         self.seeks.pop()

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OutcomeUnknown, StoreUnavailable, Superseded
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
-from tests.conformance.attempts import BROKEN, SCHEDULE, attempt
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import message
+from tests.support.parked_attempts import BROKEN, SCHEDULE, attempt
 
 MOVES = 40
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors import Move
 from onceward.errors import Superseded
-from onceward.handle import Onceward
-from onceward.retries import Dead, Parked, Steps
+from onceward.retries import Dead, FixedDelays, Parked
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, message
@@ -60,7 +60,7 @@ def undo(ow: Onceward) -> Move:
 
 
 def counted(move: Move) -> tuple[int | None, int]:
-    return move.forgotten, move.restored
+    return move.discarded, move.restored
 
 
 def head(ow: Onceward) -> Parked:
@@ -224,7 +224,7 @@ def test_a_letter_has_the_place_that_its_message_had_when_it_died(ow: Onceward) 
     eighth = head(ow)
     for dying in (eighth, ninth):
         with ow.transaction() as tx:
-            dead = ow.retries.parked.fail(tx, dying, BROKEN, schedule=Steps(seconds=()))
+            dead = ow.retries.parked.fail(tx, dying, BROKEN, schedule=FixedDelays(seconds=()))
         assert isinstance(dead, Dead)
         letters.append(dead.letter)
     ow.dead.redrive(letters, actor="ana")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, Superseded
-from onceward.handle import Onceward
-from onceward.retries import Dead, Later, Parked, Steps
+from onceward.retries import Dead, FixedDelays, Later, Parked
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_retries import BROKEN, MINUTES, StandingTime, message
 
@@ -116,7 +116,7 @@ def test_parking_is_undone_with_the_checkpoint(ow: Onceward) -> None:
     for call in (
         lambda tx: ow.retries.parked.succeed(tx, head),
         lambda tx: ow.retries.parked.fail(tx, head, BROKEN),
-        lambda tx: ow.retries.parked.fail(tx, head, BROKEN, schedule=Steps(seconds=())),
+        lambda tx: ow.retries.parked.fail(tx, head, BROKEN, schedule=FixedDelays(seconds=())),
     ):
         with pytest.raises(ZeroDivisionError), ow.transaction() as tx:
             call(tx)
@@ -161,7 +161,7 @@ def test_a_schedule_without_retries_parks_nothing(ow: Onceward) -> None:
     """It is a dead letter in the same transaction."""
     with ow.transaction() as tx:
         parked = ow.retries.parked.park(
-            tx, message("1", key="k"), failure=BROKEN, schedule=Steps(seconds=())
+            tx, message("1", key="k"), failure=BROKEN, schedule=FixedDelays(seconds=())
         )
     assert isinstance(parked, Dead)
     assert ow.dead.show(parked.letter).attempts == 1

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import SqlFailed
-from onceward.handle import Onceward
 from onceward.stores import Transaction
 
 
@@ -141,12 +141,12 @@ def test_undo_drops_the_hooks_that_were_registered_inside(
 
     with table.transaction() as tx:
         tx.before_every_write(note("outer write"))
-        tx.query_last("list_migrations", note("outer last"))
+        tx.run_with_commit("list_migrations", note("outer last"))
         if is_written:
             insert(tx, 1)
         undo = tx.savepoint()
         tx.before_every_write(note("inner write"))
-        tx.query_last("list_migrations", note("inner last"))
+        tx.run_with_commit("list_migrations", note("inner last"))
         tx.on_first_write(note("inner first"))
         undo()
         called.clear()

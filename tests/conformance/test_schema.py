@@ -1,4 +1,4 @@
-"""The schema: what the migrations add up to, written down, so that a reader sees it whole.
+"""The schema: the initial one and its migrations as one text, so that a reader sees it whole.
 
 `ONCEWARD_WRITE_SCHEMA=1 make test ARGS=tests/conformance/test_schema.py` writes the files anew.
 """
@@ -76,8 +76,12 @@ def test_postgres_migrations_sum_to_the_schema(postgres_server: PostgresServer) 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_migrations_are_numbered_without_gaps(engine: str) -> None:
-    """Both engines have the same migrations by number and name."""
-    names = sorted(path.name for path in (STORES / engine / "migrations").glob("*.sql"))
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    """Both engines have the same migrations by number and name, and nothing else is there."""
+    files = {path.name for path in (STORES / "schema").iterdir()}
+    later = sorted(name for name in files if name.endswith(f".{engine}.sql"))
+    assert [int(name[:4]) for name in later] == list(range(2, len(later) + 2))
     other = "postgres" if engine == "sqlite" else "sqlite"
-    assert names == sorted(path.name for path in (STORES / other / "migrations").glob("*.sql"))
+    expected = {
+        name.replace(f".{engine}.", f".{each}.") for name in later for each in (engine, other)
+    }
+    assert files == {"sqlite.sql", "postgres.sql", *expected}

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, SqlFailed
-from onceward.handle import Onceward
 
 #: Each one ends or leaves the transaction if the database gets to see it.
 ENDING: Final = [

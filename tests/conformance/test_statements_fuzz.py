@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onceward.client import Onceward
 from onceward.errors import SqlFailed
-from onceward.handle import Onceward
-from onceward.stores.statements import check_statement
-from tests.proof.lengths import examples_for, run_examples
+from onceward.stores.user_statements import check_statement
+from tests.support.proof_length import examples_for, run_examples
 
 #: Pieces that a tokenizer can get wrong, alone or side by side.
 PIECES = [

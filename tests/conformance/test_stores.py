@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import InvalidArgument, SchemaMismatch, SqlFailed, WriterHeld
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction, migrate, status
 from onceward.stores.queries import migrations
-from tests.system.nursery import forked
+from tests.support.forked_children import forked
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_database_of_a_newer_version_is_refused(ow: Onceward, ow_url: str) -> 
 
 def test_many_processes_may_open_a_new_store_at_once(ow_url: str) -> None:
     """One migrates, the others wait, all of them work."""
-    code = "import sys; from onceward.handle import open; open(sys.argv[1]).close()"
+    code = "import sys; from onceward.client import open; open(sys.argv[1]).close()"
     opened = [subprocess.Popen([sys.executable, "-c", code, ow_url]) for _ in range(4)]
     assert [process.wait() for process in opened] == [0] * 4
 
@@ -236,7 +236,7 @@ def test_a_doomed_transaction_is_not_committed(table: Onceward) -> None:
     """Whoever swallows the error that doomed it still does not get a commit."""
     with pytest.raises(SqlFailed), table.transaction() as tx:
         tx.execute("insert into effects values (1, 'x')")
-        tx.doom()
+        tx.mark_rollback_only()
     assert count(table) == 0
 
 
@@ -263,7 +263,7 @@ def test_a_write_apart_inside_a_writing_block_is_refused_from_any_thread(table: 
     async def main() -> None:
         with table.transaction() as tx:
             tx.execute("insert into effects values (1, 'x')")
-            await asyncio.to_thread(table.store.write_apart, insert)
+            await asyncio.to_thread(table.store.run_in_own_transaction, insert)
 
     if table.store.engine == "sqlite":
         with pytest.raises(WriterHeld):

@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import LeaseLost, SqlFailed, StoreError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.models import Fresh
 from onceward.stores import Transaction, open_store, status
-from tests.pgbouncer import POOLER
+from tests.support.pgbouncer import POOLER
 
 PATIENCE_SECONDS = 60.0
 postgres_only = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
@@ -73,7 +73,7 @@ def grouped(ow: Onceward, *operations: Callable[[Transaction], object]) -> list[
 
     def run(number: int, operation: Callable[[Transaction], object]) -> None:
         try:
-            answers[number] = ow.store.write_apart(operation)
+            answers[number] = ow.store.run_in_own_transaction(operation)
         except StoreError as exc:
             answers[number] = exc
         except LeaseLost as exc:

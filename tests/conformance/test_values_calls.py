@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from onceward.client import Onceward
 from onceward.errors import (
     InvalidArgument,
     KeyInFlight,
@@ -21,9 +22,8 @@ from onceward.errors import (
     OncewardError,
     RecordedFailure,
 )
-from onceward.handle import Onceward
 from onceward.outcomes import OutcomeState
-from onceward.outcomes.failures import MESSAGE_CHARS_MAX, UNREADABLE
+from onceward.outcomes.error_encoding import MESSAGE_CHARS_MAX, UNREADABLE
 from onceward.stores import Transaction
 from tests.conformance.shops import Shop, only, shop
 
@@ -154,7 +154,7 @@ def test_methods_need_a_key(ow: Onceward, shop: Shop) -> None:
             ow.once()(made)
 
 
-def test_generators_are_refused_at_decoration(ow: Onceward) -> None:
+def test_generators_are_rejected_at_decoration(ow: Onceward) -> None:
     """A generator has no single result, with a key or without."""
 
     def numbers() -> Iterator[int]:

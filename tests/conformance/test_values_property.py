@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.keys.values import value_json
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.lengths import examples_for
+from tests.support.evidence import Entry, Evidence
+from tests.support.proof_length import examples_for
 
 
 class Color(enum.Enum):

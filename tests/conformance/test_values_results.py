@@ -15,6 +15,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, computed_field
 
+from onceward.client import Onceward
 from onceward.console.outcome_views import detail_of
 from onceward.errors import (
     NotCanonical,
@@ -22,11 +23,10 @@ from onceward.errors import (
     RecordedFailure,
     ResultNotStored,
 )
-from onceward.handle import Onceward
 from onceward.outcomes import Done, EffectState, NotStored, OutcomeState, effect
-from onceward.outcomes.claims import Wanted
-from onceward.outcomes.http_response import known
-from onceward.outcomes.views import plain
+from onceward.outcomes.claims import ClaimRequest
+from onceward.outcomes.http_response import rejection_response
+from onceward.outcomes.views import record_json
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.shops import Shop, only, shop
@@ -128,7 +128,7 @@ def test_h51_a_replay_equals_the_first_answer_and_its_type(
     assert type(first) is type(again) is type(value)
     assert calls == [1]
     (record,) = ow.outcomes.list()
-    assert plain(record)["state"] == "done"
+    assert record_json(record)["state"] == "done"
 
 
 class Nosy:
@@ -201,8 +201,8 @@ def test_h50_a_result_that_cannot_be_stored_never_runs_again(
     assert (record.state, record.result, record.failure) == (OutcomeState.DONE, None, None)
     asked = ow.outcomes.claim(record.scope, "k", fingerprint=record.fingerprint or "", owner="o")
     assert asked == NotStored()
-    assert known(asked, Wanted(record.scope, "k", "", "o")).status == 409
-    assert plain(record)["has_result"] is False
+    assert rejection_response(asked, ClaimRequest(record.scope, "k", "", "o")).status == 409
+    assert record_json(record)["has_result"] is False
     assert "could not be stored" in detail_of(record, [])["attempts"][-1]["detail"]
 
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-from tests.proof import evidence, pages, report
+from tests.proof import pages, report
+from tests.support import evidence
 
 DIRECTORY = report.ROOT / "build" / "evidence"
 #: One more than two cores: half of the campaigns wait for a lease most of the time.

@@ -1,7 +1,7 @@
 """The crash matrix: every crash point, every hit, both engines, and crashes in the recovery.
 
-Owns the families of points and their plans; the scenarios are in `tests/system/*_matrix.py`. All
-children are forked from one parent that has everything imported.
+Owns the families of points and their plans; the scenarios are in `tests/support/crash_scenarios/`.
+All children are forked from one parent that has everything imported.
 
     python -m tests.proof.matrix POINT --nth 2 --then POINT --engine postgres
     python -m tests.proof.matrix --family leases --tier slice --engine sqlite
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from onceward.crash import POINTS
+from onceward.system.crash_points import POINTS
 from tests.proof.places import Places
-from tests.system.lives import Scenario, Step, play, scenario_for
+from tests.support.killed_processes import Scenario, Step, play, scenario_for
 
 SEED = 20260206
 #: Hits of a point that have a cell each.
@@ -47,13 +47,15 @@ class Family:
 
     @property
     def scenarios(self) -> dict[str, type[Scenario]]:
-        found: dict[str, type[Scenario]] = import_module(f"tests.system.{self.module}").SCENARIOS
+        found: dict[str, type[Scenario]] = import_module(
+            f"tests.support.crash_scenarios.{self.module}"
+        ).SCENARIOS
         return found
 
     def points(self, engine: str) -> list[str]:
         """Return its own points, and those of others at which its scenarios are killed too."""
         own = [point for point in POINTS if point.startswith(tuple(self.scenarios))]
-        own += getattr(import_module(f"tests.system.{self.module}"), "ALSO", ())
+        own += getattr(import_module(f"tests.support.crash_scenarios.{self.module}"), "ALSO", ())
         return [point for point in own if engine == "sqlite" or not point.startswith("sqlite.")]
 
     def kind(self, point: str) -> type[Scenario]:
@@ -72,27 +74,19 @@ class Family:
 
 
 FAMILIES = {
-    "files": Family(
-        module="crash_matrix", what="journals and files", claims=("D1", "D2"), engines=FILES
-    ),
-    "leases": Family(
-        module="lease_matrix", what="cursors and stores", claims=("D1", "D2", "F2", "C1")
-    ),
-    "outcomes": Family(module="outcome_matrix", what="outcomes", claims=("D2", "I1", "I3", "I4")),
-    "retries": Family(
-        module="retries_matrix", what="retries and dual cursors", claims=("D2", "R1", "W1")
-    ),
-    "workers": Family(module="worker_matrix", what="workers", claims=("D2", "W1", "R1")),
-    "alerts": Family(module="alert_matrix", what="alerts", claims=("D1", "D2")),
-    "memory": Family(module="memory_matrix", what="the memory", claims=("D2", "M1", "M2", "M3")),
-    "console": Family(module="console_matrix", what="the console", claims=("D2", "C1")),
+    "files": Family(module="files", what="journals and files", claims=("D1", "D2"), engines=FILES),
+    "leases": Family(module="leases", what="cursors and stores", claims=("D1", "D2", "F2", "C1")),
+    "outcomes": Family(module="outcomes", what="outcomes", claims=("D2", "I1", "I3", "I4")),
+    "retries": Family(module="retries", what="retries and dual cursors", claims=("D2", "R1", "W1")),
+    "workers": Family(module="workers", what="workers", claims=("D2", "W1", "R1")),
+    "alerts": Family(module="alerts", what="alerts", claims=("D1", "D2")),
+    "memory": Family(module="memory", what="the memory", claims=("D2", "M1", "M2", "M3")),
+    "console": Family(module="console", what="the console", claims=("D2", "C1")),
     "dispatch": Family(
-        module="dispatch_matrix", what="dispatching", claims=("D2", "X1", "X2", "X3", "X4")
+        module="dispatch", what="dispatching", claims=("D2", "X1", "X2", "X3", "X4")
     ),
-    "lab": Family(module="lab_matrix", what="the Lab", claims=("D2", "L1", "L2"), engines=FILES),
-    "orchestrator": Family(
-        module="orchestrator_matrix", what="runs", claims=("D2", "O1"), engines=FILES
-    ),
+    "lab": Family(module="lab", what="the Lab", claims=("D2", "L1", "L2"), engines=FILES),
+    "orchestrator": Family(module="orchestrator", what="runs", claims=("D2", "O1"), engines=FILES),
 }
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from docs.make.regions import table
-from tests.proof.evidence import LAYERS
 from tests.proof.report import BEGIN, END, GUARANTEES, ROOT, Json, promises
+from tests.support.evidence import LAYERS
 
 EVIDENCE: Final = ROOT / "docs" / "evidence.md"
 
@@ -23,19 +23,19 @@ WORDS: Final = """\
 *Executions* are runs that differ in where or when something went wrong. *Work* is what they were
 asked to do: messages, calls, records. *Recovery* is the time from a restart to the next piece of
 work that was acknowledged; simulated time is not shown. *Repeated* is work that ran again because
-its effects were undone, or because it is declared safe to repeat. *Tests* are those that look for
+its effects were rolled back, or because it is declared idempotent. *Tests* are those that look for
 one thing each, and *bugs* those of the [bank](#bugs-put-back-on-purpose) that its tests caught."""
 AGAIN: Final = """\
-## See it yourself
+## Repeat the run
 
 ```
 make prove
 ```
 
 It takes 20 to 25 minutes on two cores, needs nothing but Python and make, and writes this page
-anew. A campaign in which nothing happened fails, and so does one that never came to a state it is
-there for. Whatever fails prints one line that begins with `REPRO:` and does it again. `make soak`
-goes on for hours. `make test` runs a slice of all of it."""
+again. A campaign in which nothing happened fails, and so does one that never reached a state it
+tests. Every failure prints one line that begins with `REPRO:` and repeats it. `make soak`
+runs for hours. `make test` runs a part of every campaign."""
 
 
 def write(report: Json) -> None:

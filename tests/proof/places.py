@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.lives import Place, Scenario
+from tests.support.killed_processes import Place, Scenario
 
 
 class Places:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceward.testing.postgres import program
-from tests.proof import evidence
+from tests.support import evidence
 
 ROOT: Final = Path(__file__).parents[2]
 REPORT: Final = ROOT / "reliability-report.json"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import POINTS
-from tests.proof.evidence import Entry, Evidence
+from onceward.system.crash_points import POINTS
 from tests.proof.matrix import FAMILIES, NTH_MAX, exact_plans, owner, seldom
+from tests.support.evidence import Entry, Evidence
 
 CAMPAIGNS = [(name, engine) for name, family in FAMILIES.items() for engine in family.engines]
 
@@ -89,10 +89,11 @@ def test_every_point_is_in_one_family(point: str) -> None:
 
 def test_a_kill_that_does_not_happen_fails_and_says_how_to_repeat_it() -> None:
     """A point that is never passed so often is no cell; one line repeats the failure."""
-    words = ["migrate.after_one", "--nth", "2", "--then", "migrate.after_one:99"]
+    point = "migrate.after_one"
+    words = [point, "--then", f"{point}:99"]
     ran = matrix(*words)
     assert ran.returncode == 1
-    assert "migrate.after_one:99:kill was not reached" in ran.stderr
+    assert f"{point}:99:kill was not reached" in ran.stderr
     (line,) = (line for line in ran.stderr.splitlines() if line.startswith("REPRO: "))
     assert line == f"REPRO: python -m tests.proof.matrix {' '.join(words)} --engine sqlite"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.proof.proxy import Proxy
-from tests.unit.background import in_background
+from tests.support.background_servers import in_background
 
 PATIENCE_SECONDS = 60.0
 #: How long it takes to believe that nothing comes.

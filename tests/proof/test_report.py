@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.proof import pages, report
-from tests.proof.evidence import Entry, Evidence, check, lines
+from tests.support.evidence import Entry, Evidence, check, lines
 
 ENTRY = Entry(
     campaign="an example",

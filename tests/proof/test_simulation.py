@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.evidence import Evidence
 from tests.proof.simulation import __main__ as command
 from tests.proof.simulation.campaign import (
     Tally,
@@ -24,6 +23,7 @@ from tests.proof.simulation.leases import Leases
 from tests.proof.simulation.scheduler import Process, Simulation, Stuck
 from tests.proof.simulation.stage import Stage, staged
 from tests.proof.simulation.worlds import WORLDS
+from tests.support.evidence import Evidence
 
 #: How many schedules of a world `make test` runs; fewer where each takes longer.
 SLICES = {"leases": 600, "parked": 450, "outcomes": 400, "dual": 300}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from onceward.cursors import Batch, DualCursor
+from onceward.cursors import DualBatch, DualCursor
 from onceward.cursors.dual_models import Arrival
 from onceward.dispatch.deliveries import Deliveries
-from onceward.dispatch.models import Saying
+from onceward.dispatch.models import OutboxMessage
 from onceward.errors import FenceLost
 from onceward.outcomes import claims
+from onceward.outcomes.call_execution import CallExecution
 from onceward.outcomes.claims import Claims
-from onceward.outcomes.running import Running
 from onceward.stores import Transaction, queries
 from onceward.stores.sqlite import transaction
 from tests.proof.simulation.campaign import World, run
@@ -81,13 +81,13 @@ def check_found(
 
 def two_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commit what a function with `tx` does, and only then how it ended."""
-    finish, run_all = Claims.finish_in, Running._in_transaction
+    finish, run_all = Claims.finish_in, CallExecution._run_with_tx
     later: list[tuple[Any, ...]] = []
 
     def keep(self: Claims, _tx: Transaction, *args: Any, **kwargs: Any) -> None:
         later.append((self, args, kwargs))
 
-    def run_then_finish(self: Running) -> Any:
+    def run_then_finish(self: CallExecution) -> Any:
         answer = yield from run_all(self)
         while later:
             outcomes, args, kwargs = later.pop()
@@ -96,11 +96,11 @@ def two_commits(monkeypatch: pytest.MonkeyPatch) -> None:
                 finish(outcomes, tx, *args, **kwargs)  # noqa: B023 - it is called at once
 
             with suppress(FenceLost):
-                outcomes.store.write_apart(settle)
+                outcomes.store.run_in_own_transaction(settle)
         return answer
 
     monkeypatch.setattr(Claims, "finish_in", keep)
-    monkeypatch.setattr(Running, "_in_transaction", run_then_finish)
+    monkeypatch.setattr(CallExecution, "_run_with_tx", run_then_finish)
 
 
 def fail_whatever_twins_did(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,27 +119,27 @@ _FENCED = """fence = :fence and owner = :owner
 
 OUTCOME_MISTAKES: dict[str, Break] = {
     "claimed while another runs it": rewritten(
-        ("outcome_look", "when state = 'running' and until_boot = :boot", "when false"),
-        ("outcome_look", "when state = 'running' then 'ambiguous'", "when false then ''"),
+        ("outcome_find", "when state = 'running' and until_boot = :boot", "when false"),
+        ("outcome_find", "when state = 'running' then 'ambiguous'", "when false then ''"),
         ("outcome_claim", "then outcome.owner = excluded.owner", "then true"),
     ),
     "finished without a fence": rewritten(("outcome_settle", _FENCED, "true")),
     "run again after silence": rewritten(
         (
-            "outcome_look",
+            "outcome_find",
             "when state = 'running' then 'ambiguous'",
             "when state = 'running' then 'abandoned'",
         ),
         ("outcome_claim", "else outcome.on_crash = 'rerun'", "else true"),
     ),
-    "other arguments get the answer": rewritten(("outcome_look", "  fingerprint,\n", "  null,\n")),
+    "other arguments get the answer": rewritten(("outcome_find", "  fingerprint,\n", "  null,\n")),
     "no tombstone": rewritten(
-        ("outcome_look", "until_seconds + 2592000", "until_seconds"),
+        ("outcome_find", "until_seconds + 2592000", "until_seconds"),
         ("outcome_claim", "until_seconds + 2592000", "until_seconds"),
         ("outcome_settle_new", "until_seconds + 2592000", "until_seconds"),
     ),
     "twins in transactions do not see each other": both(
-        replaced(claims, "_check_again", lambda *_: None),
+        replaced(claims, "_check_unsettled", lambda *_: None),
         rewritten(
             (
                 "outcome_settle_new",
@@ -160,7 +160,7 @@ OUTCOME_MISTAKES: dict[str, Break] = {
     "a step is intended by whoever comes": rewritten(
         ("effect_intend", "where effect.state = 'free'", "where true"),
         (
-            "effect_look",
+            "effect_find",
             "select state,",
             "select case state when 'intended' then 'free' else state end,",
         ),
@@ -197,14 +197,18 @@ class Crowded(Dual):
 
 def draw_apart(self: DualCursor, tx: Transaction, group: str | None = None) -> Arrival:
     """Draw an arrival number in a commit of its own, before that of the message."""
-    ((drawn,),) = self._store.write_apart(lambda own: own.query("dual_sequence", dual=self.name))
+    ((drawn,),) = self._store.run_in_own_transaction(
+        lambda own: own.query("dual_sequence", dual=self.name)
+    )
     if group is not None:
         tx.query("dual_arrived", dual=self.name, group=group, position=drawn)
     return Arrival(drawn)
 
 
 DUAL_MISTAKES: dict[str, Break] = {
-    "a failure does not go back": replaced(Batch, "way_back", property(lambda self: self.position)),
+    "a failure does not go back": replaced(
+        DualBatch, "rollback_position", property(lambda self: self.position)
+    ),
     "a failure goes back over what was seen": rewritten(
         ("dual_output", "where dual_name", "where false and dual_name")
     ),
@@ -241,7 +245,7 @@ CROWDED_MISTAKES: dict[str, Break] = {
         ("dispatch_outbox_open", "o.state, o.attempt_count", "'pending', o.attempt_count")
     ),
     "what is in doubt is sent again": both(
-        replaced(Saying, "is_doubtful", property(lambda _: False)),
+        replaced(OutboxMessage, "is_ambiguous", property(lambda _: False)),
         replaced(Crowded, "mixes", (("blind",),)),
     ),
 }

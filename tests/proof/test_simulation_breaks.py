@@ -11,8 +11,8 @@ from onceward.retries.parked import ParkedMessages
 from onceward.stores.queries import Engine, query
 from onceward.stores.sqlite import transaction as transactions
 from onceward.stores.sqlite.transaction import SqliteTransaction
-from onceward.workers.begun import Begun
-from onceward.workers.processing import Processing
+from onceward.workers.message_processing import MessageProcessor
+from onceward.workers.poison_guard import PoisonGuard
 from tests.proof.simulation.campaign import World, run
 from tests.proof.simulation.leases import Leases
 from tests.proof.simulation.parked import Parked
@@ -127,11 +127,11 @@ def _forgets(*_: object, **__: object) -> None:
         pytest.param(
             Parked, SqliteTransaction, "roll_back", _commits_instead, id="parked-rollback"
         ),
-        pytest.param(Leases, Lease, "_doubt", _forgets, id="doubt-forgotten"),
+        pytest.param(Leases, Lease, "_mark_ambiguous", _forgets, id="doubt-forgotten"),
         pytest.param(Leases, Lease, "checkpoint", _forgets, id="no-checkpoint"),
         pytest.param(Parked, Lease, "checkpoint", _forgets, id="parked-no-checkpoint"),
-        pytest.param(Parked, Processing, "_is_broken", _forgets, id="busy-store-is-blamed"),
-        pytest.param(Parked, Begun, "begin", _forgets, id="deaths-are-not-noted"),
+        pytest.param(Parked, MessageProcessor, "_is_broken", _forgets, id="busy-store-is-blamed"),
+        pytest.param(Parked, PoisonGuard, "note_start", _forgets, id="deaths-are-not-noted"),
     ],
 )
 def test_a_broken_function_is_found(

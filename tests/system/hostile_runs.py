@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from onceward.agents.messages import Message
-from onceward.agents.orphans import group_members
-from onceward.agents.supervisor import Limits, Supervisor
+from onceward.agents.orphan_processes import group_members
+from onceward.agents.protocol import Message
+from onceward.agents.supervisor import Supervisor, SupervisorLimits
 from onceward.errors import AgentFailed
-from onceward.seams import process_stat
+from onceward.system import process_stat
+from tests.support.agent_messages import a_command
 from tests.system.supervised import SupervisedRun
-from tests.unit.agents.samples import a_command
 
 HOSTILE = Path(__file__).with_name("hostile_agent.py")
-LIMITS = Limits(
+LIMITS = SupervisorLimits(
     heartbeat_seconds=0.2,
     heartbeats_missed_max=600,
     start_seconds=120.0,
@@ -41,7 +41,7 @@ class Run(SupervisedRun):
     def supervisor(self, mode: str, **limits: Any) -> Supervisor:
         fields = {name: getattr(LIMITS, name) for name in LIMITS.__slots__}
         command = (sys.executable, "-I", "-S", str(HOSTILE), mode)
-        chosen = Limits(**{**fields, **limits})
+        chosen = SupervisorLimits(**{**fields, **limits})
         return self.supervise(command, chosen, {"MY_TOKEN": SECRET}, [SECRET])
 
     def call(self, mode: str, *, command: Message | None = None, **limits: Any) -> Message:

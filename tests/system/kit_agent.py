@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from onceward.agents import Agent, Command, Result, completed
+from onceward.agents import Agent, Command, HandlerResult, completed
 
 agent = Agent("builder")
 
@@ -17,7 +17,7 @@ def count(name: str, command: Command) -> None:
 
 
 @agent.on("implement")
-def implement(command: Command) -> Result:
+def implement(command: Command) -> HandlerResult:
     count("begun", command)
     print("printed by the handler")  # noqa: T201 - which is what is tried out
     # A program that writes to stdout and reads stdin must disturb neither.

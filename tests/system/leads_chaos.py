@@ -20,14 +20,14 @@ os.environ["LEADS_LEASE_SECONDS"] = "0.4"
 
 from examples.leads import app as leads
 from examples.leads import schema
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import OncewardError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.logs import set_up
 from onceward.stores import Transaction
+from onceward.system.logs import set_up
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import Worker
-from tests.system.nursery import Nursery
+from tests.support.forked_children import Nursery
 
 WORKERS = 3
 BUYERS = {

@@ -6,9 +6,9 @@ Run as `python -m tests.system.lease_chaos URL WORKER LEASE_SECONDS`. It is ende
 import sys
 import threading
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import LeaseLost, OutcomeUnknown, StoreError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 
 
 def count_on(ow: Onceward, worker: str, lease_seconds: float) -> None:

@@ -14,13 +14,13 @@ import resource
 import sys
 import threading
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.memory.capture.passing import run_through
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.memory.capture.run_command import run_command
 from onceward.stores import Transaction
 from onceward.workers import App, Message, Worker
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import at_work, until
+from tests.support.list_source import ListSource
+from tests.support.running_worker import at_work, until
 
 DESCRIPTORS = 1_100
 MESSAGES = 20
@@ -94,7 +94,7 @@ def capture() -> bool:
     """Run a command that writes more than our own output takes at once."""
     out = FullPipe()
     words = [sys.executable, "-c", "print('x' * 200_000)"]
-    passed = run_through(words, out, sys.stderr.buffer)
+    passed = run_command(words, out, sys.stderr.buffer)
     return passed.exit_code == 0 and out.read_bytes > 0
 
 

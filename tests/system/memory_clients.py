@@ -1,4 +1,4 @@
-"""Clients of the memory server under test: the Python SDK's, bare pipes, and an HTTP server."""
+"""MCP clients for tests of the memory server: the Python SDK, raw pipes, and an HTTP server."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceward.memory import Graph, Memory
-from onceward.memory.models import Counts, Link
-from onceward.seams import ManualClock
-from tests.conformance.memory.graph_model import everything
+from onceward.memory.models import GraphCounts, Link
+from onceward.system import ManualClock
+from tests.support.graph_model import everything
 
 COMMANDS: Final = (
     "pytest -q",
@@ -97,7 +97,7 @@ class Day:
 
     def record(self, what: str, /, **arguments: Any) -> None:
         answer = self.call(f"record_{what}", **arguments)
-        assert not [each for each in answer["relations"] if each["fate"] == "refused"], answer
+        assert not [each for each in answer["relations"] if each["status"] == "refused"], answer
         self.latest[what] = answer["name"]
 
     def number(self, most: int = 40) -> int:
@@ -257,7 +257,9 @@ def _ends(log: list[Call]) -> list[int]:
     return ends
 
 
-def held(graph: Graph) -> tuple[dict[str, tuple[str, frozenset[str]]], frozenset[Link], Counts]:
+def held(
+    graph: Graph,
+) -> tuple[dict[str, tuple[str, frozenset[str]]], frozenset[Link], GraphCounts]:
     """Return what a graph holds: names, types, fingerprints of observations, relations."""
     found = everything(graph)
     entities = {

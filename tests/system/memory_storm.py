@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onceward import crash
 from onceward.memory import Memory
-from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
-from tests.conformance.memory.graph_model import GraphModel, Seen, everything, seen
+from onceward.memory.models import Link, NewEntity, NewObservations, Removal, WriteBatch
+from onceward.system import crash_points
+from tests.support.graph_model import GraphModel, Seen, everything, seen
 
 SHARED = [f"shared {number}" for number in range(5)]
 #: How long a life may last that is ended at a moment of chance.
 LIFE_SECONDS_MAX = 0.5
 PASSES_MAX = 20
 POINTS = [
-    *(point for point in crash.POINTS if point.startswith("memory.")),
+    *(point for point in crash_points.POINTS if point.startswith("memory.")),
     "transaction.before_commit",
     "transaction.after_commit",
 ]
@@ -71,7 +71,7 @@ class Life:
 
     # --- what to do -----------------------------------------------------------------------------
 
-    def write(self, verb: str, batch: Batch) -> Callable[[Memory], Answer]:
+    def write(self, verb: str, batch: WriteBatch) -> Callable[[Memory], Answer]:
         self.model.write(batch)
         items = batch.entities or batch.observations or batch.relations
         return lambda memory: getattr(memory, verb)(list(items))
@@ -88,20 +88,20 @@ class Life:
         texts = (self.text(at), self.text(at))
         entities = [NewEntity(name=name, entity_type=kind, observations=texts)]
         entities.append(NewEntity(name=f"w{self.number} m{at % 9}", entity_type=kind))
-        return self.write("create_entities", Batch(entities=tuple(entities)))
+        return self.write("create_entities", WriteBatch(entities=tuple(entities)))
 
     def observe(self, at: int) -> Callable[[Memory], Answer]:
         groups = [
             NewObservations(entity_name=self.anybody(), contents=(self.text(at),)) for _ in range(2)
         ]
-        return self.write("add_observations", Batch(observations=tuple(groups)))
+        return self.write("add_observations", WriteBatch(observations=tuple(groups)))
 
     def relate(self, at: int) -> Callable[[Memory], Answer]:
         links = [
             Link(from_name=self.anybody(), to_name=self.anybody(), relation_type=f"r{at % 3}")
             for _ in range(2)
         ]
-        return self.write("create_relations", Batch(relations=tuple(links)))
+        return self.write("create_relations", WriteBatch(relations=tuple(links)))
 
     def delete(self, at: int) -> Callable[[Memory], Answer]:
         if not self.own():
@@ -181,8 +181,8 @@ class Life:
         return call
 
 
-def shared() -> Batch:
-    return Batch(entities=tuple(NewEntity(name=each, entity_type="place") for each in SHARED))
+def shared() -> WriteBatch:
+    return WriteBatch(entities=tuple(NewEntity(name=each, entity_type="place") for each in SHARED))
 
 
 def unordered(found: Seen) -> Seen:
@@ -202,7 +202,7 @@ class Storm:
     def live(self, number: int, death: tuple[str, float] | None) -> None:
         """Make the calls that were not acknowledged so far, until the end or death."""
         if death is not None:
-            crash.arm(death[0])
+            crash_points.arm(death[0])
             threading.Thread(target=_die_after, args=[death[1]], daemon=True).start()
         done = self.acks(number)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -216,7 +216,7 @@ class Storm:
                         os.write(acknowledged, json.dumps(answer).encode() + b"\n")
                     if "kind" in answer:
                         life.names[answer["kind"]] = answer["name"]
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+        except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
             sys.excepthook(*sys.exc_info())
             os._exit(1)
         os._exit(0)
@@ -301,7 +301,7 @@ def _check_records(
         found = [content for content in contents if f'"{answer["mark"]}"' in content]
         assert len(found) == 1, (answer, found)
         for each in answer["relations"]:
-            assert each["fate"] != "refused", answer
+            assert each["status"] != "refused", answer
             ends = {"from_name": each["from"], "to_name": each["to"]}
             assert Link(**ends, relation_type=each["relationType"]) in links
         known |= {answer["name"], *(each["to"] for each in answer["relations"])}

@@ -1,4 +1,4 @@
-"""OpenAPI fuzzing: an application behind its gate on a real port, and a fuzzer that asks it."""
+"""OpenAPI fuzzing: an application behind the guard on a real port, and a fuzzer that asks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from onceward.gate import Gate, GateSettings
+from onceward.http.guard import GuardSettings, RequestGuard
 
 ROOT = Path(__file__).parent.parent.parent
 CHECKS = (
@@ -37,8 +37,8 @@ def serving(app: FastAPI, token: str) -> Iterator[str]:
     """Serve an application as the commands do, in a thread; gives its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        gate = Gate(app, settings=GateSettings(port=port, token=token))
-        config = uvicorn.Config(gate, log_level="error", access_log=False, server_header=False)
+        guard = RequestGuard(app, settings=GuardSettings(port=port, token=token))
+        config = uvicorn.Config(guard, log_level="error", access_log=False, server_header=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -16,16 +16,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from onceward.agents.orphans import AgentRecord, end_orphans
+from onceward.agents.orphan_processes import AgentRecord, end_orphans
 from onceward.errors import Drifted, RunHeld
-from onceward.journal.held import is_held
+from onceward.journal.process_lock import is_process_lock_held
 from onceward.orchestrator.tasks import load_task
-from onceward.orchestrator.tree import Tree
 from onceward.orchestrator.workspace import Workspace
-from onceward.seams import SystemClock, SystemFiles
-from tests.system import orchestrator_world as world
-from tests.system.lives import Place
-from tests.system.orchestrator_matrix import LIVES_MAX, MOMENT_SECONDS_MAX, NeverEnding, Storm
+from onceward.orchestrator.workspace_tree import WorkspaceTree
+from onceward.system import SystemClock, SystemFiles
+from tests.support import scripted_workspace as world
+from tests.support.crash_scenarios.orchestrator import (
+    LIVES_MAX,
+    MOMENT_SECONDS_MAX,
+    NeverEnding,
+    Storm,
+)
+from tests.support.killed_processes import Place
 
 REFUSED, DRIFTED = 7, 5
 #: What a person may say to changed files; None is refused.
@@ -72,7 +77,7 @@ class Hands(Storm):
                 code = 0 if self.live(decision) else 3
             except Drifted:
                 code = DRIFTED
-            except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+            except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
                 sys.excepthook(*sys.exc_info())
             os._exit(code)
         return child
@@ -118,7 +123,9 @@ class Hands(Storm):
         """Start two more runs while the first certainly works: both are refused."""
         os.kill(child, signal.SIGSTOP)
         os.waitpid(child, os.WUNTRACED) if _is_running(child) else None
-        if _is_running(child) and is_held(Workspace(root=self.workspace).orchestrator_lock()):
+        if _is_running(child) and is_process_lock_held(
+            Workspace(root=self.workspace).orchestrator_lock()
+        ):
             others = [self.second() for _ in range(2)]
             codes = [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in others]
             assert codes == [REFUSED, REFUSED], codes
@@ -133,7 +140,7 @@ class Hands(Storm):
                 world.orchestrator(self.workspace).run([load_task(self.workspace, "T-1")])
             except RunHeld:
                 code = REFUSED
-            except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+            except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
                 sys.excepthook(*sys.exc_info())
             os._exit(code)
         return child
@@ -183,7 +190,9 @@ class Hands(Storm):
 
         That look comes after the last receipt.
         """
-        tree = Tree(Workspace(root=self.workspace), files=SystemFiles(), clock=SystemClock())
+        tree = WorkspaceTree(
+            Workspace(root=self.workspace), files=SystemFiles(), clock=SystemClock()
+        )
         delivered = tree.manifest(records[-1]["tree"]) or {}
         late = set[str]()
         for name in self.written.values():

@@ -13,11 +13,11 @@ import random
 import signal
 import sys
 
-from onceward import crash
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from tests.conformance.orm_shops import TABLE, Order, alchemy_shop, django_database, django_shop
-from tests.system.nursery import forked
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.system import crash_points
+from tests.support.forked_children import forked
+from tests.support.orm_shops import TABLE, Order, alchemy_shop, django_database, django_shop
 
 #: Orders that one process takes at most, and passes of places where it may die.
 ORDERS, PASSES = 4, 40
@@ -50,11 +50,11 @@ def work(url: str, recipe: str, first: int, passes: int) -> None:
     with open_handle(url) as ow:
         check(ow)
         fuse = Fuse(passes)
-        crash.watch(fuse)
+        crash_points.watch(fuse)
         order = shop(ow, url, recipe, fuse)
         for number in range(first, first + ORDERS):
             assert order(number) == order(number) == number
-        crash.watch(None)
+        crash_points.watch(None)
 
 
 def shop(ow: Onceward, url: str, recipe: str, fuse: Fuse) -> Order:

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from onceward import crash
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.outcomes import Done, NotDone
 from onceward.stores import Transaction
+from onceward.system import crash_points
 
 PROCESSES, THREADS, KEYS = 4, 16, 1000
 #: Longer than a living process may be delayed, as short as the dead may be waited for.
@@ -32,7 +32,7 @@ POINTS = [
     "outcome.run.after_effect",
     "outcome.finish.before_commit",
     "outcome.finish.after_commit",
-    "outcome.claim_in.after_look",
+    "outcome.claim_in.after_find",
     "outcome.finish_in.before_commit",
     "transaction.before_commit",
     "transaction.after_commit",
@@ -87,7 +87,7 @@ class Storm:
 
     def live(self, seed: int, spec: str | None) -> None:
         """Visit the keys in random order from many threads."""
-        crash.arm(spec)
+        crash_points.arm(spec)
         errors: list[BaseException] = []
         with open_handle(self.url) as ow:
             functions = self.functions(ow)

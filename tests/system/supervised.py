@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
-from onceward.secrets import Redactor
+from onceward.agents.supervisor import AgentSpec, Supervisor, SupervisorLimits
+from onceward.system.redaction import Redactor
 
 
 class NoChance:
@@ -29,7 +29,7 @@ class SupervisedRun:
     def supervise(
         self,
         command: Sequence[str],
-        limits: Limits,
+        limits: SupervisorLimits,
         env: dict[str, str],
         secrets: Sequence[str] = (),
     ) -> Supervisor:

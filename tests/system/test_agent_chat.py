@@ -14,8 +14,8 @@ import pytest
 
 from onceward.agents import chat_messages
 from onceward.errors import InvalidArgument
-from tests.system.agent_tools import ANSWER_SECONDS, Piped, is_running, piped, until
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery
+from tests.support.agent_messages import ODD_TEXTS, a_delivery
+from tests.support.agent_processes import ANSWER_SECONDS, Piped, is_running, piped, until
 
 KIT = (sys.executable, str(Path(__file__).with_name("chat_kit_agent.py")))
 AGENT = (sys.executable, "-m", "onceward", "agent")

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from onceward.agents import messages
-from onceward.agents.messages import Message
-from onceward.agents.orphans import AgentRecord, end_orphans
-from onceward.agents.supervisor import AgentSpec, Limits, Supervisor
-from onceward.seams import process_stat
+from onceward.agents import protocol
+from onceward.agents.orphan_processes import AgentRecord, end_orphans
+from onceward.agents.protocol import Message
+from onceward.agents.supervisor import AgentSpec, Supervisor, SupervisorLimits
+from onceward.system import process_stat
+from tests.support.agent_messages import a_command
 from tests.system.supervised import SupervisedRun
-from tests.unit.agents.samples import a_command
 
 ROOT = Path(__file__).parent.parent.parent
 AGENT = Path(__file__).with_name("kit_agent.py")
@@ -29,7 +29,7 @@ class Run(SupervisedRun):
     """A run whose agent is of the kit."""
 
     def supervisor(self, **env: str) -> Supervisor:
-        limits = Limits(
+        limits = SupervisorLimits(
             heartbeat_seconds=0.5,
             heartbeats_missed_max=240,
             start_seconds=120.0,
@@ -199,10 +199,10 @@ def test_an_agent_by_hand_answers_and_ends() -> None:
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        input=messages.encode(a_command()),
+        input=protocol.encode(a_command()),
         env=environment,
         stdout=subprocess.PIPE,
         check=True,
     )
-    said = [messages.decode(line) for line in ran.stdout.splitlines()]
+    said = [protocol.decode(line) for line in ran.stdout.splitlines()]
     assert [each["kind"] for each in said] == ["heartbeat", "heartbeat", "event", "heartbeat"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceward.agents import artifacts
-from tests.system.agent_tools import (
+from tests.support.agent_processes import (
     Driven,
     command,
     driven,
@@ -330,6 +330,6 @@ def test_a_broken_scenario_is_told_at_the_start(tmp_path: Path) -> None:
     ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "error: bad.json: actions.implement[0].crash is no way to crash\n"
-        'fix: say "kill" or "exit:3"\n'
+        "error: bad.json: actions.implement[0].crash is not a way to crash\n"
+        'fix: write "kill" or "exit:3"\n'
     )

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from onceward.agents import lines, process, receiving
+from onceward.agents import agent_process, line_reader, reply_handling
 from onceward.agents.supervisor import AgentSpec
 from onceward.errors import AgentFailed, InvalidArgument
+from tests.support.agent_messages import a_command
 from tests.system.hostile_runs import AT_ONCE_SECONDS, SECRET, TIMES, Run, is_alive, run
-from tests.unit.agents.samples import a_command
 
 __all__ = ["run"]
 
@@ -108,7 +108,7 @@ def test_an_agent_that_ends_well_between_commands_is_no_failure(run: Run) -> Non
     supervisor = run.supervisor("good", restarts_max=0)
     for number in range(3):
         supervisor.call(a_command(correlation_id=f"corr_{number}"), on_event=run.events.append)
-        standing = supervisor._posts["builder"].process
+        standing = supervisor._slots["builder"].process
         assert standing
         standing.close_stdin()
         assert standing.wait(60)
@@ -141,7 +141,7 @@ def test_a_command_after_a_deadline_gets_a_new_agent(run: Run) -> None:
         run.begin_again(times)
         limits = {"implement": 0.5 * times, "review": 120.0}
         supervisor = run.supervisor("slow_first", timeout_seconds=limits)
-        with pytest.raises(AgentFailed, match="has not answered"):
+        with pytest.raises(AgentFailed, match="did not answer"):
             supervisor.call(a_command(), on_event=run.events.append)
         # It must have noted that it lived, or the next one is the first.
         if (run.workspace / "lives").exists():
@@ -158,8 +158,8 @@ def test_h27_a_flood_of_logs_hides_no_answer(run: Run) -> None:
     answer = run.call("flood")
     assert answer["payload"]["life"] == 1
     assert time.monotonic() - began < AT_ONCE_SECONDS
-    assert run.noise()["too many lines"] > lines.LINES_WAITING_MAX
-    assert len(run.of("agent.log")) == receiving.LOGS_PER_COMMAND_MAX
+    assert run.noise()["too many lines"] > line_reader.LINES_WAITING_MAX
+    assert len(run.of("agent.log")) == reply_handling.LOGS_PER_COMMAND_MAX
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
@@ -180,12 +180,12 @@ def test_h27_a_flood_of_progress_hides_no_answer(run: Run) -> None:
     """Events of the command itself are told up to a limit, and none of them costs the answer."""
     answer = run.call("progress")
     assert answer["event"] == "builder.completed"
-    assert len(run.events) == receiving.EVENTS_PER_COMMAND_MAX
+    assert len(run.events) == reply_handling.EVENTS_PER_COMMAND_MAX
     noise = run.noise()
     # A machine that has much else to do reads late; what it did not keep is counted too.
     late, untold = noise.pop("too many lines", 0), noise.pop("too many events")
     assert not noise
-    assert 0 <= 20_000 - receiving.EVENTS_PER_COMMAND_MAX - untold <= late
+    assert 0 <= 20_000 - reply_handling.EVENTS_PER_COMMAND_MAX - untold <= late
 
 
 def test_h27_a_line_without_end_takes_no_memory(run: Run) -> None:
@@ -205,7 +205,7 @@ def test_h27_a_flood_of_stderr_fills_no_disk(run: Run) -> None:
     """What is written for people is kept up to a limit, and never holds the agent up."""
     run.call("stderr")
     log = run.workspace / "logs" / "builder" / "run-1.log"
-    assert log.stat().st_size <= process.LOG_BYTES_MAX + 100
+    assert log.stat().st_size <= agent_process.LOG_BYTES_MAX + 100
     assert log.stat().st_mode & 0o777 == 0o600
     content = log.read_bytes()
     assert b"[a line of 100001 bytes is not kept]" in content
@@ -334,7 +334,7 @@ def test_a_program_that_cannot_be_started_is_named(run: Run) -> None:
     """A command line that leads nowhere fails at once, with what to do."""
     missing = AgentSpec(type="builder", command=("./no-such-program",))
     supervisor = run.supervisor("good")
-    supervisor._posts["builder"].spec = missing
+    supervisor._slots["builder"].spec = missing
     with pytest.raises(AgentFailed, match="no-such-program") as caught:
         supervisor.call(a_command(), on_event=run.events.append)
     assert (caught.value.code, caught.value.retryable) == ("AGENT_NOT_STARTED", False)

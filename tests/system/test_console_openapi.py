@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.app import build_app
 from onceward.console.audit import page
-from onceward.console.house import House
+from onceward.console.context import ConsoleContext
 from onceward.console.workspaces import Workspaces
-from onceward.dispatch.chats import Chats
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
-from onceward.handle import Onceward
-from onceward.orchestrator.registry import workspace_id
+from onceward.orchestrator.workspace_registry import workspace_id
 from onceward.workers.alert_models import DEFAULT_RULES
-from tests.browser.console import seeding
+from tests.support import console_story
 from tests.system import console_openapi_hooks
 from tests.system.openapi_fuzzing import fuzz, serving
 
@@ -26,9 +26,9 @@ SECONDS, SECONDS_OF_SOAK = 15, 600
 TOKEN = "tok_1"
 
 
-def house_of(ow: Onceward, home: seeding.Home) -> House:
+def context_of(ow: Onceward, home: console_story.Home) -> ConsoleContext:
     dispatcher = Dispatcher(ow, home=home.path)
-    return House(
+    return ConsoleContext(
         ow=lambda: ow,
         store_url=ow.store.url,
         version="0",
@@ -39,9 +39,9 @@ def house_of(ow: Onceward, home: seeding.Home) -> House:
     )
 
 
-def known_to(ow: Onceward, house: House) -> dict[str, Sequence[dict[str, object]]]:
+def known_to(ow: Onceward, context: ConsoleContext) -> dict[str, Sequence[dict[str, object]]]:
     """Return what there is, by the beginning of an address: values that fit together."""
-    (workspace,) = house.workspaces.list()
+    (workspace,) = context.workspaces.list()
     runs = [file.stem for file in (workspace / "events").iterdir()]
     undone = [each for each in ow.outcomes.list(limit=100) if each.state != "done"]
     names = ("File#src/billing.py", "Tool#pytest", "Concept#old plan")
@@ -67,16 +67,16 @@ def test_the_console_keeps_what_its_openapi_document_says(
     tmp_path: Path, prove: bool, soak: bool
 ) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
-    home = seeding.Home(path=tmp_path / "home")
-    seeding.fill_cursors(home)
-    seeding.fill_runs(home)
-    seeding.fill_conversations(home)
+    home = console_story.Home(path=tmp_path / "home")
+    console_story.fill_cursors(home)
+    console_story.fill_runs(home)
+    console_story.fill_conversations(home)
     with home.open() as ow:
-        seeding.fill_requests(ow)
-        seeding.fill_memory(ow)
-        house = house_of(ow, home)
+        console_story.fill_requests(ow)
+        console_story.fill_memory(ow)
+        context = context_of(ow, home)
         file = tmp_path / "known.json"
-        file.write_text(json.dumps(known_to(ow, house)))
+        file.write_text(json.dumps(known_to(ow, context)))
         environment = {
             "SCHEMATHESIS_HOOKS": console_openapi_hooks.__name__,
             console_openapi_hooks.KNOWN_VARIABLE: str(file),
@@ -88,7 +88,7 @@ def test_the_console_keeps_what_its_openapi_document_says(
             done = {each.action for each in found if each.outcome == "done"}
             return len(done) > (5 if soak else 0)
 
-        with serving(build_app(house=house), TOKEN) as url:
+        with serving(build_app(context=context), TOKEN) as url:
             fuzz(
                 url,
                 TOKEN,

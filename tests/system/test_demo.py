@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.demo import DemoWorld
-from onceward.demo.tally import tally, total
-from onceward.demo.world import TAG_VARIABLE, store_in
-from onceward.handle import open as open_handle
+from onceward.demo.demo_home import TAG_VARIABLE, store_in
+from onceward.demo.result_counts import tally, total
 from onceward.testing.postgres import PostgresServer
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
+from tests.support.evidence import Entry, Evidence
+from tests.support.module_processes import run_module
 from tests.system.many_descriptors import MESSAGES
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from onceward.dispatch.models import DeliveryState, TriggerKind
-from onceward.retries.schedule import Steps
-from tests.conformance.dispatch.talk import FakeChannel
-from tests.conformance.dispatch.test_arrivals import TEXTS
-from tests.system.dispatch_world import HARD_SECONDS, PATIENCE_SECONDS, World, chat, lines, until
+from onceward.retries.retry_schedule import FixedDelays
+from tests.support.dispatch_store import HARD_SECONDS, PATIENCE_SECONDS, World, chat, lines, until
+from tests.support.dispatcher_parts import TEXTS, FakeChannel
 
 __all__ = ["chat"]
 
@@ -104,14 +103,14 @@ def test_h44_what_fails_for_good_is_a_dead_letter_until_it_is_redriven(chat: Wor
     own = chat.group()
     chat.start()
     chat.tell("!wait-not", "poison")  # No order that the agent knows.
-    until(chat.operators.letters)
+    until(chat.dead.letters)
     assert lines(own / "begun") == ["poison"] * 3
     chat.tell("next")
     chat.answered("next")
-    (letter,) = chat.operators.letters()
-    assert "exit code 1" in str(letter.error)
+    (letter,) = chat.dead.letters()
+    assert "exit code 1" in letter.error_message
     chat.tell("better now", "poison")
-    assert [each.id for each in chat.operators.redrive(letter.id)] == ["poison"]
+    assert [each.id for each in chat.dead.redrive(letter.id)] == ["poison"]
     chat.answered("next", "better now")
 
 
@@ -120,7 +119,7 @@ def test_a_failure_that_no_retry_helps_is_given_up_at_once(chat: World) -> None:
     own = chat.group(with_kit=True)
     chat.start()
     chat.tell("!final", "1")
-    until(chat.operators.letters)
+    until(chat.dead.letters)
     assert lines(own / "begun") == ["1"]
 
 
@@ -133,8 +132,8 @@ def test_an_agent_that_cannot_be_started_is_a_failure_like_others(chat: World) -
     for group in ("broken", "no-place", "team"):
         chat.tell("hello", group=group)
     chat.answered("hello")
-    until(lambda: len(chat.operators.letters()) == 2, chat.operators.letters)
-    errors = [str(each.error) for each in chat.operators.letters()]
+    until(lambda: len(chat.dead.letters()) == 2, chat.dead.letters)
+    errors = [each.error_message for each in chat.dead.letters()]
     assert all("could not be started" in error for error in errors), errors
 
 
@@ -148,7 +147,7 @@ def restarted_while_waiting(chat: World, seconds: float) -> bool:
     """Check that the second try comes when it is due; say whether a restart came before that."""
     group = f"team-{seconds:.0f}"
     chat.group(group)
-    slowly = Steps(seconds=(seconds, seconds))
+    slowly = FixedDelays(seconds=(seconds, seconds))
     chat.start(schedule=slowly)
     chat.tell("!once fail; say sorry", "1", group=group)
     until(lambda: chat.states(group)[:1] == [ROLLED_BACK])

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import open as open_handle
-from tests.system.dispatch_processes import PATIENCE_SECONDS
+from onceward.client import open as open_handle
+from tests.support.dispatch_commands import PATIENCE_SECONDS
 from tests.system.test_dispatch_cli import Room
 
 
@@ -111,7 +111,7 @@ def test_ctrl_c_leaves_at_once_and_loses_nothing(room: Room) -> None:
 def test_a_person_alone_is_warned(room: Room) -> None:
     """Without a dispatcher it says so, and still takes what is said."""
     with at_terminal(room) as terminal:
-        terminal.see("nobody hands messages to agents")
+        terminal.see("no dispatcher runs")
         terminal.see("> ")
         terminal.type("hello\n")
         room.place.until(lambda: room.operators.status_of("team").pending)

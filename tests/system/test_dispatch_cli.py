@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from onceward.dispatch.arrivals import Arrivals
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group, NewMessage, Reply
-from onceward.dispatch.operators import Operators
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from tests.system.dispatch_processes import PATIENCE_SECONDS, Place
+from onceward.dispatch.operator_actions import Operators
+from tests.support.chat_letters import ChatLetters
+from tests.support.dispatch_commands import PATIENCE_SECONDS, Place
 
 
 class Room:
@@ -25,7 +26,8 @@ class Room:
     def __init__(self, directory: Path, ow: Onceward, url: str) -> None:
         self.place = Place(directory, url)
         self.operators = Operators(ow.store)
-        self._arrivals = Arrivals(ow.store)
+        self.dead = ChatLetters(ow)
+        self._arrivals = Inbox(ow.store)
         self._said = 0
         self.groups = Groups(ow.store)
         command = tuple(self.place.agent.split())
@@ -86,15 +88,17 @@ def test_a_running_server_notices_what_people_decide(room: Room) -> None:
         room.place.until(lambda: room.replies() and room.is_quiet())
         status = json.loads(room.run("dispatch", "status", "--json").stdout)
         assert status["holder"]
-        replayed = room.run("dispatch", "replay", "team", "--since", "1", "--reason", "again")
+        replayed = room.run(
+            "dispatch", "replay", "team", "--since", "1", "--reason", "again", "--yes"
+        )
         assert replayed.returncode == 0, replayed.stderr
         room.place.until(lambda: room.place.began() == ["one", "one"])
         room.place.until(room.is_quiet)
         room.say("poison")
-        room.place.until(room.operators.letters)
-        (letter,) = room.operators.letters()
+        room.place.until(room.dead.letters)
+        (letter,) = room.dead.letters()
         (room.place.directory / "mended").touch()
-        assert room.operators.redrive(letter.id)
+        assert room.dead.redrive(letter.id)
         room.place.until(lambda: "echo: poison" in room.replies())
         room.groups.set("team", is_paused=True)
         room.say("late")
@@ -108,7 +112,9 @@ def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
         room.say("one")
         room.say("slow")
         room.place.until(lambda: "slow" in room.place.began())
-        refused = room.run("dispatch", "replay", "team", "--since", "1", "--reason", "again")
+        refused = room.run(
+            "dispatch", "replay", "team", "--since", "1", "--reason", "again", "--yes"
+        )
     # Its dispatcher was killed, so nobody else would tell the agent to end.
     (room.place.directory / "go").touch()
     assert refused.returncode == 1

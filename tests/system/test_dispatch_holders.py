@@ -12,9 +12,9 @@ import pytest
 from onceward.cursors.lease import Lease
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import LEASE
-from onceward.seams import ProcessIdentity
-from tests import namespaces
-from tests.system.dispatch_world import World, chat, lines, until
+from onceward.system import ProcessIdentity
+from tests.support import namespaces
+from tests.support.dispatch_store import World, chat, lines, until
 
 __all__ = ["chat"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from onceward.dispatch.arrivals import Arrivals
+from onceward.client import open as open_handle
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import NewMessage
-from onceward.handle import open as open_handle
-from tests.system.chat_servers import SOON_SECONDS, ChatServer, until_there
+from tests.support.chat_servers import SOON_SECONDS, ChatServer, until_there
 
 #: How soon what another process wrote is told: before the end of the longest wait, which would tell
 #: it anyway. The rest is for a busy machine.
@@ -118,7 +118,7 @@ def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> N
         time.sleep(0.5)
         began = time.monotonic()
         message = NewMessage(group="wait", id="other", sender="cron", text="from elsewhere")
-        Arrivals(ow.store).receive(message)
+        Inbox(ow.store).receive(message)
         page = waiting.result()
     assert [each["text"] for each in page["items"]] == ["from elsewhere"]
     assert time.monotonic() - began < NOTICED_SECONDS

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import DeliveryState
 from onceward.errors import OncewardError, OutcomeUnknown, StoreUnavailable
-from onceward.handle import open as open_handle
 from onceward.testing.postgres import PostgresServer
 from onceward.testing.zombie import freeze, wake
-from tests.system.dispatch_world import (
+from tests.support.dispatch_store import (
     PATIENCE_SECONDS,
     World,
     chat,
@@ -204,7 +204,7 @@ def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -
 def test_an_agent_that_nobody_noted_does_nothing_after_its_dispatcher_died(chat: World) -> None:
     """It was just started; with its dispatcher its stdin ends, and it was handed nothing."""
     own = chat.group()
-    command = [sys.executable, "-m", "tests.system.dispatch_life"]
+    command = [sys.executable, "-m", "tests.support.dispatcher_process"]
     command += [chat.url, str(chat.place), str(chat.place / "looks")]
     env = {**os.environ, "ONCEWARD_CRASH": "dispatch.agent.after_start:1:kill"}
     with subprocess.Popen(command, env=env) as process:

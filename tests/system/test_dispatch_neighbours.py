@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from onceward.dispatch.models import LEASE, DeliveryState
-from tests import namespaces
-from tests.proof.evidence import Entry, Evidence
-from tests.system.dispatch_world import World, chat, lines, until
+from tests.support import namespaces
+from tests.support.dispatch_store import World, chat, lines, until
+from tests.support.evidence import Entry, Evidence
 
 __all__ = ["chat"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.console.app import build_app
-from onceward.dispatch.chats import Chats
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
-from onceward.handle import open as open_handle
 from tests.system.openapi_fuzzing import fuzz, serving
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.

@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_h73_an_unchecked_build_is_told_as_unchecked_everywhere(place: Place) -> None:
+def test_h73_an_unchecked_build_is_reported_as_unchecked_everywhere(place: Place) -> None:
     """In the result, the receipt, the transcript, on the command line and for the console."""
     place.set("builder", "cat > /dev/null; echo hello > out.txt")
     ran = place.onceward("run", "--task", "T-1", "--json")
@@ -91,7 +91,7 @@ def test_h73_an_unchecked_build_is_told_as_unchecked_everywhere(place: Place) ->
     assert "pass" not in f"{told}{shown.stdout}".replace("no check has passed", "")
 
 
-def test_h73_a_checked_build_is_told_as_passed(place: Place) -> None:
+def test_h73_a_checked_build_is_reported_as_passed(place: Place) -> None:
     """The other words mean something only if there are builds that do without them."""
     place.set("builder", "cat > /dev/null; echo hello > out.txt", "--check", "grep hello out.txt")
     ran = place.onceward("run", "--task", "T-1")
@@ -137,7 +137,7 @@ def test_h73_the_next_prompt_tells_what_the_check_said(place: Place) -> None:
     assert "failed" not in place.prompt("implement-0")
     told = place.prompt("implement-1")
     assert "The last attempt failed: TESTS_FAILED: " in told
-    assert "The last check of this work: fail (exit code 3)\n" in told
+    assert "Result of the last check: fail (exit code 3)\n" in told
     assert "E: [redacted] there is no 1 in out.txt" in told
     (events,) = (place.directory / "events").iterdir()
     assert b"hunter2" not in events.read_bytes()
@@ -166,10 +166,10 @@ def test_h73_prompts_carry_findings_changes_and_tests(place: Place) -> None:
     ran = place.onceward("run", "--task", "T-1")
     assert ran.returncode == 0, ran.stderr
     told = place.prompt("review-0")
-    assert "The last check of this work: pass (exit code 0)\n7 passed" in told
+    assert "Result of the last check: pass (exit code 0)\n7 passed" in told
     assert "- changed out.txt" in told
     assert "- added b.txt" in told
     assert " first\n-old\n+try 1\n" in told
     assert "- the second line is wrong" in place.prompt("implement_changes-0")
     again = place.prompt("review-1")
-    assert "What you found the last time:\n- the second line is wrong" in again
+    assert "Your findings in the last review:\n- the second line is wrong" in again

@@ -1,4 +1,4 @@
-"""The Lab as people run it: a server process, its files, and clients that outlive it."""
+"""The Lab as a server process: its files, restarts, and long-lived clients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from onceward.journal import Journal
-from tests.system.lab_servers import LabServer
-from tests.unit.lab.labs import make_lab, make_run, paths_in, submission
+from tests.support.lab_servers import LabServer
+from tests.support.labs import make_lab, make_run, paths_in, submission
 
 LONG_LINE_BYTES = 100 * 1024 * 1024
 
@@ -122,7 +122,7 @@ def test_h01_ten_requests_at_once_to_two_servers_are_one_entry(
     assert len(entries(server)) == 1
 
 
-@pytest.mark.parametrize("point", ["lab.step.after_intent", "lab.step.after_entries"])
+@pytest.mark.parametrize("point", ["lab.request.after_intent", "lab.request.after_entries"])
 def test_h02_killed_before_the_mapping_is_written_the_retry_appends_nothing(
     server: LabServer, point: str
 ) -> None:
@@ -141,7 +141,7 @@ def test_h03_a_submit_killed_after_its_first_entry_is_completed_once(
     """Only the missing entry is appended, with its own id, and the winner is recorded."""
     path, body = set_up(server, tmp_path)
     server.kill()
-    server.start("lab.step.after_intent:1:kill")
+    server.start("lab.request.after_intent:1:kill")
     with pytest.raises(httpx.TransportError):
         server.post(path, body, "req-1")
     requests = Journal(paths_in(tmp_path).requests(server.session_id)).read().items
@@ -216,7 +216,7 @@ def test_h09_a_line_of_100_mb_without_an_end_costs_little(server: LabServer) -> 
     assert [each["notes"] for each in entries(server)] == ["before", "after"]
 
 
-def test_h10_a_replaced_or_truncated_file_is_told(server: LabServer) -> None:
+def test_h10_a_replaced_or_truncated_file_is_an_error(server: LabServer) -> None:
     """A client that sends the tag back never reads from the middle of another file."""
     path = paths_in(server.directory).feedback
     server.post("/api/feedback", {"notes": "aaaa"})

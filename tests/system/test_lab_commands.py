@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from onceward.lab import FeedbackClient
-from tests.system.lab_processes import COMMAND, STOP_SECONDS_MAX, Bench
-from tests.system.served import browser_in
-from tests.unit.lab.labs import make_run
+from tests.support.lab_processes import COMMAND, STOP_SECONDS_MAX, Bench
+from tests.support.labs import make_run
+from tests.support.served_commands import browser_in
 
 
 @pytest.fixture
@@ -45,14 +45,15 @@ def test_people_read_where_the_lab_is(bench: Bench) -> None:
         assert server.stop(signal.SIGTERM) == (0, [], "stopped\n")
 
 
-def test_a_session_is_resumed_with_the_same_token(bench: Bench) -> None:
-    """The page that was open before the restart can go on with what it has."""
+def test_a_session_is_resumed_with_a_new_token(bench: Bench) -> None:
+    """The page that was open before the restart has to fetch the token of the new process."""
     with bench.lab("--session", "lab_mine") as server:
         before = server.get("/api/config")
         server.stop()
     with bench.lab("--session", "lab_mine") as server:
         after = server.get("/api/config")
-    assert (after["sessionId"], after["token"]) == ("lab_mine", before["token"])
+    assert after["sessionId"] == "lab_mine"
+    assert after["token"] != before["token"]
 
 
 def test_runs_lie_in_the_allowed_roots(bench: Bench, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_it_exits_after_so_many_submissions(bench: Bench) -> None:
 def test_what_a_killed_server_had_announced_counts(bench: Bench, is_asked_again: bool) -> None:
     """The next one completes it, lets the page ask for its answer, and exits; not for ever."""
     words = ["--exit-after-submit", "1", "--session", "lab_mine"]
-    dying = {**bench.environment, "ONCEWARD_CRASH": "lab.step.after_intent:1:kill"}
+    dying = {**bench.environment, "ONCEWARD_CRASH": "lab.request.after_intent:1:kill"}
     with bench.start("lab", "--port", "0", "--no-open", "--json", *words, env=dying) as server:
         with pytest.raises(httpx.TransportError):
             server.post("/api/feedback", {"notes": "one"}, "r1")

@@ -1,4 +1,4 @@
-"""The Lab with real processes, at the same door."""
+"""The Lab with real processes: concurrent imports of one directory."""
 
 import subprocess
 import sys
@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from onceward.journal import Journal
-from tests.unit.lab.labs import make_run, paths_in
+from tests.support.labs import make_run, paths_in
 
 IMPORT = """
 import sys
 from pathlib import Path
-from tests.unit.lab.labs import make_lab
+from tests.support.labs import make_lab
 lab = make_lab(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

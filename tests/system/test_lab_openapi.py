@@ -9,9 +9,9 @@ import pytest
 
 from onceward.console.app import build_app
 from onceward.lab.lab import Lab
+from tests.support.labs import make_experiment, make_lab, make_run, submission
 from tests.system import lab_openapi_hooks
 from tests.system.openapi_fuzzing import fuzz, serving
-from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 15, 600
@@ -104,9 +104,7 @@ def _probability(place: str) -> float:
 
 @pytest.mark.prove
 @pytest.mark.timeout(SECONDS_OF_SOAK + 600)
-def test_the_lab_keeps_what_its_openapi_document_says(
-    tmp_path: Path, prove: bool, soak: bool
-) -> None:
+def test_the_lab_conforms_to_its_openapi_document(tmp_path: Path, prove: bool, soak: bool) -> None:
     """Whatever the document allows or forbids, no answer is a 500 or breaks its schema."""
     lab = make_lab(tmp_path)
     (tmp_path / "schemathesis.toml").write_text(settings_for(lab, tmp_path))

@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.testing.zombie import freeze, wake
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 LEASE_SECONDS = 0.3
 WORKERS = 3

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.testing.zombie import zombie
-from tests.system.lease_worker import started
+from tests.support.lease_worker import started
 
 #: Short, so that a test need not wait long for it to run out; long enough for a slow machine.
 SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""`onceward memory capture` as a process: a failing test, its fix, the evidence, the return."""
+"""`onceward memory capture` as a process: a failing test, its fix, and its verification."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None
     assert first.returncode == 1
     assert "1 failed" in first.stdout
     assert "memory: recorded, exit code 1, 1 error" in first.stderr
-    assert "new, nothing is known about it" in first.stderr
+    assert "new, no fix is known" in first.stderr
 
     fixed = place.run(
         *(
@@ -53,7 +53,7 @@ def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None
     calc.write_text(RIGHT)
     second = place.capture(*PYTEST)
     assert second.returncode == 0
-    assert f"fix works, its issue is gone: {name}" in second.stderr
+    assert f"fix verified, its issue is gone: {name}" in second.stderr
 
     calc.write_text(WRONG)
     third = place.capture(*PYTEST)
@@ -175,7 +175,7 @@ def test_a_store_that_fails_does_not_hide_the_result(place: Place) -> None:
     assert told["error"]["message"]
 
 
-def test_whoever_stops_reading_stops_the_command(place: Place) -> None:
+def test_a_closed_output_stops_the_command(place: Place) -> None:
     """As in any pipe: the command gets SIGPIPE, and what it did is recorded."""
     process = place.start("capture", "--", "yes")
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""`onceward memory capture` and `fix` while another process writes records that waited."""
+"""`onceward memory capture` and `fix` while another process replays buffered records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onceward.memory.buffer import Buffer, directory_for
-from onceward.memory.replaying import of_same_store, replay
+from onceward.memory.buffer_replay import memory_factory, replay
+from onceward.memory.offline_buffer import Buffer, directory_for
 from tests.system.capture_place import Place, place, python
 
 __all__ = ["place"]
@@ -37,13 +37,13 @@ def test_h63_a_capture_does_not_overtake_records_that_another_process_writes(
             if len(done) == 1:
                 first = place.capture("sh", "-c", "exit 3")
                 assert first.returncode == 3
-                assert "older records wait to be written" in first.stderr
+                assert "older records are being written" in first.stderr
                 second = place.run("capture", "--json", "--", "sh", "-c", "exit 4")
                 assert second.returncode == 4
                 told = json.loads(second.stdout)
                 assert (told["recorded"], told["buffered"]) == (False, True)
                 assert memory.graph.counts().entities == 0
-            replay(call, of_same_store(memory))
+            replay(call, memory_factory(memory))
 
         assert buffer.replay(do) == 3
         assert done == ["record_error", "capture", "capture"]
@@ -74,13 +74,13 @@ def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
                 told.append(place.json("fix", "err#boom", "--strategy", "duck"))
                 by_message = place.run("fix", "boom", "--strategy", "run")
                 assert by_message.returncode == 0, by_message.stderr
-                assert "older records wait to be written" in by_message.stderr
-                assert "waits: fix#" in by_message.stdout
-                assert "another name" in by_message.stdout
+                assert "older records are being written" in by_message.stderr
+                assert "buffered: fix#" in by_message.stdout
+                assert "provisional" in by_message.stdout
                 refused = place.run("fix", "boom", "--strategy", "s", "--doc", "no url")
                 assert refused.returncode != 0
                 assert memory.graph.counts().entities == 0
-            replay(call, of_same_store(memory))
+            replay(call, memory_factory(memory))
 
         assert buffer.replay(do) == 3
         names = [each.name for each in memory.graph.read().entities]
@@ -105,7 +105,7 @@ def test_h63_a_capture_ends_though_the_process_that_writes_older_records_is_stop
         program = (
             "import os, signal, sys\n"
             "from pathlib import Path\n"
-            "from onceward.memory.buffer import Buffer\n"
+            "from onceward.memory.offline_buffer import Buffer\n"
             "def stop(_): os.kill(os.getpid(), signal.SIGSTOP)\n"
             "Buffer(Path(sys.argv[1])).replay(stop)\n"
         )
@@ -115,7 +115,7 @@ def test_h63_a_capture_ends_though_the_process_that_writes_older_records_is_stop
             assert os.WIFSTOPPED(status)
             first = place.capture("sh", "-c", "exit 3")
             assert first.returncode == 3
-            assert "older records wait to be written" in first.stderr
+            assert "older records are being written" in first.stderr
             assert buffer.pending() == 2
         finally:
             holder.kill()

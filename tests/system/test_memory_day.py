@@ -1,12 +1,12 @@
-"""A day of calls, played again: with duplicates, retries and late repetitions, on both engines."""
+"""A day of an agent's calls, repeated with duplicates and late retries, on both engines."""
 
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from tests.system.memory_day import Day, held, remembering, torn
 
 SEED = 20260206

@@ -1,4 +1,4 @@
-"""The memory server at an address: behind the gate, with a token, for several clients at once."""
+"""The memory server over HTTP: behind the guard, with a token, for concurrent clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, ResourceUpdatedNotification
 
-from onceward.access.token_file import read_token
+from onceward.http.token_file import read_token
 from tests.system.memory_clients import (
     COMMAND,
     GRAPH,
@@ -99,7 +99,7 @@ def test_clients_share_one_memory_over_http(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
-def test_a_change_by_one_client_is_told_to_another(tmp_path: Path) -> None:
+def test_a_change_by_one_client_notifies_another(tmp_path: Path) -> None:
     """Subscribed in the older protocol, listening in the newer one: both hear of it."""
     heard = asyncio.Event()
 
@@ -120,7 +120,7 @@ def test_a_change_by_one_client_is_told_to_another(tmp_path: Path) -> None:
         asyncio.run(main(url))
 
 
-def test_nobody_comes_in_without_the_token_or_from_another_site(tmp_path: Path) -> None:
+def test_requests_without_the_token_or_from_another_site_are_rejected(tmp_path: Path) -> None:
     """No token 401, a foreign Host 421, a foreign Origin 403, no JSON 415; all in our one shape."""
     with http_server(tmp_path) as (url, _):
         port = url.rpartition(":")[2]

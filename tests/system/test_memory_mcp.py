@@ -1,4 +1,4 @@
-"""The memory server as MCP clients meet it: the official Python client, over stdio."""
+"""The memory server over stdio, called with the official Python MCP client."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_nine_tools_answer_in_the_shapes_that_clients_know(
     asyncio.run(main())
 
 
-def test_every_tool_tells_the_truth_about_itself(tmp_path: Path) -> None:
+def test_every_tool_declares_its_effects_correctly(tmp_path: Path) -> None:
     """Reads are marked as reads, deletions as such, and everything as safe to repeat."""
 
     async def main() -> None:
@@ -176,7 +176,7 @@ def test_policy_tools_lead_from_an_error_to_the_fix_that_worked(tmp_path: Path) 
             command = await data(
                 memory, "record_command", cmd="pytest -q", exitCode=1, run=run["name"], **where
             )
-            assert command["relations"][0]["fate"] == "created"
+            assert command["relations"][0]["status"] == "created"
             message = "ValueError: port 8080 is taken by /tmp/x/9f2c1ab0"
             error = await data(
                 memory,
@@ -220,7 +220,7 @@ def test_policy_tools_lead_from_an_error_to_the_fix_that_worked(tmp_path: Path) 
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("create_entities", {}, "entities: is missing"),
-    ("create_entities", {"entities": "a"}, "entities: is a text"),
+    ("create_entities", {"entities": "a"}, "entities: is a string"),
     ("create_entities", {"entities": [entity("a"), {"name": "b"}]}, "entities[1].entityType"),
     ("create_entities", {"entities": [{"name": 5, "entityType": "t"}]}, "entities[0].name"),
     ("create_entities", {"entities": [entity("")]}, "entities[0].name"),
@@ -244,7 +244,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("record_outcome", {"fix": "fix#nothing"}, "status"),
     ("recall", {"text": 5}, "text"),
     ("explain", {"name": "ghost"}, "'ghost'"),
-    ("forget_everything", {}, "there is no tool"),
+    ("forget_everything", {}, "unknown tool"),
     ("create_entity", {}, "call create_entities"),
 ]
 
@@ -274,7 +274,7 @@ def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
             result = await memory.call_tool("create_relations", sent)
             assert result.meta is not None
             error = result.meta["onceward/error"]
-            assert error["code"] == "NOT_FOUND"
+            assert error["code"] == "ENTITY_NOT_FOUND"
             assert error["context"]["names"] == ["a", "b"]
             assert result.structured_content is None
 

@@ -1,4 +1,4 @@
-"""What the memory server offers besides its tools: resources, news, narrower offers, pages."""
+"""The memory server besides tools: resources, notifications, restricted tools and pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_resources_hold_the_graph_and_the_policy(tmp_path: Path) -> None:
             assert isinstance(policy, TextResourceContents)
             assert policy.text == memory.instructions
             assert "record_error" in policy.text
-            with pytest.raises(MCPError, match="there is no resource"):
+            with pytest.raises(MCPError, match="unknown resource"):
                 await memory.read_resource("memory://nothing")
 
     asyncio.run(main())
@@ -99,7 +99,7 @@ def test_read_only_offers_no_tool_that_changes_anything(tmp_path: Path) -> None:
         async with client(tmp_path, "--read-only") as memory:
             assert {each.name for each in (await memory.list_tools()).tools} == READS
             told = await refusal(memory, "create_entities", entities=[entity("a")])
-            assert "there is no tool 'create_entities' here" in told
+            assert "unknown tool 'create_entities'" in told
             assert await data(memory, "read_graph") == {"entities": [], "relations": []}
         async with client(tmp_path, "--no-delete") as memory:
             names = {each.name for each in (await memory.list_tools()).tools}

@@ -1,4 +1,4 @@
-"""A memory server whose PostgreSQL is not there, goes, freezes and comes back."""
+"""A memory server whose PostgreSQL is missing, stops, freezes and recovers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from onceward.memory import Memory
-from onceward.seams import SystemClock
+from onceward.system import SystemClock
 from onceward.testing.postgres import PostgresServer, _children
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 from tests.system.memory_clients import Pipe, pipe
 
 #: Far more than anything here takes; a server that hangs is killed then, and the test fails.
@@ -55,8 +55,8 @@ def _record(client: Pipe, number: int) -> str:
     result = client.answer()["result"]
     assert not result.get("isError"), result
     assert result["structuredContent"]["name"] == f"err#{_name(number)}"
-    fate: str = result["structuredContent"]["entity"]
-    return fate
+    status: str = result["structuredContent"]["entity"]
+    return status
 
 
 def _read(client: Pipe) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def test_h63_the_store_goes_and_comes_back_under_a_memory_server(
         server.kill()
         killed_at = clock.monotonic()
         for sent in range(records):
-            fate = _record(client, number)
-            assert fate == "buffered"
+            status = _record(client, number)
+            assert status == "buffered"
             number += 1
             clock.sleep(max(0.0, away_seconds * sent / records - (clock.monotonic() - killed_at)))
         assert _read(client)["isError"]
@@ -126,8 +126,8 @@ def test_h63_the_store_goes_and_comes_back_under_a_memory_server(
         code, _, log = client.end()
         assert code == 0
     _all_once_in_order(server.url, number)
-    assert log.count('"store.away"') == 2
-    assert log.count('"store.back"') == 2
+    assert log.count('"store.unavailable"') == 2
+    assert log.count('"store.available"') == 2
     assert "call.timed_out" not in log
     evidence.record(
         Entry(
@@ -142,7 +142,7 @@ def test_h63_the_store_goes_and_comes_back_under_a_memory_server(
     )
 
 
-def test_h63_a_store_that_freezes_is_told_in_time(
+def test_h63_a_frozen_store_is_reported_in_time(
     tmp_path: Path, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No call waits longer than its timeout: reads fail by it, records are kept."""

@@ -1,4 +1,4 @@
-"""The reference memory server and ours, side by side: the same calls of the npm SDK's client."""
+"""The reference memory server and ours, compared call by call with the npm SDK."""
 
 from __future__ import annotations
 

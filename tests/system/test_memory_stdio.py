@@ -1,4 +1,4 @@
-"""The memory server on bare pipes: what no SDK would send, and how it ends."""
+"""The memory server on raw pipes: invalid messages, and shutdown."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def test_half_an_emoji_and_bytes_that_are_no_text_are_refused(tmp_path: Path) ->
         server.raw(line.encode() + b"\n")
         answer = server.answer()
         assert (answer["id"], answer["error"]["code"]) == (2, -32602)
-        assert "params.arguments.entities[0].observations[0]: holds half" in str(answer["error"])
+        assert (
+            "params.arguments.entities[0].observations[0]: contains an unpaired surrogate"
+            in str(answer["error"])
+        )
         server.raw(line.encode().replace(b"\\ud83d", b"\xff") + b"\n")
         assert server.answer()["error"]["code"] == -32700
         server.raw(line.replace('"id": 2', '"id": 1.5').replace("\\ud83d", "").encode() + b"\n")

@@ -1,11 +1,11 @@
-"""Memory under kill -9, with real processes, in a storm."""
+"""Concurrent memory writers as real processes, killed with SIGKILL."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
+from tests.support.evidence import Entry, Evidence
+from tests.support.module_processes import run_module
 
 SEED = 20260206
 

@@ -1,4 +1,4 @@
-"""The memory's commands on a terminal and in pipes: who gets the signals, and what is drawn."""
+"""The memory's commands on terminals and in pipes: signals and output."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_control_c_goes_to_the_command_once(place: Place) -> None:
     assert code == 9
 
 
-def test_a_refusal_is_told_once(place: Place) -> None:
+def test_a_rejection_is_reported_once(place: Place) -> None:
     """The log of the library does not get between an error and its fix."""
     ran = place.run("history", "nobody")
     assert ran.returncode == 1

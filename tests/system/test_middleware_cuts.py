@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 
 ROOT = Path(__file__).parent.parent.parent
 ANSWER_SECONDS_MAX = 60
@@ -48,7 +48,7 @@ class Server:
         descriptor = self._listening.fileno()
         words = [self.url, str(descriptor), on_crash, str(lease_seconds)]
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.system.middleware_server", *words],
+            [sys.executable, "-W", "error", "-m", "tests.support.middleware_server", *words],
             pass_fds=[descriptor],
             cwd=ROOT,
             env={**os.environ, "ONCEWARD_CRASH": crash},

@@ -19,8 +19,8 @@ import pytest
 from onceward.errors import AgentFailed
 from onceward.orchestrator import orchestrator as module
 from onceward.orchestrator.tasks import load_task
-from onceward.seams import process_stat
-from tests.system import orchestrator_world as world
+from onceward.system import process_stat
+from tests.support import scripted_workspace as world
 
 HANG_SECONDS = 120
 COMMAND = [sys.executable, "-m", "onceward"]
@@ -93,7 +93,7 @@ def is_reviewing(workspace: Path) -> bool:
 
 
 @pytest.mark.parametrize("words", [("run", "--task", "T-1"), ("resume",)])
-def test_h70_a_second_orchestrator_is_refused_and_told_who_works_here(
+def test_h70_a_second_orchestrator_is_refused_and_the_holder_named(
     workspace: Path, words: tuple[str, ...]
 ) -> None:
     """Process, run and time of the first are named; the second starts and writes nothing."""
@@ -114,7 +114,7 @@ def test_h70_a_second_orchestrator_is_refused_and_told_who_works_here(
     assert all(acts.count("started") == 1 for acts in world.counts(workspace).values())
 
 
-def test_h70_a_second_run_waits_if_it_is_told_to(workspace: Path) -> None:
+def test_h70_a_second_run_waits_with_wait(workspace: Path) -> None:
     """It begins once the first is gone, and both come to their end."""
     with started(workspace, "run", "--task", "T-1") as first:
         until(lambda: is_reviewing(workspace))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from onceward.orchestrator.starting import start_workspace
+from onceward.orchestrator.scaffold import create_workspace
 
 COMMAND = [sys.executable, "-m", "onceward"]
 END_SECONDS_MAX = 120
@@ -73,7 +73,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A workspace that was just made, with a task of two rounds."""
-    return Place(start_workspace(tmp_path / "demo", example=True).workspace)
+    return Place(create_workspace(tmp_path / "demo", example=True).workspace)
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +109,12 @@ def test_a_new_workspace_runs_at_once(finished: Place) -> None:
     assert told[1:] == [
         told[1],
         "T-0001    implement · builder is asked",
-        "T-0001    implement · builder is at work: writing greeting.txt",
+        "T-0001    implement · builder is working: writing greeting.txt",
         "T-0001    implement · builder is done, tests pass, 1 file",
         "T-0001    review · reviewer is asked",
         "T-0001    review · reviewer approves",
         "T-0001    update_spec · spec_maintainer is asked",
-        "T-0001    update_spec · spec_maintainer finds the spec in order",
+        "T-0001    update_spec · spec_maintainer needs no change of the spec",
         "T-0001    done",
         "          run done: 1 task",
     ]
@@ -221,11 +221,11 @@ def on_a_terminal(place: Place, *words: str, answer: bytes = b"") -> tuple[int, 
     return process.returncode, seen.decode(errors="replace")
 
 
-def test_drift_is_named_and_somebody_decides(place: Place) -> None:
+def test_drift_is_listed_and_the_operator_decides(place: Place) -> None:
     """Refused without a terminal and by a stop, with an exit code of its own; else it goes on."""
     point = "orchestrator.receipt.after_record:1:kill"
     place.run("run", "--task", "T-0001", ONCEWARD_CRASH=point)
-    (place.directory / "notes.txt").write_text("mine")
+    (place.directory / "notes.txt").write_text("as I would have it\n")
     refused = place.run("resume")
     assert refused.returncode == 3
     assert "  added notes.txt\n" in refused.stderr
@@ -234,6 +234,7 @@ def test_drift_is_named_and_somebody_decides(place: Place) -> None:
         ended, seen = on_a_terminal(place, "resume", answer=answer)
         assert ended == code, seen
         assert "added notes.txt" in seen
+        assert "+as I would have it" in seen
     assert place.kinds("drift.accepted")
 
 
@@ -241,7 +242,7 @@ def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
     """A progress line below the transcript, gone at the end."""
     # A busy machine may show nothing for a second or two; then the review takes longer.
     for seconds in (1.2, 5.0, 20.0):
-        place = Place(start_workspace(tmp_path / f"for-{seconds:.0f}", example=True).workspace)
+        place = Place(create_workspace(tmp_path / f"for-{seconds:.0f}", example=True).workspace)
         place.change("reviewer", "review", {"delay": seconds})
         code, seen = on_a_terminal(place, "run", "--task", "T-0001")
         assert code == 0, seen
@@ -292,7 +293,7 @@ def test_verify_finds_what_was_changed_afterwards(finished: Place) -> None:
 
 def test_h32_a_secret_in_a_task_reaches_no_file_of_a_run(finished: Place) -> None:
     """The warning says where it belongs; ledger, receipts and transcripts do not have it."""
-    assert "inputs.language holds a secret" in finished.ran.stderr
+    assert "inputs.language contains a secret" in finished.ran.stderr
     assert SECRET not in finished.ran.stdout + finished.ran.stderr
     for path in finished.directory.rglob("*"):
         if path.is_file() and path.parent.name != "tasks":

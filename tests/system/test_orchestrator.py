@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from onceward import crash
 from onceward.orchestrator.models import RunResult
 from onceward.orchestrator.tasks import load_task
-from tests.system import orchestrator_world as world
+from onceward.system import crash_points
+from tests.support import scripted_workspace as world
 
 WRITE = {"write": {"path": "src/T-1.txt", "content": "round {round}\n"}}
 SECRET = "correct-horse-battery"
 RUN = """
 import sys
 from pathlib import Path
-from tests.system import orchestrator_world as world
+from tests.support import scripted_workspace as world
 from onceward.errors import RunHeld
 from onceward.orchestrator.tasks import load_task
 conductor = world.orchestrator(Path(sys.argv[1]))
@@ -232,12 +232,12 @@ def one_works(directory: Path, seconds: int) -> bool:
 def test_h30_a_lost_artifact_is_made_again_by_its_step_alone(damage: str, tmp_path: Path) -> None:
     """The agent has the answer in its cache and does not believe it: the file is not as it was."""
     workspace = world.small(tmp_path, builder={"implement": [WRITE]})
-    crash.arm("orchestrator.task.after_complete:1:raise")
+    crash_points.arm("orchestrator.task.after_complete:1:raise")
     try:
-        with pytest.raises(crash.Crashed):
+        with pytest.raises(crash_points.Crashed):
             run(workspace)
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
     path = workspace / "src/T-1.txt"
     path.unlink() if damage == "deleted" else path.write_text("by hand")
     redone = world.orchestrator(workspace).resume(redo=damage == "changed")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 SEED = 20260206
 
@@ -19,7 +19,7 @@ def test_kills_at_any_moment_change_nothing(
 ) -> None:
     """The orchestrator, an agent or both die whenever they like: the same files in the end."""
     times = 300 if soak else 40 if prove else 8
-    module = [sys.executable, "-m", "tests.system.orchestrator_matrix"]
+    module = [sys.executable, "-m", "tests.support.crash_scenarios.orchestrator"]
     command = [*module, str(times), str(SEED)]
     ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
+from tests.support.evidence import Entry, Evidence
+from tests.support.module_processes import run_module
 
 SEED = 20261117
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import Retryable
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
 from onceward.stores import Transaction
-from tests.conformance.async_calls import CALLBACK_SECONDS_MAX, CALLS, timed_callbacks
-from tests.proof.evidence import Entry, Evidence
+from tests.support.async_calls import CALLBACK_SECONDS_MAX, CALLS, timed_callbacks
+from tests.support.evidence import Entry, Evidence
 
 #: Rounds of so many calls: as a slice, as a whole, and for hours.
 ROUNDS_SLICE, ROUNDS_PROVE, ROUNDS_SOAK = 1, 8, 400

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import KeyAmbiguous, KeyInFlight
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import OutcomeState
 from onceward.testing.moving_time import MovingTime
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
-from tests.system.outcome_matrix import LifeClock
+from tests.support.crash_scenarios.outcomes import LifeClock
+from tests.support.evidence import Entry, Evidence
+from tests.support.module_processes import run_module
 
 SEED = 20261115
 SHOP = """
 import os, sys
-from onceward.handle import open
-from tests.system.outcome_matrix import LifeClock
+from onceward.client import open
+from tests.support.crash_scenarios.outcomes import LifeClock
 
 ow = open(sys.argv[1], clock=LifeClock(0))
 
@@ -112,10 +112,10 @@ def test_a_charge_killed_in_the_middle_waits_for_a_person(
         assert bank.read_text() == "charged "
         words = ["reconcile", "shop.charge", "charge#7", "--reason", "asked the bank"]
         said = ["--done", '{"order": 7}'] if verdict == "done" else ["--not-done"]
-        assert cli(ow_url, *words, *said, "--dry-run")["dry_run"]
+        assert cli(ow_url, *words, *said)["applied"] is False
         with pytest.raises(KeyAmbiguous):
             charge(7)
-        cli(ow_url, *words, *said)
+        assert cli(ow_url, *words, *said, "--yes")["applied"] is True
         assert charge(7) == charge(7) == {"order": 7}
     assert bank.read_text() == "charged " * (1 if verdict == "done" else 2)
 

@@ -12,11 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from onceward.access.token_file import read_token
+from onceward.http.token_file import read_token
 from onceward.lab.client import FeedbackClient
-from tests.nginx import proxy
-from tests.system.served import Served, started
-from tests.unit.access.test_peers import SECOND_UID
+from onceward.workers.http import serve_metrics
+from tests.support.lab_processes import Bench
+from tests.support.namespaces import SECOND_UID
+from tests.support.nginx import proxy
+from tests.support.served_commands import Served, started
 
 COMMAND = [sys.executable, "-m", "onceward"]
 SERVERS = {
@@ -24,6 +26,18 @@ SERVERS = {
     "lab": ["lab"],
     "memory": ["memory", "serve", "--http"],
     "dispatch": ["dispatch", "serve"],
+}
+#: Servers that a person's task ends.
+TASKS = {
+    "review": ["lab", "review", "runs/a"],
+    "compare": ["lab", "compare", "runs/a", "runs/b"],
+}
+#: Where a server gives the owner's pages a token.
+CONFIGS = {
+    "up": ["/api/config", "/api/console/config", "/api/chat/config"],
+    "lab": ["/api/config"],
+    "memory": [],
+    "dispatch": ["/api/chat/config"],
 }
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 #: What no document of the API lists.
@@ -33,7 +47,7 @@ PAGES += ["/lab/assets/main.js", "/api/console/openapi.json", "/api/console/logi
 #: Becomes another user once everything that it needs is loaded, and sends what it is told to.
 _AS_ANOTHER = """
 import encodings.idna, http.client, json, os, sys
-uid, port, calls = json.load(sys.stdin)
+uid, port, is_kept, calls = json.load(sys.stdin)
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 for method, path, headers in calls:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -41,6 +55,12 @@ for method, path, headers in calls:
     answer = connection.getresponse()
     print(json.dumps([method, path, answer.status, answer.read().decode(errors="replace")]))
     connection.close()
+connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+for method, path, headers in calls[:2] if is_kept else []:
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    print(json.dumps(["kept", path, answer.status, answer.read().decode(errors="replace")]))
+    assert not answer.will_close
 """
 
 
@@ -72,32 +92,53 @@ def calls_to(server: Served) -> list[tuple[str, str, dict[str, str]]]:
         {"x-forwarded-for": "127.0.0.1"},
         {"via": "1.1 us"},
         {"origin": server.url, "sec-fetch-site": "same-origin"},
+        {"range": "bytes=0-0"},
     ):
         calls += [("GET", "/api/config", odd), ("GET", "/", odd), ("POST", "/api/feedback", odd)]
+        calls += [("HEAD", "/api/config", odd), ("GET", "/lab/assets/main.js", odd)]
     return calls
 
 
+def as_another(port: int, calls: list[tuple[str, str, dict[str, str]]], *, is_kept: bool) -> str:
+    """Return what another user is answered, by lines; `is_kept` sends two calls over one line."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _AS_ANOTHER],
+        input=json.dumps([SECOND_UID, port, is_kept, calls]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(ran.stdout.splitlines()) == len(calls) + 2 * is_kept
+    return ran.stdout
+
+
 @pytest.mark.usefixtures("second_user")
-@pytest.mark.parametrize("name", SERVERS)
-def test_h65_another_local_user_gets_nothing(name: str) -> None:
-    """No call of any route succeeds, none tells the token, and the owner notices nothing."""
-    with serving(name) as server:
+@pytest.mark.parametrize("name", [*SERVERS, *TASKS])
+def test_h65_another_local_user_gets_nothing(name: str, tmp_path: Path) -> None:
+    """No call of any route succeeds, none tells a token, and the owner notices nothing."""
+    options = ["--port", "0", "--json", "--no-open"]
+    with Bench(tmp_path).start(*{**SERVERS, **TASKS}[name], *options) as server:
         calls = calls_to(server)
-        asked = json.dumps([SECOND_UID, int(server.url.rpartition(":")[2]), calls])
-        ran = subprocess.run(
-            [sys.executable, "-c", _AS_ANOTHER],
-            input=asked,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        answers = [json.loads(line) for line in ran.stdout.splitlines()]
-        assert len(answers) == len(calls) > 80
-        assert {status for _, _, status, _ in answers} == {401}
+        assert len(calls) > 80
+        said = as_another(int(server.url.rpartition(":")[2]), calls, is_kept=True)
+        assert {json.loads(line)[2] for line in said.splitlines()} == {401}
         token = read_token()
         assert token is not None
-        assert token not in ran.stdout
+        pages = page_tokens(server, name) if name in SERVERS else set()
+        assert not [each for each in (token, *pages) if each in said]
         assert read(server, "/healthz").status_code == 200
+
+
+@pytest.mark.usefixtures("second_user")
+def test_h65_another_local_user_gets_no_metrics_of_a_worker() -> None:
+    """The server of `--metrics-port` is another one, and keeps no connection."""
+    with serve_metrics(0, lambda: b"up 1\n") as url:
+        heads: list[dict[str, str]] = [{}, {"range": "bytes=0-0"}, {"accept": "text/html"}]
+        calls = [(method, "/metrics", each) for method in ("GET", "HEAD") for each in heads]
+        said = as_another(int(url.split(":")[2].partition("/")[0]), calls, is_kept=False)
+        assert {json.loads(line)[2] for line in said.splitlines()} == {401}
+        assert "up 1" not in said
+        assert httpx.get(url, trust_env=False).text == "up 1\n"
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -109,26 +150,60 @@ def test_h65_the_owner_needs_no_login(name: str, tmp_path: Path) -> None:
         assert httpx.post(**change, timeout=120).status_code == 401  # type: ignore[arg-type]
         if name in ("up", "lab"):
             assert read(server, "/lab").status_code == 200
-            assert read(server, "/api/config").json()["token"] == read_token()
             with FeedbackClient(server.url, cursor=tmp_path / "cursor") as client:
                 assert client.poll() == []
-        if name in ("up", "dispatch"):
-            assert read(server, "/api/chat/config").json()["token"] == read_token()
+
+
+def log_in(server: Served, token: str | None) -> httpx.Response:
+    """Send a change that every server has, with a token."""
+    headers = {"x-cm-lab-token": str(token)}
+    url = f"{server.url}/api/console/login"
+    return httpx.post(url, headers=headers, trust_env=False, timeout=120)
+
+
+def page_tokens(server: Served, name: str) -> set[str]:
+    """Return every token that this server gives to pages."""
+    found = {log_in(server, read_token()).json()["token"]}
+    for path in CONFIGS[name]:
+        found.add(read(server, path).json()["token"])
+    return found
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_h65_the_token_of_a_page_ends_with_the_process(name: str, tmp_path: Path) -> None:
+    """An open page sends its token to whichever process has the port after the server stopped."""
+    with serving(name) as server:
+        (captured,) = page_tokens(server, name)
+        assert captured.startswith("tok_")
+        assert captured != read_token()
+        bearer = {"authorization": f"Bearer {captured}"}
+        url = f"{server.url}/api/console/login"
+        assert httpx.post(url, headers=bearer, trust_env=False, timeout=120).status_code == 200
+    port = server.url.rpartition(":")[2]
+    with serving(name, "--port", port) as server:
+        assert log_in(server, captured).status_code == 401
+        assert page_tokens(server, name).isdisjoint({captured, read_token()})
+        if name in ("up", "lab"):
+            with FeedbackClient(server.url, cursor=tmp_path / "cursor", token=captured) as client:
+                assert client.poll() == []  # The owner reads without a token.
+    with serving(name, "--require-token") as server:
+        assert read(server, "/healthz", **{"x-cm-lab-token": captured}).status_code == 401
 
 
 def test_h65_senders_survive_a_restart_and_end_with_a_rotation() -> None:
-    """The token is that of the file: the same for the next process, until it is replaced."""
-    tokens = []
+    """The token of the file holds for every process, until it is replaced."""
+    show, tokens = [*COMMAND, "token", "show"], set()
     for _ in range(2):
         with serving("lab") as server:
-            tokens.append(read(server, "/api/config").json()["token"])
-    shown = subprocess.run([*COMMAND, "token", "show"], capture_output=True, text=True, check=True)
-    assert set(tokens) == {shown.stdout.strip()}
-    rotate = [*COMMAND, "token", "rotate", "--json"]
+            ran = subprocess.run(show, capture_output=True, text=True, check=True)
+            tokens.add(ran.stdout.strip())
+            assert log_in(server, *tokens).status_code == 200
+    (shown,) = tokens
+    rotate = [*COMMAND, "token", "rotate", "--yes", "--json"]
     rotated = json.loads(subprocess.run(rotate, capture_output=True, check=True).stdout)
-    assert list(rotated) == ["token", "path"]
+    assert list(rotated) == ["applied", "token", "path"]
     with serving("lab", "--require-token") as server:
-        for token, status in ((tokens[0], 401), (rotated["token"], 200)):
+        for token, status in ((shown, 401), (rotated["token"], 200)):
             answer = read(server, "/healthz", **{"x-cm-lab-token": token})
             assert answer.status_code == status
 
@@ -156,10 +231,10 @@ def test_h65_a_declared_server_has_no_owner(options: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("nginx")
 @pytest.mark.parametrize("header", ["X-Forwarded-For $remote_addr", "X-Real-IP $remote_addr"])
-def test_h65_behind_nginx_of_the_same_user_nobody_is_owner(header: str) -> None:
+def test_h65_behind_nginx_of_the_same_user_no_client_is_owner(header: str) -> None:
     """Its first request is refused, and from then on nobody reads without the token."""
     with serving("up") as server, proxy(server.url, f"proxy_set_header {header}") as front:
-        assert read(server, "/api/config").json()["token"] == read_token()
+        assert read(server, "/api/config").json()["token"].startswith("tok_")
         with httpx.Client(base_url=front, trust_env=False, timeout=120) as client:
             assert [client.get(path).status_code for path in ("/api/config", "/lab")] == [401] * 2
             assert read(server, "/api/config").status_code == 401
@@ -169,7 +244,7 @@ def test_h65_behind_nginx_of_the_same_user_nobody_is_owner(header: str) -> None:
 
 
 @pytest.mark.usefixtures("nginx")
-def test_h65_behind_a_declared_nginx_nobody_is_owner() -> None:
+def test_h65_behind_a_declared_nginx_no_client_is_owner() -> None:
     """One that adds no header is known only by what the operator says."""
     with (
         serving("up", "--trusted-proxy", "127.0.0.1") as server,
@@ -178,7 +253,7 @@ def test_h65_behind_a_declared_nginx_nobody_is_owner() -> None:
     ):
         assert client.get("/api/config").status_code == 401
         login = client.post("/api/console/login", headers={"x-cm-lab-token": str(read_token())})
-        assert login.json() == {"token": read_token()}
+        assert login.status_code == 200
         assert client.get("/lab").status_code == 200
 
 

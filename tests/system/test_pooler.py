@@ -12,16 +12,16 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import StoreUnavailable
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.postgres import PostgresServer
 from onceward.workers import App, Message
-from onceward.workers.wakes import Wakes
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import at_work, until
-from tests.pgbouncer import PgBouncer
+from onceward.workers.wakeups import Wakeups
+from tests.support.list_source import ListSource
+from tests.support.pgbouncer import PgBouncer
+from tests.support.running_worker import at_work, until
 
 _numbers = itertools.count(1)
 
@@ -122,8 +122,8 @@ def test_hints_reach_those_who_are_connected_directly(direct: str, url: str) -> 
     """Sending needs no session."""
     with closing(PostgresStore(url)) as store, psycopg.connect(direct, autocommit=True) as other:
         other.execute("listen onceward_wake")
-        wakes = Wakes(store)
-        wakes.send("leads")
+        wakes = Wakeups(store)
+        wakes.publish("leads")
         (said,) = other.notifies(timeout=30, stop_after=1)
         assert said.payload == "leads"
         wakes.close()

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
 from onceward.errors import StoreBusy
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction, migrate
 from onceward.stores.postgres import store as store_module
 from onceward.stores.postgres.store import PostgresStore
@@ -31,7 +31,7 @@ WORKER = """
 import os, signal, sys
 import psycopg
 from onceward.errors import OncewardError
-from onceward.handle import open
+from onceward.client import open
 
 ow = open(sys.argv[1])
 lease = ow.cursors.acquire("c", "frozen", 0.5)
@@ -184,7 +184,7 @@ def test_a_transaction_for_which_there_is_no_place_is_told_so(
             thread.start()
             thread.join()
             raise ZeroDivisionError
-    assert refused == ["keep them short, or run fewer threads in one process"] * 2
+    assert refused == ["keep transactions short, or run fewer threads in one process"] * 2
     ow.close()
 
 
@@ -306,7 +306,7 @@ def test_users_transactions_keep_the_settings_of_the_database(real: Onceward) ->
             for name in ("lock_timeout", "idle_in_transaction_session_timeout")
         ]
 
-    assert real.store.write_apart(settings) == ["2s", "10s"]
+    assert real.store.run_in_own_transaction(settings) == ["2s", "10s"]
     with real.transaction() as tx:
         assert settings(tx) == ["0", "0"]
         assert real.store.write(settings) == ["0", "0"]
@@ -316,7 +316,7 @@ def test_opening_waits_for_a_long_migration(
     real: Onceward, ow_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Migrations have no limit: who comes second waits for the first, however long it takes."""
-    monkeypatch.setattr(store_module, "SHORT", "begin; set local lock_timeout = '1ms'")
+    monkeypatch.setattr(store_module, "BEGIN_SHORT", "begin; set local lock_timeout = '1ms'")
     store = PostgresStore(ow_url)
     migrated: list[list[int]] = []
     second = threading.Thread(target=lambda: migrated.append(migrate(store)))

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 import onceward
+from onceward.client import Onceward
 from onceward.errors import ForkedInTransaction, SqlFailed, WriterHeld
-from onceward.handle import Onceward
 from onceward.stores import Params, Row, Transaction
-from onceward.stores.sqlite import checkpoints, database
-from onceward.stores.sqlite.connection import Connection
+from onceward.stores.sqlite import database, wal_checkpoints
+from onceward.stores.sqlite.connection import SqliteConnection
 from onceward.stores.sqlite.second_library import has_open
 from onceward.stores.sqlite.store import SqliteStore
 
@@ -60,7 +60,7 @@ def child(work: Callable[[], None]) -> int:
         try:
             work()
             code = 0
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+        except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
             traceback.print_exc(file=sys.stderr)
         finally:
             os._exit(code)
@@ -192,12 +192,12 @@ def test_an_inode_that_was_given_to_another_file_leads_to_that_file(tmp_path: Pa
     """What is remembered of a deleted file says nothing about the next one with its number."""
     old, new = tmp_path / "old.db", tmp_path / "new.db"
     with onceward.open(f"sqlite:///{old}") as first:
-        remembered = first.store.shared_writer
+        remembered = first.store.writer_identity
     new.hardlink_to(old)
     old.unlink()
     with onceward.open(f"sqlite:///{new}") as second:
         assert second.store.problems() == []
-        assert second.store.shared_writer is not remembered
+        assert second.store.writer_identity is not remembered
 
 
 def test_closing_one_handle_leaves_the_other_its_connections(ow: Onceward, path: Path) -> None:
@@ -232,13 +232,13 @@ def test_h55_a_leader_returns_with_its_own_batch(ow: Onceward) -> None:
         tx.execute("insert into effects values (2)")
 
     def lead() -> None:
-        store.write_apart(first)
+        store.run_in_own_transaction(first)
         first_over.set()
 
     leading = threading.Thread(target=lead)
     leading.start()
     begun.wait()
-    following = threading.Thread(target=lambda: store.write_apart(second))
+    following = threading.Thread(target=lambda: store.run_in_own_transaction(second))
     following.start()
     while not store._writer._queue:
         threading.Event().wait(0.001)
@@ -272,14 +272,14 @@ def test_an_interrupted_follower_leaves_the_queue(ow: Onceward) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGUSR1, raised)
-    leading = threading.Thread(target=lambda: store.write_apart(first))
+    leading = threading.Thread(target=lambda: store.run_in_own_transaction(first))
     interrupting = threading.Thread(target=interrupt)
     leading.start()
     begun.wait()
     interrupting.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            store.write_apart(lambda tx: tx.execute("insert into effects values (2)"))
+            store.run_in_own_transaction(lambda tx: tx.execute("insert into effects values (2)"))
     finally:
         signal.signal(signal.SIGUSR1, before)
         may_end.set()
@@ -300,7 +300,7 @@ def test_new_files_are_readable_by_their_owner_only(path: Path) -> None:
             modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
     finally:
         os.umask(before)
-    assert set(modes) == {f"work.db{end}" for end in ("", "-wal", "-shm", "-turns")}
+    assert set(modes) == {f"work.db{end}" for end in ("", "-wal", "-shm", "-write-lock")}
     assert set(modes.values()) == {0o600}
 
 
@@ -320,17 +320,17 @@ def test_a_checkpoint_that_fails_is_not_a_failed_commit(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows are committed and in the log; the next checkpoint tries again."""
-    execute, tried = Connection.execute, []
+    execute, tried = SqliteConnection.execute, []
 
-    def fails(connection: Connection, sql: str, params: Params = ()) -> list[Row]:
+    def fails(connection: SqliteConnection, sql: str, params: Params = ()) -> list[Row]:
         if sql.startswith("pragma wal_checkpoint"):
             tried.append(sql)
             message = "disk I/O error"
             raise sqlite3.OperationalError(message)
         return execute(connection, sql, params)
 
-    monkeypatch.setattr(Connection, "execute", fails)
-    monkeypatch.setattr(checkpoints, "ROWS_MAX", 0)  # So that one is due after each commit.
+    monkeypatch.setattr(SqliteConnection, "execute", fails)
+    monkeypatch.setattr(wal_checkpoints, "ROWS_MAX", 0)  # So that one is due after each commit.
     for n in range(3):
         insert(ow, n)
     assert len(tried) == 3

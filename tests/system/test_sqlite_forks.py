@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import onceward
-from onceward.crash import watch
+from onceward.client import Onceward
 from onceward.errors import ForkedInTransaction
-from onceward.handle import Onceward
 from onceward.stores.sqlite.store import SqliteStore
+from onceward.system.crash_points import watch
 from tests.system.test_sqlite_file import child, insert, rows
 
 
@@ -62,7 +62,7 @@ def test_a_fork_while_another_thread_finds_a_row_leaves_the_child_working(ow: On
     """The child does not wait for a lock whose holder it does not have."""
     assert isinstance(ow.store, SqliteStore)
     work = ow.once(key="k", scope="s")(lambda: {"ok": True})
-    finding, held, over = ow.store.database.finding, threading.Event(), threading.Event()
+    finding, held, over = ow.store.database.lookup_lock, threading.Event(), threading.Event()
 
     def hold() -> None:
         with finding:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import onceward
-from onceward.doctor.store import examine_url
+from onceward.doctor.store_checks import examine_url
 from onceward.errors import SecondSqlite
 
 SECOND = """

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from onceward.handle import open as open_handle
+from onceward.client import open as open_handle
+from tests.support.webhook_server import hook
 from tests.system.test_up import Running, refused, up
-from tests.unit.workers.hooks import hook
 
 
 def scraped(server: Running) -> dict[str, float]:

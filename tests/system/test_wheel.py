@@ -158,7 +158,7 @@ def test_a_wheel_installed_without_node_serves_the_console(
         for each in named:
             found = client.get(each)
             assert (found.status_code, bool(found.content)) == (200, True), each
-        for deep in ("/cursors/orders%2Feu", "/memory?q=price", "/requests/detail?scope=a&key=b"):
+        for deep in ("/cursors/orders%2Feu", "/memory?q=price", "/outcomes/detail?scope=a&key=b"):
             assert client.get(deep).text == page.text
         assert client.get("/api/console/config").status_code == 200
         assert client.get("/healthz").json()["version"] == __version__

@@ -9,15 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries import Steps
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
 from onceward.workers import App, Item, Message, Worker
 from onceward.workers.models import POISON_DEATHS
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
-from tests.system.nursery import forked
+from tests.support.evidence import Entry, Evidence
+from tests.support.forked_children import forked
+from tests.support.module_processes import run_module
 
 PATIENCE_SECONDS = 60.0
 LEASE_SECONDS = 0.1
@@ -51,10 +51,10 @@ class Killing:
             decode=self.decode,
             order=self.order,
             key=(lambda data: data["k"]) if self.order == "key" else None,
-            retry=Steps(seconds=(0.0,) * 4),
+            retry=FixedDelays(seconds=(0.0,) * 4),
             lease_seconds=LEASE_SECONDS,
         )(self.handle)
-        while Worker(app, threads=1).run(once=True).left:
+        while Worker(app, threads=1).run(once=True).unfinished:
             time.sleep(LEASE_SECONDS / 10)
 
     def decode(self, raw: bytes) -> Any:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.testing.zombie import freeze, wake, zombie
-from tests.system.lease_worker import false_time
+from tests.support.lease_worker import false_time
 
 PATIENCE_SECONDS = 120.0
 LEASE_SECONDS = 0.5
@@ -39,7 +39,7 @@ class Started:
     """A `work` command, and what it tells."""
 
     def __init__(self, url: str, place: Path, *options: str, **environment: str) -> None:
-        command = [sys.executable, "-m", "onceward", "work", "tests.system.worker_app:app"]
+        command = [sys.executable, "-m", "onceward", "worker", "tests.system.worker_app:app"]
         self.place = place
         self.process = subprocess.Popen(
             [*command, *options],
@@ -91,7 +91,7 @@ def frozen_between_writes(worker: Started, url: str) -> Iterator[None]:
 
 
 def _may_write(database: Path) -> bool:
-    with database.with_name(f"{database.name}-turns").open("ab") as turns:
+    with database.with_name(f"{database.name}-write-lock").open("ab") as turns:
         try:
             fcntl.flock(turns, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -306,7 +306,7 @@ def test_what_is_left_is_told_with_its_reason(real: Onceward, ow_url: str, tmp_p
     assert lease is not None
     lease.release()
     real.cursors.pause("slow")
-    command = [sys.executable, "-m", "onceward", "work", "tests.system.worker_app:app", "--once"]
+    command = [sys.executable, "-m", "onceward", "worker", "tests.system.worker_app:app", "--once"]
     told = {"WORKER_APP_STORE": ow_url, "WORKER_APP_PLACE": str(tmp_path), "WORKER_APP_LEASE": "1"}
     for words, expected in (
         ([], "0 messages\nleft: slow is paused, or another worker has it\n"),
@@ -327,7 +327,7 @@ def test_a_fleet_that_is_stopped_while_it_starts_ends(
     with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="0") as fleet:
         assert fleet.process.stderr is not None
         for line in fleet.process.stderr:
-            after -= "process started" in line
+            after -= "worker process started" in line
             if not after:
                 break
         fleet.process.send_signal(signal.SIGTERM)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from onceward.retries import Steps
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
 from onceward.workers import App, Item, Message, Worker
 
@@ -93,7 +93,7 @@ if DEADLY:
         batch=BATCH,
         order="none" if DEADLY_WAY == "retry" else "cursor",
         decode=decode,
-        retry=Steps(seconds=(0.0,)),
+        retry=FixedDelays(seconds=(0.0,)),
     )(deadly)
 else:
     app.consumer(NAME, source=Numbers(), lease_seconds=LEASE_SECONDS, poll_seconds=0.02)(slow)

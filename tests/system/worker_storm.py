@@ -17,18 +17,18 @@ from typing import Any
 
 import orjson
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries import DeadLetterDetail, Steps
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.retries import DeadLetterDetail, FixedDelays
 from onceward.stores import Transaction
 from onceward.workers import App, Item, Message, Worker
-from onceward.workers.begun import deaths
 from onceward.workers.models import POISON_DEATHS, POISON_DEATHS_MAX
-from tests.system.nursery import Nursery
+from onceward.workers.poison_guard import count_deaths
+from tests.support.forked_children import Nursery
 
 WORKERS = 3
 LEASE_SECONDS = 0.3
-SCHEDULE = Steps(seconds=(0.02, 0.05, 0.05, 0.1, 0.1))
+SCHEDULE = FixedDelays(seconds=(0.02, 0.05, 0.05, 0.1, 0.1))
 CURSORS = ("by_cursor", "by_key", "alone")
 #: How long decoding and handling take: most deaths happen there.
 DECODE_SECONDS, HANDLE_SECONDS = 0.002, 0.004
@@ -210,7 +210,7 @@ def is_explained(letter: DeadLetterDetail) -> bool:
         return False
     if letter.error_type == "PoisonMessage":
         # The last failure, which says so, is the third death.
-        return letter.cursor == "by_cursor" and deaths(letter.failures) == POISON_DEATHS - 1
+        return letter.cursor == "by_cursor" and count_deaths(letter.failures) == POISON_DEATHS - 1
     is_failing = int(letter.position) % 29 == 0 or letter.error_type == "WorkerDied"
     return is_failing and letter.attempts == len(SCHEDULE.seconds) + 1
 

@@ -13,21 +13,21 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
+from onceward.client import Onceward
 from onceward.console.app import build_app
-from onceward.dispatch.chats import Chats
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
-from onceward.gate import CSP, RESPONSE_HEADERS
-from onceward.handle import Onceward
-from onceward.lab.content import CONTENT_POLICY
+from onceward.http.guard import CSP, RESPONSE_HEADERS
+from onceward.http.static_pages import POLICY
 from onceward.lab.lab import Lab
-from onceward.lab.paths import LabPaths
-from onceward.lab.sessions import Session
-from onceward.pages import POLICY
+from onceward.lab.lab_paths import LabPaths
+from onceward.lab.run_content import CONTENT_POLICY
+from onceward.lab.sessions import LabSession
 from onceward.stores import migrate, open_store
 from onceward.version import __version__
-from tests.unit.behind_gate import PORT, TOKEN, ask, error_of
-from tests.unit.lab.labs import make_experiment, make_lab, submission
+from tests.support.labs import make_experiment, make_lab, submission
+from tests.unit.guarded_requests import PORT, TOKEN, ask, error_of
 
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -105,7 +105,7 @@ def chats_at(directory: Path) -> Chats:
 def whole_app() -> FastAPI:
     """Return the console with all its parts, to look at; nothing lies behind it."""
     nowhere = LabPaths(root=Path("/nowhere"), feedback=Path("/nowhere/feedback.jsonl"))
-    session = Session(session_id="lab_1", created_at="")
+    session = LabSession(session_id="lab_1", created_at="")
     return build_app(lab=Lab(paths=nowhere, session=session), dispatch=chats_at(nowhere.root))
 
 
@@ -129,7 +129,7 @@ ALIKE = {
     "/assets/nope": "/assets/{name}",
     "/lab/assets/lab.html": "/lab/assets/{name}",
     "/chat/assets/chat.html": "/chat/assets/{name}",
-    "/chat/assets/serving.py": "/chat/assets/{name}",
+    "/chat/assets/static_pages.py": "/chat/assets/{name}",
 }
 #: Pages that the console shows inside itself; nobody else may.
 FRAMED = {
@@ -249,7 +249,7 @@ def test_the_openapi_document_describes_health_and_its_errors() -> None:
     assert list(document["paths"]) == ["/healthz"]
     answers = document["paths"]["/healthz"]["get"]["responses"]
     assert set(answers) == {"200", "400", "401", "403", "413", "421", "500"}
-    assert "Failure" in json.dumps(answers["421"])
+    assert "ErrorResponse" in json.dumps(answers["421"])
 
 
 def test_the_page_says_what_this_is() -> None:

@@ -89,7 +89,7 @@ def test_not_canonical_names_the_place() -> None:
     assert str(error) == "inputs.items[3].price: NaN is not JSON"
     assert error.to_dict() == {
         "error": {
-            "code": "INVALID_ARGUMENT",
+            "code": "NOT_CANONICAL",
             "message": "inputs.items[3].price: NaN is not JSON",
             "context": {"fix": "send null", "path": "inputs.items[3].price"},
         }

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.seeding import Home, fill
 from tests.browser.console.servers import APP, Console
+from tests.support.console_story import Home, fill
 
 Visit = Callable[..., None]
 

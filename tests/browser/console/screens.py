@@ -17,9 +17,9 @@ from typing import Final
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from onceward.dispatch.groups import Groups
-from tests.browser.console import past, seeding
-from tests.browser.console.seeding import ROOT, Home, fill
 from tests.browser.console.servers import APP, Console
+from tests.support import console_history, console_story
+from tests.support.console_story import ROOT, Home, fill
 
 TARGET: Final = ROOT / "docs" / "screens"
 SIZES: Final = {"1280": (1280, 860), "390": (390, 844)}
@@ -35,8 +35,8 @@ SCREENS: Final = {
     "workers": ("/workers?minutes=60", "Processes"),
     "runs": ("/runs", "workspace"),
     "run": ("{run}", "Timeline"),
-    "requests": ("/requests", "order-silent"),
-    "request": ("/requests/detail?scope=billing.charge&key=order-silent", "order-silent"),
+    "outcomes": ("/outcomes", "order-silent"),
+    "outcome": ("/outcomes/detail?scope=billing.charge&key=order-silent", "order-silent"),
     "keys": ("/keys", "Key"),
     "memory": ("/memory?name=File%23src%2Fbilling.py", "charges a card once per order"),
     "experiments": ("/experiments", "Experiments"),
@@ -100,9 +100,9 @@ def main() -> None:
 def _calm_home(path: Path) -> Home:
     """Tell the story without the words that are there to break a page."""
     calm = "Zoë, 2nd floor"
-    past.HOSTILE = calm
-    seeding.HOSTILE = calm  # type: ignore[attr-defined]  # as it was imported
-    seeding.SAID = ("hello", "what is our uptime?", "thank you")
+    console_history.HOSTILE = calm
+    console_story.HOSTILE = calm  # type: ignore[attr-defined]  # as it was imported
+    console_story.SAID = ("hello", "what is our uptime?", "thank you")
     home = fill(path)
     with closing(home.open()) as ow:
         for name in ("team", "broken", "paused"):

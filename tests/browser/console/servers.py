@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import httpx
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.testing.zombie import freeze, wake
-from tests.browser.console.seeding import ROOT, Home
+from tests.support.console_story import ROOT, Home
 
 COMMAND = [sys.executable, "-m", "onceward"]
-APP = "tests.browser.console.shop:app"
+APP = "tests.support.shop_app:app"
 SOON_SECONDS = 60.0
 PROBE_SECONDS = 1.0
 
@@ -84,7 +84,7 @@ class Console:
     def work(self, **settings: str) -> subprocess.Popen[bytes]:
         """Start a worker of the shop in a process of its own."""
         process = subprocess.Popen(
-            [*COMMAND, "work", APP, "--log", "json"],
+            [*COMMAND, "worker", APP, "--log", "json"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**self.home.environment, **settings},

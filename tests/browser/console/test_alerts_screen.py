@@ -19,7 +19,7 @@ def test_what_fires_is_first_and_leads_to_its_cause(
     visit(console, "/alerts", TITLE)
     first = page.get_by_role("table", name="Open alerts").locator("tbody tr").first
     expect(first).to_contain_text("firing")
-    dead = page.get_by_role("row", name="new dead letters")
+    dead = page.get_by_role("row", name="emails new dead letters")
     expect(dead).to_contain_text("2 new dead letters; the rule allows 0")
     dead.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dead letters")

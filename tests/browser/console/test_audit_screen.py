@@ -5,9 +5,9 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.browser.console.conftest import Visit
-from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
 from tests.browser.looking import fine, press
+from tests.support.console_history import HOSTILE
 
 
 def do(console: Console, reason: str, key: str) -> int:

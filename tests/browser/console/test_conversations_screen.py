@@ -9,11 +9,11 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from onceward.dispatch.models import DeliveryState
-from onceward.dispatch.operators import Operators
+from onceward.dispatch.operator_actions import Operators
 from tests.browser.console.conftest import Visit
-from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console, until
 from tests.browser.looking import fine, press
+from tests.support.console_history import HOSTILE
 
 
 def inside(page: Page) -> FrameLocator:
@@ -110,17 +110,17 @@ def test_pausing_is_taken_back(page: Page, mortal: Console, visit: Visit) -> Non
     expect(row(page, "team")).to_contain_text("quiet")
 
 
-def test_what_was_given_up_is_redriven(page: Page, mortal: Console, visit: Visit) -> None:
-    """The messages of a dead delivery arrive anew, once, with a reason in the audit."""
+def test_a_dead_letter_of_a_conversation_is_redriven(
+    page: Page, mortal: Console, visit: Visit
+) -> None:
+    """Its messages are pending again, once, with the operator in the audit."""
     visit(mortal, "/conversations?group=broken&tab=deliveries", "broken")
-    page.get_by_role("button", name=re.compile("^Redrive messages")).click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("1 message. Its messages arrive anew")
-    dialog.get_by_label("Reason").fill("the agent is mended")
-    dialog.get_by_role("button", name="Redrive 1 message").dblclick()
-    expect(page.get_by_text("The messages arrived anew.")).to_be_visible()
+    page.get_by_role("link", name="Dead letters", exact=True).last.click()
+    page.get_by_role("button", name="Redrive all of broken…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Redrive 1 message").dblclick()
+    expect(page.get_by_text("1 message put back, to be tried at once")).to_be_visible()
     assert DeliveryState.REDRIVEN in states(mortal, "broken")
-    assert len(mortal.audit("dispatch.redrive")) == 1
+    assert len(mortal.audit("dead.redrive")) == 1
 
 
 @pytest.mark.parametrize(

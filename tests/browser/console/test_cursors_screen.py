@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.console.conftest import Visit, over
-from tests.browser.console.seeding import Home
 from tests.browser.console.servers import Console
 from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
+from tests.support.console_story import Home
 
 
 @pytest.fixture(scope="module")

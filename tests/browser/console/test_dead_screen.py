@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from onceward.retries import Failure, Message
+from onceward.retries import Failure, RetryMessage
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
 from tests.browser.looking import fine, press
@@ -19,7 +19,7 @@ def bury(console: Console, cursor: str, count: int = 1) -> list[int]:
     error = Failure(type="DecodeError", message="not UTF-8", trace="Traceback\n  at line 1")
     with console.open() as ow, ow.transaction() as tx:
         return [
-            int(ow.dead.add(tx, Message(cursor=cursor, position=str(each), raw=BYTES), error))
+            int(ow.dead.add(tx, RetryMessage(cursor=cursor, position=str(each), raw=BYTES), error))
             for each in range(count)
         ]
 
@@ -98,17 +98,19 @@ def test_text_of_messages_is_only_text(page: Page, console: Console, visit: Visi
     expect(page.get_by_role("region", name="The message in hex")).to_contain_text("6e 6f 74 20")
 
 
-def test_a_conversation_gets_its_messages_again(page: Page, mortal: Console, visit: Visit) -> None:
-    """What an agent failed at has a tab of its own, with its own way back."""
-    visit(mortal, "/dead?tab=conversations", "Dead letters")
-    row = page.get_by_role("table", name="Dead letters of conversations").locator("tbody tr")
-    expect(row).to_contain_text("broken")
-    row.get_by_role("button", name="Drop letter").click()
+def test_a_letter_of_a_conversation_is_dropped(page: Page, mortal: Console, visit: Visit) -> None:
+    """It is in the list of all dead letters, shows its messages, and is dropped with a reason."""
+    visit(mortal, "/dead?source=chat", "Dead letters")
+    row = page.get_by_role("table", name="Dead letters").locator("tbody tr")
+    expect(row).to_contain_text("dispatch/broken")
+    row.get_by_role("link").first.click()
+    expect(page.get_by_role("region", name="The messages")).to_contain_text("!fail")
+    page.get_by_role("button", name="Drop…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Why").fill("the agent is gone")
-    dialog.get_by_role("button", name="Drop for good").dblclick(delay=30)
-    expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
-    assert len(mortal.audit("dispatch.drop")) == 1
+    dialog.get_by_role("button", name="Drop it for good").dblclick(delay=30)
+    expect(page.get_by_text(": the agent is gone")).to_be_visible()
+    assert len(mortal.audit("dead.drop")) == 1
 
 
 def test_what_is_not_there_is_told(
@@ -120,7 +122,7 @@ def test_what_is_not_there_is_told(
     expect(page.get_by_role("alert")).to_contain_text("There is no dead letter 404")
 
 
-@pytest.mark.parametrize("path", ["", "?tab=conversations", "/1"])
+@pytest.mark.parametrize("path", ["", "?source=chat", "/1"])
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: str) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/dead{path}", "Dead letter 1" if path == "/1" else "Dead letters")
@@ -136,11 +138,13 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     fine(page)
 
 
-@pytest.mark.parametrize("path", ["", "?tab=conversations"])
+@pytest.mark.parametrize(
+    ("path", "shown"), [("", "No dead letters"), ("?source=chat", "Nothing matches")]
+)
 def test_everybody_can_use_an_empty_list(
-    page: Page, empty: Console, visit: Visit, path: str
+    page: Page, empty: Console, visit: Visit, path: str, shown: str
 ) -> None:
-    """Nothing yet is explained."""
+    """Nothing yet is explained, and so is a filter that nothing matches."""
     visit(empty, f"/dead{path}", "Dead letters")
-    expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
+    expect(page.get_by_role("heading", name=shown)).to_be_visible()
     fine(page)

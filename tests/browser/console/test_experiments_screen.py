@@ -11,9 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import FrameLocator, Page, expect
 
-from tests.browser.acting import tab_to, until
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
+from tests.browser.lab_page_actions import tab_to, until
 from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 

@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.acting import tab_to
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
+from tests.browser.lab_page_actions import tab_to
 from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
 

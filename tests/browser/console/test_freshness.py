@@ -86,7 +86,7 @@ def test_an_update_leaves_the_focus_where_it_is(page: Page, resumed: Console, vi
 
 def test_new_rows_wait_until_they_are_wanted(page: Page, console: Console, visit: Visit) -> None:
     """What came since is counted, and shown at `.`; nothing moves before."""
-    visit(console, "/requests", "Requests")
+    visit(console, "/outcomes", "Outcomes")
     first = page.locator("tbody tr").first
     before = first.get_attribute("data-key")
     ow = console.open()

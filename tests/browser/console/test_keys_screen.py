@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from onceward.keys import Command
+from onceward.keys import CommandContent
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console
 from tests.browser.looking import fine
@@ -46,7 +46,7 @@ def test_the_field_that_differs_is_marked(page: Page, console: Console, visit: V
     expect(marks).to_have_text(['"price": 40', '"price": 41'])
     expect(page.locator("mark")).to_have_count(2)
     for body in (first, second):
-        expect(page.get_by_text(Command.from_mapping(body).key)).to_be_visible()
+        expect(page.get_by_text(CommandContent.from_mapping(body).key)).to_be_visible()
 
 
 def test_order_and_spaces_do_not_matter(page: Page, console: Console, visit: Visit) -> None:

@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from onceward.memory.client import Memory
-from tests.browser.acting import tab_to
 from tests.browser.console.conftest import Visit
-from tests.browser.console.past import HOSTILE
 from tests.browser.console.servers import Console
+from tests.browser.lab_page_actions import tab_to
 from tests.browser.looking import fine, press
 from tests.browser.watching import Watch
+from tests.support.console_history import HOSTILE
 
 BILLING, MAIL, IDEA = "File#src/billing.py", "File#src/mail.py", "Concept#idempotency"
 GONE = "Concept#old plan"

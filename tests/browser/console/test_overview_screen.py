@@ -17,7 +17,7 @@ def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Vi
     kinds = needed.locator(".state").all_inner_texts()
     assert kinds == sorted(kinds), "what needs a person stands before what is worth a look"
     needed.filter(has_text="key").get_by_role("link").click()
-    expect(page.get_by_role("heading", level=1, name="Requests")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Outcomes")).to_be_visible()
 
 
 def test_the_strip_leads_to_what_happened(page: Page, console: Console, visit: Visit) -> None:

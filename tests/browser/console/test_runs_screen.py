@@ -95,7 +95,7 @@ def test_two_rounds_have_two_keys_and_the_inspector_says_why(
     address, run_id = the_run(console)
     visit(console, f"{address}?tab=explain&step=4", run_id)
     story = page.get_by_role("listitem").filter(has_text="Step 4: review, round 2")
-    expect(story).to_contain_text("round 2: the inputs name it")
+    expect(story).to_contain_text("round 2: its inputs have the round")
     story.get_by_role("link", name="Compare with step 2").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Key inspector")
     expect(page.get_by_role("heading", name="Different work: 2 places differ")).to_be_visible()
@@ -129,3 +129,14 @@ def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visi
     visit(empty, "/runs", "Runs")
     expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
     fine(page)
+
+
+def test_what_no_check_has_passed_is_said(page: Page, console: Console, visit: Visit) -> None:
+    """A run that is done without a check says so, in the list and on its page."""
+    address, run_id = the_run(console)
+    (run,) = console.get("/api/orchestrator/runs")["items"]
+    assert run["unchecked"] == ["T-1", "T-2", "T-3"]
+    visit(console, "/runs", "Runs")
+    expect(page.get_by_role("table", name="Runs")).to_contain_text("unchecked: T-1, T-2, T-3")
+    visit(console, address, run_id)
+    expect(page.locator("dt", has_text="Unchecked").locator("+ dd")).to_have_text("T-1, T-2, T-3")

@@ -12,10 +12,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from onceward.cursors.models import CursorState
 from onceward.testing.zombie import wake
-from tests.browser.console import shop
 from tests.browser.console.conftest import Visit
 from tests.browser.console.servers import Console, until
 from tests.browser.looking import fine
+from tests.support import shop_app
 
 HURRY = {"SHOP_LEASE_SECONDS": "4", "SHOP_WORK_SECONDS": "0.1"}
 CURSOR = "lead_intake"
@@ -28,8 +28,8 @@ def busy(tmp_path: Path) -> Iterator[Console]:
     console = Console(tmp_path / "home")
     console.home.path.mkdir()
     with closing(console.open()) as ow:
-        shop.create(ow)
-        shop.add(
+        shop_app.create(ow)
+        shop_app.add(
             ow, "leads", *[f"lead {each}" for each in range(2_000)], at="2026-01-01T00:00:00.000Z"
         )
     with console:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.cursors_http import cursors_router
-from onceward.handle import Onceward
 from onceward.workers import App
-from tests.conformance.console.houses import asking_at
-from tests.unit.console.asking import Asking
+from tests.support.console_over_store import asking_at
+from tests.support.console_requests import Asking
 
 
 def asking_of(ow: Onceward, *apps: App, is_read_only: bool = False) -> Asking:

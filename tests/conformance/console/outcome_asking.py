@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.outcomes_http import outcomes_router
-from onceward.handle import Onceward
 from onceward.outcomes import Fence, Fresh
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.console.houses import asking_at
-from tests.unit.console.asking import Asking
+from tests.support.console_over_store import asking_at
+from tests.support.console_requests import Asking
 
 SCOPE = "shop.charge"
 WHICH = {"scope": SCOPE, "key": "k"}

@@ -5,18 +5,18 @@ from collections.abc import Callable
 import pytest
 
 from onceward import doctor
+from onceward.client import Onceward
 from onceward.console.alerts_http import alerts_router
-from onceward.console.house import House
+from onceward.console.context import ConsoleContext
 from onceward.errors import StoreUnavailable
-from onceward.handle import Onceward
-from onceward.retries import Failure, Message
+from onceward.retries import Failure, RetryMessage
 from onceward.testing.moving_time import MovingTime
-from onceward.workers.alert_models import DEFAULT_RULES, Rule
-from onceward.workers.alerts import Evaluator
-from tests.unit.console.asking import Asking, error_of
+from onceward.workers.alert_models import DEFAULT_RULES, AlertRule
+from onceward.workers.alerts import AlertEvaluator
+from tests.support.console_requests import Asking, error_of
 
 SECRET = "https://hooks.example/secret-token"
-RULE = Rule(
+RULE = AlertRule(
     name="letters",
     kind="dead",
     cursor="*",
@@ -30,8 +30,8 @@ RULE = Rule(
 
 def asking_of(ow: Callable[[], Onceward]) -> Asking:
     rules = (RULE, *DEFAULT_RULES[:1])
-    house = House(ow=ow, store_url="sqlite:///x", version="0", actor="ann", rules=rules)
-    return Asking(alerts_router(house))
+    context = ConsoleContext(ow=ow, store_url="sqlite:///x", version="0", actor="ann", rules=rules)
+    return Asking(alerts_router(context))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def asking(ow: Onceward) -> Asking:
 
 def bury(ow: Onceward) -> None:
     with ow.transaction() as tx:
-        made = Message(cursor="leads", position="1", raw=b"{}")
+        made = RetryMessage(cursor="leads", position="1", raw=b"{}")
         ow.dead.add(tx, made, Failure(type="ValueError", message="no"))
 
 
@@ -49,10 +49,10 @@ def test_alerts_come_with_their_rules_and_no_secrets(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
     """What fires says so in a sentence; where it is told is nobody's business."""
-    evaluator = Evaluator(ow, [RULE])
+    evaluator = AlertEvaluator(ow, [RULE])
     assert asking.body("/api/console/alerts")["items"] == []
     bury(ow)
-    evaluator.tick()
+    evaluator.evaluate()
     response = asking.get("/api/console/alerts")
     assert "secret-token" not in response.text
     (alert,), rules = response.json()["items"], response.json()["rules"]
@@ -63,9 +63,9 @@ def test_alerts_come_with_their_rules_and_no_secrets(
         (DEFAULT_RULES[0].name, 0, False),
     ]
     ow_time.advance(seconds=3_700)
-    evaluator.tick()
+    evaluator.evaluate()
     (alert,) = asking.body("/api/console/alerts")["items"]
-    assert (alert["state"], alert["text"]) == ("cleared", "letters: leads is well again")
+    assert (alert["state"], alert["text"]) == ("cleared", "letters: leads has recovered")
     assert error_of(asking.get("/api/console/alerts", limit=0)) == (
         400,
         "INVALID_ARGUMENT",
@@ -95,7 +95,9 @@ def test_what_is_wrong_with_a_store_is_a_finding_with_a_fix(
 ) -> None:
     """Damage found by the engine, and a schema of another version, are told with what to do."""
     monkeypatch.setattr(ow.store, "problems", lambda: ["row 1 missing from index"])
-    monkeypatch.setattr(doctor.store, "migrations", lambda _: ((1, "time", ""), (99, "later", "")))
+    monkeypatch.setattr(
+        doctor.store_checks, "migrations", lambda _: ((1, "time", ""), (99, "later", ""))
+    )
     found = asking.body("/api/console/doctor", deep=1)
     assert not found["ok"]
     broken = {each["name"]: each for each in found["checks"] if each["status"] == "fail"}

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console import conversation_views, conversations_http
-from onceward.console.acting import Acting
+from onceward.console.actions import ActionExecutor
 from onceward.console.conversations_http import conversations_router
-from onceward.dispatch.chats import Chats
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import LEASE, Delivery, DeliveryState, Group, NewMessage
-from onceward.handle import Onceward
-from tests.conformance.console.houses import house_of
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_over_store import context_of
+from tests.support.console_requests import Asking, error_of
 
 HOSTILE = "<script>alert(1)</script> % _ ' \\ \u202e 👩‍👩‍👧"
 
@@ -28,8 +28,8 @@ class Site(Asking):
         self.dispatcher = Dispatcher(ow, home=directory)
         self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
         chats = Chats(ow, self.dispatcher)
-        house = house_of(ow, chats=chats, is_read_only=is_read_only)
-        super().__init__(conversations_router(house, Acting(house)))
+        context = context_of(ow, chats=chats, is_read_only=is_read_only)
+        super().__init__(conversations_router(context, ActionExecutor(context)))
 
     def say(self, *texts: str, group: str = "team") -> None:
         for text in texts:
@@ -46,7 +46,7 @@ class Site(Asking):
         delivery = self.begin()
         for number, reply in enumerate(replies):
             key = f"{delivery.id}/{number}"
-            self.dispatcher.outbox.say(delivery, reply, key=key, is_stored=is_stored)
+            self.dispatcher.outbox.add(delivery, reply, key=key, is_stored=is_stored)
         self.dispatcher.deliveries.done(delivery, delivery.batch.position)
 
     def give_up(self, *texts: str, error: str = "no idea", group: str = "team") -> int:
@@ -54,13 +54,10 @@ class Site(Asking):
         self.say(*texts, group=group)
         ending = self.dispatcher.deliveries.failed(self.begin(group), error, is_final=True)
         assert ending.state is DeliveryState.DEAD
-        return self.dispatcher.operators.letters()[-1].id
+        return self.ow.dead.list(group=group)[0].id
 
     def group(self, name: str = "team") -> Any:
         return self.body("/api/dispatch/group", name=name)
-
-    def dead(self, **query: Any) -> list[int]:
-        return [each["id"] for each in self.body("/api/dispatch/dead", **query)["items"]]
 
 
 @pytest.fixture
@@ -131,79 +128,12 @@ NAMES = ["nope", "", "te\0am", "x" * 400, "' or 1=1 --", "\N{GRINNING FACE}"]
 def test_a_group_that_is_not_there(site: Site) -> None:
     """Whatever it is called, and whatever is to be done with it."""
     for name in NAMES:
-        assert error_of(site.get("/api/dispatch/group", name=name))[:2] == (404, "NOT_FOUND")
+        assert error_of(site.get("/api/dispatch/group", name=name))[:2] == (404, "GROUP_NOT_FOUND")
         for verb in ("pause", "resume"):
             assert error_of(site.act(f"/api/dispatch/{verb}", group=name))[0] == 404, name
         for dry_run in (True, False):
             response = site.act("/api/dispatch/replay", group=name, since=1, dry_run=dry_run)
             assert error_of(response)[0] == 404
-
-
-# --- what was given up ----------------------------------------------------------------------------
-
-
-def test_letters_are_listed_page_by_page(site: Site) -> None:
-    """The oldest first, of all groups or of one."""
-    site.dispatcher.groups.add(Group(name="other", channel="chat", command=("true",)))
-    numbers = [site.give_up(f"m{each}") for each in range(3)]
-    theirs = site.give_up("hello", group="other")
-    assert site.dead() == [*numbers, theirs]
-    assert site.dead(group="other") == [theirs]
-    assert site.dead(group="nope") == []
-    assert (site.group()["dead"], site.group("other")["dead"]) == (3, 1)
-    found: list[int] = []
-    after: str | None = None
-    while True:
-        query = {"after": after} if after else {}
-        page = site.body("/api/dispatch/dead", limit=2, group="team", **query)
-        found += [each["id"] for each in page["items"]]
-        after = page["next"]
-        if after is None:
-            break
-    assert found == numbers
-    (first, *_) = site.body("/api/dispatch/dead")["items"]
-    assert (first["group"], first["error"], first["version"]) == ("team", "no idea", "dead.1")
-
-
-def test_a_letter_shows_its_messages(site: Site) -> None:
-    """As they were said; one that does not exist is not found."""
-    number = site.give_up("first", HOSTILE, error="broke\0off")
-    found = site.body("/api/dispatch/letter", id=number)
-    assert [each["text"] for each in found["messages"]] == ["first", HOSTILE]
-    assert (found["messages_count"], found["is_cut"]) == (2, False)
-    for other in (number + 1, 2**63 - 1):
-        assert error_of(site.get("/api/dispatch/letter", id=other))[:2] == (404, "NOT_FOUND")
-
-
-def test_a_letter_is_redriven_after_a_look(site: Site) -> None:
-    """The dry run shows what arrives anew; the act is carried out once, and the agent is called."""
-    number = site.give_up("one", "two")
-    thought = site.done("/api/dispatch/redrive", None, id=number, dry_run=True)
-    assert (thought["messages"], thought["is_open"], thought["dry_run"]) == (2, True, True)
-    assert [each["text"] for each in thought["sample"]] == ["one", "two"]
-    assert site.dead() == [number]
-    body = {"id": number, "reason": "fixed", "seen": "dead.1"}
-    done = site.done("/api/dispatch/redrive", "k1", **body)
-    assert (done["is_done"], done["messages"], done["group"]) == (True, 2, "team")
-    again = site.act("/api/dispatch/redrive", "k1", **body)
-    assert again.headers["idempotent-replayed"] == "true"
-    assert site.dead() == []
-    site.dispatcher.arrivals.see()
-    assert (site.group()["pending"], site.group()["is_called"]) == (2, True)
-    assert not site.done("/api/dispatch/redrive", id=number)["is_done"]
-
-
-def test_a_letter_is_dropped_for_good(site: Site) -> None:
-    """It stays to be read, and is not redriven any more."""
-    number = site.give_up("one")
-    thought = site.done("/api/dispatch/drop", None, id=number, dry_run=True)
-    assert (thought["messages"], thought["is_open"]) == (1, True)
-    assert site.done("/api/dispatch/drop", id=number, reason="spam")["is_done"]
-    assert site.dead() == []
-    assert site.body("/api/dispatch/letter", id=number)["state"] == "dropped"
-    response = site.act("/api/dispatch/redrive", id=number, seen="dead.1")
-    assert error_of(response)[:2] == (409, "CONFLICT")
-    assert not site.done("/api/dispatch/redrive", id=number)["is_done"]
 
 
 # --- pausing and replaying ------------------------------------------------------------------------
@@ -270,27 +200,20 @@ def test_a_replay_waits_for_the_agent(site: Site) -> None:
 def test_a_console_that_only_shows_changes_nothing(ow: Onceward, tmp_path: Path) -> None:
     """It may still think things through."""
     site = Site(ow, tmp_path, is_read_only=True)
-    number = site.give_up("one")
+    site.give_up("one")
     for path, body in (
-        ("redrive", {"id": number}),
-        ("drop", {"id": number}),
         ("pause", {"group": "team"}),
         ("replay", {"group": "team", "since": 1}),
     ):
         assert error_of(site.act(f"/api/dispatch/{path}", **body))[:2] == (403, "FORBIDDEN")
-    assert site.done("/api/dispatch/redrive", None, id=number, dry_run=True)["messages"] == 1
     assert site.done("/api/dispatch/replay", None, group="team", since=1, dry_run=True)
-    assert (site.dead(), site.group()["is_paused"]) == ([number], False)
+    assert (site.group()["dead"], site.group()["is_paused"]) == (1, False)
 
 
 BODIES: list[tuple[str, dict[str, Any]]] = [
-    ("redrive", {}),
-    ("redrive", {"id": 0}),
-    ("redrive", {"id": 10**30}),
-    ("redrive", {"id": "x"}),
-    ("drop", {"id": 1, "reason": "x" * 1001}),
-    ("drop", {"id": 1, "more": 1}),
     ("pause", {}),
+    ("pause", {"group": "team", "more": 1}),
+    ("pause", {"group": "team", "reason": "x" * 1001}),
     ("pause", {"group": "x" * 401}),
     ("pause", {"group": 5}),
     ("replay", {"group": "team", "since": 0}),
@@ -303,10 +226,4 @@ def test_a_bad_request_is_refused(site: Site) -> None:
     """With a sentence, never with a failure."""
     for path, body in BODIES:
         assert error_of(site.act(f"/api/dispatch/{path}", **body))[0] == 400, (path, body)
-    for path, body in (("redrive", {"id": 1}), ("pause", {"group": "team"})):
-        assert error_of(site.act(f"/api/dispatch/{path}", None, **body))[0] == 400
-    assert error_of(site.act("/api/dispatch/redrive", id=99))[:2] == (404, "NOT_FOUND")
-    for query in ({"limit": "0"}, {"after": "x"}, {"after": "9" * 30}):
-        assert error_of(site.get("/api/dispatch/dead", **query))[0] == 400
-    for number in ("0", "x", "9" * 30):
-        assert error_of(site.get("/api/dispatch/letter", id=number))[0] == 400
+    assert error_of(site.act("/api/dispatch/pause", None, group="team"))[0] == 400

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.audit import page
-from onceward.handle import Onceward
 from onceward.workers import App
 from tests.conformance.console.cursor_asking import asking, asking_of, made, shown
-from tests.conformance.workers.lists import ListSource, StrictSource
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_requests import Asking, error_of
+from tests.support.list_source import ListSource, StrictSource
 
 __all__ = ["asking"]
 
@@ -174,7 +174,7 @@ def test_a_seek_is_done_and_undone(ow: Onceward, counting: Asking) -> None:
     assert (found["position"], found["undoable"]) == ("7", None)
     assert [each["kind"] for each in found["history"]] == ["undo", "seek"]
     response = counting.act("/api/cursors/undo", name="c")
-    assert error_of(response)[:2] == (409, "CONFLICT")
+    assert error_of(response)[:2] == (409, "NOTHING_TO_UNDO")
 
 
 def test_pressing_twice_moves_once(ow: Onceward, counting: Asking) -> None:
@@ -231,5 +231,5 @@ def test_a_source_that_cannot_count_is_an_error_with_advice(ow: Onceward) -> Non
     asking = asking_of(ow, app)
     for body in ({"dry_run": True}, {}):
         response = asking.act("/api/cursors/seek", name="c", position="4", reason="r", **body)
-        assert error_of(response)[:2] == (503, "UNAVAILABLE")
+        assert error_of(response)[:2] == (503, "SOURCE_UNAVAILABLE")
     assert ow.cursors.show("c").position == "7"

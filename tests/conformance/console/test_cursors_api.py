@@ -7,15 +7,15 @@ from itertools import chain
 
 import pytest
 
-from onceward.console import cursor_pages
+from onceward.client import Onceward
+from onceward.console import cursor_paging
 from onceward.errors import LeaseLost
-from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
 from tests.conformance.console.cursor_asking import asking, asking_of, made, names, paged, shown
 from tests.conformance.test_cursors import stolen
-from tests.conformance.workers.test_measures import Behind, Bench, bench
-from tests.unit.console.asking import Asking, error_of
+from tests.conformance.workers.test_lag_records import Behind, Bench, bench
+from tests.support.console_requests import Asking, error_of
 
 __all__ = ["asking", "bench"]
 
@@ -81,7 +81,7 @@ def test_a_search_looks_at_so_many_and_no_more(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is found late comes with a later page; a page may be empty and still have a next."""
-    monkeypatch.setattr(cursor_pages, "SCAN_ROWS_MAX", 5)
+    monkeypatch.setattr(cursor_paging, "SCAN_ROWS_MAX", 5)
     made(ow, *(f"c{number:02}" for number in range(12)), "z")
     pages = paged(asking, q="z", limit=2)
     assert list(chain(*pages)) == ["z"]
@@ -185,7 +185,7 @@ def test_a_lease_that_ran_out_says_whose_it_was(
     """Nobody took over, and it is told for how long."""
     assert ow.cursors.acquire("c", "w1") is not None
     ow_time.advance(seconds=660)
-    assert because(asking) == "the lease of w1 ran out 10 min ago, and nobody took over"
+    assert because(asking) == "the lease of w1 expired 10 min ago, and no worker took over"
 
 
 def test_a_message_that_fails_is_named(ow: Onceward, asking: Asking, ow_time: MovingTime) -> None:
@@ -216,7 +216,7 @@ def test_a_source_that_is_held_back_says_by_whom(ow: Onceward, bench: Bench) -> 
 def test_messages_that_nobody_looks_at_are_told(
     ow: Onceward, bench: Bench, ow_time: MovingTime
 ) -> None:
-    """A free cursor whose worker is gone: no lease ran out, but something waits."""
+    """A free cursor whose worker is gone: no lease expired, but messages wait."""
     bench.cursor(position="1")
     oldest = bench.now() - timedelta(seconds=5)
     bench.measuring.add("c", Behind(Lag(messages=3, oldest_at=oldest)), is_partition=False)
@@ -242,7 +242,7 @@ def test_one_cursor_is_shown_with_its_past(ow: Onceward, bench: Bench, ow_time: 
     bench.measuring.add("c", Behind(Lag(messages=2)), is_partition=False)
     for _ in range(3):
         bench.measured()
-    ow.cursors.refusals.settle(10.0)
+    ow.cursors.fence_log.flush(10.0)
     found = shown(asking_of(ow))
     assert [(each["kind"], each["epoch"]) for each in found["history"]] == [("steal", 2)]
     assert [(each["epoch"], each["worker"], each["ending"]) for each in found["grants"]] == [
@@ -289,4 +289,4 @@ def test_a_cursor_that_is_not_there_is_not_found(asking: Asking) -> None:
         asking.act("/api/cursors/seek", None, name="no", position="1", dry_run=True),
         asking.act("/api/cursors/undo", name="no"),
     ]
-    assert {error_of(each)[:2] for each in asked} == {(404, "NOT_FOUND")}
+    assert {error_of(each)[:2] for each in asked} == {(404, "CURSOR_NOT_FOUND")}

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console import dead_http, dead_views
 from onceward.console.audit import page
 from onceward.console.dead_http import dead_router
-from onceward.handle import Onceward
-from onceward.retries import DeadLetters, Failure, Message
-from tests.conformance.console.houses import asking_at
-from tests.unit.console.asking import Asking, error_of
+from onceward.retries import DeadLetters, Failure, RetryMessage
+from onceward.retries.models import LetterId
+from tests.support.console_over_store import asking_at
+from tests.support.console_requests import Asking, error_of
+from tests.support.dispatcher_parts import Talk
 
 RAW = '{"name": "Ann \N{SNOWMAN}"}'.encode()
 
@@ -39,13 +41,13 @@ def bury(  # noqa: PLR0913 - what a letter is made of, all of it named
 ) -> int:
     failure = Failure(type="ValueError", message=error, trace="line 1\nline 2")
     with ow.transaction() as tx:
-        made = Message(cursor=cursor, position=position, raw=raw, key=key)
+        made = RetryMessage(cursor=cursor, position=position, raw=raw, key=key)
         return ow.dead.add(tx, made, failure, order="key")
 
 
 def park(ow: Onceward, position: str, *, key: str = "k") -> None:
     with ow.transaction() as tx:
-        made = Message(cursor="leads", position=position, raw=b"{}", key=key)
+        made = RetryMessage(cursor="leads", position=position, raw=b"{}", key=key)
         ow.retries.parked.park(tx, made)
 
 
@@ -141,7 +143,7 @@ def test_a_huge_message_is_cut_between_characters(
         ("/api/dead/show", {"id": 0}, (400, "INVALID_ARGUMENT", "id")),
         ("/api/dead/show", {"id": 2**70}, (400, "INVALID_ARGUMENT", "id")),
         ("/api/dead/show", {}, (400, "INVALID_ARGUMENT", "id")),
-        ("/api/dead/show", {"id": 999}, (404, "NOT_FOUND", None)),
+        ("/api/dead/show", {"id": 999}, (404, "DEAD_LETTER_NOT_FOUND", None)),
     ],
 )
 def test_bad_questions_name_the_field(
@@ -233,8 +235,8 @@ def test_letters_that_changed_since_they_were_seen_are_left_alone(
         ({"ids": [1] * 1001}, (400, "INVALID_ARGUMENT", "ids")),
         ({"cursor": "a\0"}, (400, "INVALID_ARGUMENT", "cursor")),
         ({"cursor": ""}, (400, "INVALID_ARGUMENT", "cursor")),
-        ({"ids": [999]}, (404, "NOT_FOUND", None)),
-        ({"ids": [999], "dry_run": True}, (404, "NOT_FOUND", None)),
+        ({"ids": [999]}, (404, "DEAD_LETTER_NOT_FOUND", None)),
+        ({"ids": [999], "dry_run": True}, (404, "DEAD_LETTER_NOT_FOUND", None)),
     ],
 )
 def test_bad_redrives_name_the_field(
@@ -320,3 +322,68 @@ def test_a_console_that_only_shows_still_plans(ow: Onceward) -> None:
     response = asking.act("/api/dead/drop", id=letter, reason="x")
     assert error_of(response)[:2] == (403, "FORBIDDEN")
     assert asking.done("/api/dead/redrive", None, ids=[letter], dry_run=True)["count"] == 1
+
+
+# --- chat -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chat_letter(ow: Onceward) -> int:
+    """Return the dead letter of two chat messages."""
+    talk = Talk(ow)
+    talk.group()
+    talk.hear("one", "<b>two")
+    assert talk.deliveries.failed(talk.begun(), "broke\0off", is_final=True).state == "dead"
+    return talk.dead.letters()[0].id
+
+
+def test_letters_of_workers_and_chat_are_one_list(
+    ow: Onceward, asking: Asking, chat_letter: int
+) -> None:
+    """Filters by source, group, cursor and error choose among them."""
+    ours = bury(ow, "1")
+    assert ids(asking) == [ours, chat_letter]
+    assert ids(asking, source="chat") == ids(asking, group="team") == [chat_letter]
+    assert ids(asking, source="worker") == ids(asking, error="SUCH customer") == [ours]
+    assert ids(asking, cursor="dispatch/team") == ids(asking, error="agentfailed") == [chat_letter]
+    assert ids(asking, group="nope") == []
+    for query in ({"source": "x"}, {"group": "team", "cursor": "leads"}):
+        assert error_of(asking.get("/api/dead", **query))[0] == 400
+
+
+def test_a_chat_letter_shows_its_messages(asking: Asking, chat_letter: int) -> None:
+    """With the group, the range of arrival numbers, and the error."""
+    found = asking.body("/api/dead/show", id=chat_letter)
+    assert [each["text"] for each in found["messages"]] == ["one", "<b>two"]
+    assert (found["source"], found["group"], found["messages_count"]) == ("chat", "team", 2)
+    assert (found["first_seq"], found["last_seq"], found["position"]) == (1, 2, "1")
+    assert (found["error_type"], found["attempts"]) == ("AgentFailed", 1)
+    assert found["line"] is None
+
+
+def test_a_redrive_by_group_makes_chat_messages_pending(
+    ow: Onceward, asking: Asking, chat_letter: int
+) -> None:
+    """It is previewed, carried out once, and recorded with its actor and reason."""
+    talk = Talk(ow)
+    plan = asking.done("/api/dead/redrive", None, group="team", dry_run=True)
+    assert (plan["ids"], plan["lines"], talk.pending()) == ([chat_letter], [], 0)
+    body = {"group": "team", "reason": "agent fixed", "seen": {str(chat_letter): "dead.0"}}
+    assert asking.done("/api/dead/redrive", "k1", **body)["ids"] == [chat_letter]
+    again = asking.act("/api/dead/redrive", "k1", **body)
+    assert again.headers["idempotent-replayed"] == "true"
+    shown = ow.dead.show(LetterId(chat_letter))
+    assert (shown.state, shown.reason, bool(shown.changed_by)) == ("redriven", "agent fixed", True)
+    talk.arrivals.see()
+    assert talk.pending() == 2
+    response = asking.act("/api/dead/drop", id=chat_letter, reason="spam")
+    assert error_of(response)[:2] == (409, "CONFLICT")
+
+
+def test_a_chat_letter_is_dropped(ow: Onceward, asking: Asking, chat_letter: int) -> None:
+    """Its messages stay readable, and its delivery shows what was decided."""
+    asking.done("/api/dead/drop", id=chat_letter, reason="spam")
+    talk = Talk(ow)
+    assert [each.state for each in talk.operators.deliveries("team")] == ["dropped"]
+    assert len(talk.dead.messages(chat_letter)) == 2
+    assert talk.begin() is None

@@ -1,24 +1,18 @@
 """Grants: every lease that was ever granted is written down, by the database itself."""
 
 import itertools
-import os
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onceward.cursors.traces import Grant, grants_of
-from onceward.handle import Onceward
-from onceward.seams import ManualClock
-from onceward.stores import Store, migrate, open_store
-from onceward.stores.queries import migrations, query
+from onceward.client import Onceward
+from onceward.cursors.lease_history import Grant, grants_of
+from onceward.stores.queries import query
 from onceward.testing.moving_time import MovingTime
-from onceward.testing.postgres import PostgresServer
 from tests.conformance.test_cursors import acquire, stolen, table
 
 __all__ = ["table"]
@@ -164,33 +158,3 @@ def test_one_grant_at_a_time_is_open_however_many_want_it(
     assert [epoch for epoch, _, _ in found] == list(range(1, len(found) + 1))
     assert len(found) == ow.cursors.show("c").epoch
     assert [ending for _, _, ending in found] == ["released"] * (len(found) - 1) + [None]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store that knows nothing of the console yet."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'before.db'}"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.new_database(f"before_{os.getpid()}_{next(_numbers)}", like="template0")
-    store = open_store(url, clock=ManualClock())
-    store.applied()
-    for number, name, sql in migrations(store.engine)[:11]:
-        store.apply(number, name, sql)
-    yield store
-    store.close()
-
-
-def test_leases_of_before_have_a_grant(empty: Store) -> None:
-    """A store that is brought up to date knows who holds its cursors now, if not since when."""
-    with empty.transaction() as tx:
-        tx.execute(
-            "insert into cursor_positions (cursor_name, lease_owner, lease_epoch) "
-            "values ('c', 'w1', 7), ('~lock', 'w1', 7), ('free', null, 7)"
-        )
-    assert 12 in migrate(empty)
-    ow = Onceward(empty)
-    assert told(ow) == [(7, "w1", None)]
-    assert told(ow, "~lock") == []
-    assert told(ow, "free") == []

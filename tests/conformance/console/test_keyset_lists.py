@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.stores.paging import NEWEST, SCAN_ROWS_MAX
 from onceward.stores.placeholders import for_psycopg
 from onceward.stores.queries import query
@@ -97,8 +97,10 @@ def watched(
 def _check_steps(ow: Onceward, name: str, params: dict[str, Any], rows_looked_at: int) -> None:
     """Count the steps of SQLite's machine, and see which tables it walks."""
     store: Any = ow.store
-    connection = store.database.lend()
-    store.database.give_back(connection)  # The next read takes it: it was the last to come back.
+    connection = store.database.acquire_connection()
+    store.database.release_connection(
+        connection
+    )  # The next read takes it: it was the last to come back.
     steps: list[int] = []
 
     def step() -> bool:
@@ -146,8 +148,8 @@ def test_pages_of_keys_do_not_read_the_table(ow: Onceward, monkeypatch: pytest.M
         assert seen == ROWS // OPEN_EVERY
         assert not ow.outcomes.page(state="failed", limit=LIMIT).items
         assert not ow.outcomes.page(words="key1", before=50, limit=LIMIT, scope="scope3").items
-        assert len(ow.outcomes.named("key77")) == 1
-        assert not ow.outcomes.named("key77", "scope78")
+        assert len(ow.outcomes.numbers_of_key("key77")) == 1
+        assert not ow.outcomes.numbers_of_key("key77", "scope78")
 
 
 def test_pages_of_letters_do_not_read_the_table(

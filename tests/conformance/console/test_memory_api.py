@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
-from onceward.console.acting import Acting
+from onceward.client import Onceward
+from onceward.console.actions import ActionExecutor
 from onceward.console.memory_http import memory_router
-from onceward.handle import Onceward
 from onceward.memory import Graph
-from onceward.memory.looking import COUNT_MAX
-from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Origin, Removal
-from onceward.seams import SystemClock
-from tests.conformance.console.houses import house_of
+from onceward.memory.entity_pages import COUNT_MAX
+from onceward.memory.models import (
+    Link,
+    NewEntity,
+    NewObservations,
+    Removal,
+    WriteBatch,
+    WriteOrigin,
+)
+from onceward.system import SystemClock
 from tests.conformance.memory import records
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_over_store import context_of
+from tests.support.console_requests import Asking, error_of
 
 HOSTILE = "<img src=x onerror=alert(1)> ' \" % _ \\ \u202e 👩‍👩‍👧"
 
@@ -25,16 +32,16 @@ class Site(Asking):
 
     def __init__(self, ow: Onceward, *, is_read_only: bool = False) -> None:
         self.ow, self.graph = ow, Graph(ow.store)
-        house = house_of(ow, is_read_only=is_read_only)
-        super().__init__(memory_router(house, Acting(house)))
+        context = context_of(ow, is_read_only=is_read_only)
+        super().__init__(memory_router(context, ActionExecutor(context)))
 
     def add(self, name: str, *observations: str, kind: str = "Thing") -> None:
         entity = NewEntity(name=name, entity_type=kind, observations=observations)
-        self.graph.write(Batch(entities=(entity,)), Origin(source="test", run="run-1"))
+        self.graph.write(WriteBatch(entities=(entity,)), WriteOrigin(source="test", run="run-1"))
 
     def link(self, *pairs: tuple[str, str]) -> None:
         links = tuple(Link(from_name=a, to_name=b, relation_type="near") for a, b in pairs)
-        self.graph.write(Batch(relations=links))
+        self.graph.write(WriteBatch(relations=links))
 
     def names(self, **query: Any) -> list[str]:
         return [each["name"] for each in self.body("/api/memory/search", **query)["items"]]
@@ -141,7 +148,10 @@ def test_a_deleted_entity_is_shown_as_such(site: Site) -> None:
     assert found["history"][0]["action"] == "deleted"
     assert found["history"][0]["id"] is not None
     assert site.names() == []
-    assert error_of(site.get("/api/memory/neighbourhood", name="a"))[:2] == (404, "NOT_FOUND")
+    assert error_of(site.get("/api/memory/neighbourhood", name="a"))[:2] == (
+        404,
+        "ENTITY_NOT_FOUND",
+    )
 
 
 def test_a_long_observation_is_cut_and_says_so(site: Site) -> None:
@@ -159,7 +169,7 @@ def test_an_entity_that_is_not_there(site: Site, route: str) -> None:
     """Whatever its name looks like."""
     for name in NAMES:
         status, code, _ = error_of(site.get(f"/api/memory/{route}", name=name))
-        assert (status, code) in ((404, "NOT_FOUND"), (400, "INVALID_ARGUMENT")), name
+        assert (status, code) in ((404, "ENTITY_NOT_FOUND"), (400, "INVALID_ARGUMENT")), name
     assert error_of(site.get(f"/api/memory/{route}"))[0] == 400
 
 
@@ -193,7 +203,7 @@ def test_a_neighbourhood_is_cut_where_it_is_large(site: Site) -> None:
     """The middle of everything shows some of it, and says that there is more."""
     names = [f"n{number}" for number in range(300)]
     entities = [NewEntity(name=name, entity_type="t") for name in ("hub", "far", *names)]
-    site.graph.write(Batch(entities=tuple(entities)))
+    site.graph.write(WriteBatch(entities=tuple(entities)))
     site.link(*((name, "hub") for name in names), ("far", "n0"))
     near = site.around("hub", limit=50)
     assert (len(near["nodes"]), near["is_cut"]) == (50, True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.audit import page
-from onceward.handle import Onceward
-from onceward.outcomes import Outcomes, Record
+from onceward.outcomes import OutcomeRecord, Outcomes
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.console.outcome_asking import (
     SCOPE,
@@ -20,7 +20,7 @@ from tests.conformance.console.outcome_asking import (
     silent,
     told,
 )
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_requests import Asking, error_of
 
 __all__ = ["asking"]
 
@@ -88,14 +88,14 @@ def test_a_verdict_on_what_changed_is_refused(
     assert [each.outcome for each in page(ow.store, before=2**62, limit=10)] == ["refused"]
 
 
-def test_nobody_decides_about_work_in_progress(ow: Onceward, asking: Asking) -> None:
+def test_a_running_call_cannot_be_reconciled(ow: Onceward, asking: Asking) -> None:
     """Neither in earnest nor in a dry run; a key nobody knows is a 404."""
     granted(ow)
     body = {**VERDICT, "seen": "running.1"}
     for is_plan in (True, False):
         response = asking.act("/api/outcomes/reconcile", **body, dry_run=is_plan)
-        assert error_of(response)[:2] == (409, "CONFLICT")
-        assert "nothing to decide" in response.json()["error"]["message"]
+        assert error_of(response)[:2] == (409, "NOT_RECONCILABLE")
+        assert "nothing to reconcile" in response.json()["error"]["message"]
     response = asking.act("/api/outcomes/reconcile", **{**VERDICT, "key": "other"})
     assert error_of(response)[:2] == (404, "NOT_FOUND")
 
@@ -149,7 +149,7 @@ def test_bad_verdicts_name_the_field(
     silent(ow, ow_time)
     response = asking.act("/api/outcomes/reconcile", **{**VERDICT, **changed})
     status, code, named = error_of(response)
-    assert (status, code) == (400, "INVALID_ARGUMENT")
+    assert (status, code) == (400, "INVALID_ARGUMENT" if field else "NOT_CANONICAL")
     assert named == field or response.json()["error"]["context"]["path"] == "result"
     assert shown(asking)["state"] == "ambiguous"
 
@@ -173,7 +173,7 @@ def test_a_verdict_is_about_the_claim_that_was_checked(
     silent(ow, ow_time)
     real, looks = Outcomes.show, []
 
-    def show(outcomes: Outcomes, scope: str, key: str) -> Record | None:
+    def show(outcomes: Outcomes, scope: str, key: str) -> OutcomeRecord | None:
         record = real(outcomes, scope, key)
         looks.append(record)
         if len(looks) == 1:
@@ -186,7 +186,7 @@ def test_a_verdict_is_about_the_claim_that_was_checked(
 
     monkeypatch.setattr(Outcomes, "show", show)
     response = asking.act("/api/outcomes/reconcile", **VERDICT)
-    assert error_of(response)[:2] == (409, "CONFLICT")
+    assert error_of(response)[:2] == (409, "NOT_RECONCILABLE")
     assert shown(asking)["version"] == "ambiguous.3"
 
 

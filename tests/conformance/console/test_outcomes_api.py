@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.stores import paging
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.console.outcome_asking import (
@@ -16,7 +16,7 @@ from tests.conformance.console.outcome_asking import (
     silent,
     told,
 )
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_requests import Asking, error_of
 
 __all__ = ["asking"]
 
@@ -60,7 +60,7 @@ def test_filters_narrow(ow: Onceward, asking: Asking, ow_time: MovingTime, state
     granted(ow, "ambiguous-1")
     granted(ow, "abandoned-1", on_crash="rerun")
     ow_time.advance(seconds=61)
-    ow.outcomes.doubt(granted(ow, "ambiguous-2", scope="other"), ValueError("?"))
+    ow.outcomes.mark_ambiguous(granted(ow, "ambiguous-2", scope="other"), ValueError("?"))
     ow.outcomes.finish(granted(ow, "done-1"), b"1")
     ow.outcomes.fail(granted(ow, "failed-1"), ValueError("x"), retryable=False)
     ow.outcomes.fail(granted(ow, "free-1"), ValueError("x"), retryable=True)

@@ -8,17 +8,17 @@ import orjson
 import pytest
 from fastapi import FastAPI
 
+from onceward.client import Onceward
 from onceward.console import overview
+from onceward.console.counts import AreaCounts, CountSampler
+from onceward.console.health_history import HealthHistory, HealthSample
 from onceward.console.overview_http import overview_router
-from onceward.console.tallies import Counts, Tallies
-from onceward.console.vitals import Vital, Vitals
-from onceward.failures import wire_errors
-from onceward.handle import Onceward
-from onceward.retries.models import Failure, Message
+from onceward.http.errors import install_error_handlers
+from onceward.retries.models import Failure, RetryMessage
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.console.houses import house_of
+from tests.support.console_over_store import context_of
 
-NOTHING = Vital(
+NOTHING = HealthSample(
     at="2026-01-01T00:00:00.000Z",
     lag_seconds=0.0,
     cursors=1,
@@ -29,18 +29,20 @@ NOTHING = Vital(
 )
 
 
-def wanted(ow: Onceward, counts: Counts | None = None, vital: Vital = NOTHING) -> dict[str, str]:
-    found = overview.attention(house_of(ow), counts or Counts(), vital)
+def wanted(
+    ow: Onceward, counts: AreaCounts | None = None, sample: HealthSample = NOTHING
+) -> dict[str, str]:
+    found = overview.attention(context_of(ow), counts or AreaCounts(), sample)
     return {each.id: each.text for each in found}
 
 
 def asked(ow: Onceward) -> dict[str, Any]:
     app = FastAPI()
-    wire_errors(app)
-    tallies, vitals = Tallies(lambda: ow), Vitals(lambda: ow)
-    tallies.count()
-    vitals.measure()
-    app.include_router(overview_router(house_of(ow), tallies, vitals))
+    install_error_handlers(app)
+    counts_sampler, health = CountSampler(lambda: ow), HealthHistory(lambda: ow)
+    counts_sampler.count()
+    health.measure()
+    app.include_router(overview_router(context_of(ow), counts_sampler, health))
 
     async def send() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
@@ -83,7 +85,7 @@ def test_a_stuck_cursor_is_named_with_its_reason(ow: Onceward, ow_time: MovingTi
     ow_time.advance(seconds=61)
     text = wanted(ow)["behind:leads"]
     assert "7 messages wait" in text
-    assert "the lease of w1 ran out" in text
+    assert "the lease of w1 expired" in text
 
 
 def test_one_trouble_is_told_once(ow: Onceward, ow_time: MovingTime) -> None:
@@ -91,10 +93,10 @@ def test_one_trouble_is_told_once(ow: Onceward, ow_time: MovingTime) -> None:
     ow.cursors.acquire("leads", "w1", 60)
     measure(ow, "leads", messages=7, oldest_seconds=90)
     ow_time.advance(seconds=61)
-    vital = Vital(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 1})
-    assert set(wanted(ow, vital=vital)) == {"behind:leads"}
-    more = Vital(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 3})
-    assert wanted(ow, vital=more)["expired"].startswith("2 leases have")
+    sample = HealthSample(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 1})
+    assert set(wanted(ow, sample=sample)) == {"behind:leads"}
+    more = HealthSample(**{**{f: getattr(NOTHING, f) for f in NOTHING.__slots__}, "expired": 3})
+    assert wanted(ow, sample=more)["expired"].startswith("2 leases have")
 
 
 def test_a_paused_cursor_is_worth_a_look_and_no_more(ow: Onceward) -> None:
@@ -104,7 +106,7 @@ def test_a_paused_cursor_is_worth_a_look_and_no_more(ow: Onceward) -> None:
     measure(ow, "leads", messages=7, oldest_seconds=900)
     lease_gone = ow.cursors.seek("leads", "5", reason="r", actor="ann")
     assert lease_gone.epoch
-    (found,) = overview.attention(house_of(ow), Counts(), NOTHING)
+    (found,) = overview.attention(context_of(ow), AreaCounts(), NOTHING)
     assert (found.id, found.severity) == ("behind:leads", "watch")
     assert "it is paused" in found.text
 
@@ -112,14 +114,17 @@ def test_a_paused_cursor_is_worth_a_look_and_no_more(ow: Onceward) -> None:
 @pytest.mark.parametrize(
     ("counts", "id_", "text"),
     [
-        (Counts(dead=1), "dead", "1 dead letter waits for a decision."),
-        (Counts(dead=1200), "dead", "1,200 dead letters wait for a decision."),
-        (Counts(ambiguous=2), "ambiguous", "2 keys are in doubt: begun, then silence."),
-        (Counts(conversations_dead=1), "said", "1 conversation was given up"),
+        (AreaCounts(dead=1), "dead", "1 dead letter waits for a decision."),
+        (AreaCounts(dead=1200), "dead", "1,200 dead letters wait for a decision."),
+        (
+            AreaCounts(ambiguous=2),
+            "ambiguous",
+            "2 keys are ambiguous: they started but never reported a result.",
+        ),
     ],
 )
 def test_what_waits_for_a_person_is_counted(
-    ow: Onceward, counts: Counts, id_: str, text: str
+    ow: Onceward, counts: AreaCounts, id_: str, text: str
 ) -> None:
     """One reads like one, and many like many."""
     assert wanted(ow, counts)[id_].startswith(text)
@@ -129,7 +134,7 @@ def test_what_happened_last_comes_first(ow: Onceward) -> None:
     """Moves, dead letters and refusals are one list, each with a place to go."""
     ow.cursors.acquire("leads", "w1")
     ow.cursors.pause("leads", "holiday", "ann")
-    message = Message(cursor="leads", position="7", raw=b"{}")
+    message = RetryMessage(cursor="leads", position="7", raw=b"{}")
     with ow.transaction() as tx:
         ow.dead.add(tx, message, Failure(type="ValueError", message="no price"))
     ow.cursors.seek("leads", "5", reason="bad deploy", actor="ann")
@@ -146,7 +151,7 @@ def test_names_of_cursors_may_hold_anything(ow: Onceward) -> None:
     """A slash or a question mark in a name leads to the right page."""
     ow.cursors.acquire("a/b?c#d {x}", "w1")
     ow.cursors.pause("a/b?c#d {x}", "{who} %s", "ann")
-    (entry,) = overview.activity(house_of(ow))
+    (entry,) = overview.activity(context_of(ow))
     assert entry["href"] == "/cursors/a%2Fb%3Fc%23d%20%7Bx%7D"
     assert entry["text"] == "ann paused a/b?c#d {x}: {who} %s"
 
@@ -161,4 +166,4 @@ def test_slow_cursors_that_are_held_do_not_hide_one_that_nobody_has(ow: Onceward
     lease.release()
     measure(ow, "orders", messages=99_999, oldest_seconds=3_600)
     assert "no worker has it" in wanted(ow)["behind:orders"]
-    assert Vitals(lambda: ow).measure().lag_seconds == pytest.approx(4_000, abs=5)
+    assert HealthHistory(lambda: ow).measure().lag_seconds == pytest.approx(4_000, abs=5)

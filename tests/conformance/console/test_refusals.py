@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from onceward.cursors.refusals import WAITING_MAX, Refusals
-from onceward.cursors.traces import Refusal, refusals_of
+from onceward.client import Onceward
+from onceward.cursors.fence_log import WAITING_MAX, FenceLog
+from onceward.cursors.lease_history import RejectedWrite, rejected_writes_of
 from onceward.errors import LeaseLost, OncewardError
-from onceward.handle import Onceward
 from onceward.stores import Row
 from onceward.testing.moving_time import MovingTime
 from tests.conformance.test_cursors import acquire, stolen, table
@@ -16,10 +16,10 @@ from tests.conformance.test_cursors import acquire, stolen, table
 __all__ = ["table"]
 
 
-def noted(ow: Onceward) -> list[Refusal]:
+def noted(ow: Onceward) -> list[RejectedWrite]:
     """What was refused, oldest first, once all of it is written."""
-    ow.cursors.refusals.settle(10.0)
-    return list(reversed(refusals_of(ow.store, "c", 100)))
+    ow.cursors.fence_log.flush(10.0)
+    return list(reversed(rejected_writes_of(ow.store, "c", 100)))
 
 
 def tried(ow: Onceward) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_handler_that_goes_on_inside_its_lost_transaction_is_not_waited_for(
         tx.execute("insert into effects values ('late')")
         with pytest.raises(LeaseLost):
             late.guard(tx)
-        table.cursors.refusals.settle(0.05)
+        table.cursors.fence_log.flush(0.05)
     assert tried(table) == ["guard"]
 
 
@@ -108,8 +108,8 @@ def test_locks_of_our_own_leave_no_notes(ow: Onceward, ow_time: MovingTime) -> N
     assert ow.cursors.acquire("~lock", "w2") is not None
     with pytest.raises(LeaseLost):
         late.renew()
-    ow.cursors.refusals.settle(10.0)
-    assert refusals_of(ow.store, "~lock", 10) == ()
+    ow.cursors.fence_log.flush(10.0)
+    assert rejected_writes_of(ow.store, "~lock", 10) == ()
 
 
 def test_work_that_is_in_time_starts_no_thread(ow: Onceward) -> None:
@@ -118,7 +118,7 @@ def test_work_that_is_in_time_starts_no_thread(ow: Onceward) -> None:
     lease.renew()
     lease.checkpoint("1")
     lease.release()
-    assert "onceward-refusals" not in {thread.name for thread in threading.enumerate()}
+    assert "onceward-fence-log" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_store_that_cannot_keep_the_note_does_not_hide_the_loss(
@@ -130,7 +130,7 @@ def test_a_store_that_cannot_keep_the_note_does_not_hide_the_loss(
         tx.execute("drop table onceward_refusals")
     with pytest.raises(LeaseLost):
         late.checkpoint("1")
-    ow.cursors.refusals.settle(10.0)
+    ow.cursors.fence_log.flush(10.0)
     with pytest.raises(LeaseLost):
         late.renew()
 
@@ -148,8 +148,8 @@ def test_an_error_of_any_kind_ends_one_note_and_not_all(
 
     monkeypatch.setattr(ow.store, "write_query", failing)
     for epoch in (1, 2, 3):
-        ow.cursors.refusals.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
-        ow.cursors.refusals.settle(10.0)
+        ow.cursors.fence_log.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
+        ow.cursors.fence_log.flush(10.0)
     assert [each.epoch for each in noted(ow)] == [3]
     assert [each.name for each in caplog.records] == ["onceward.cursors"]
 
@@ -168,14 +168,14 @@ def test_a_thread_that_was_ended_is_followed_by_another(
 
     monkeypatch.setattr(ow.store, "write_query", ending)
     for epoch in (1, 2):
-        ow.cursors.refusals.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
-        ow.cursors.refusals.settle(10.0)
+        ow.cursors.fence_log.add("c", "w", epoch, "renew")  # type: ignore[arg-type]  # any number
+        ow.cursors.fence_log.flush(10.0)
     assert [each.epoch for each in noted(ow)] == [2]
 
 
 def test_notes_that_cannot_be_written_do_not_pile_up(ow: Onceward) -> None:
     """While the store is silent there is a limit to what waits."""
-    refusals = Refusals(ow.store)
+    refusals = FenceLog(ow.store)
     with ow.transaction() as tx:
         if ow.store.engine == "sqlite":
             tx.execute("delete from onceward_refusals")
@@ -185,7 +185,7 @@ def test_notes_that_cannot_be_written_do_not_pile_up(ow: Onceward) -> None:
             refusals.add(f"c{number}", "w", 1, "renew")  # type: ignore[arg-type]  # any number
         assert len(refusals._waiting) <= WAITING_MAX
         refusals._waiting.clear()
-    refusals.settle(10.0)
+    refusals.flush(10.0)
 
 
 def test_a_forked_child_writes_notes_of_its_own(ow: Onceward, ow_time: MovingTime) -> None:
@@ -196,7 +196,7 @@ def test_a_forked_child_writes_notes_of_its_own(ow: Onceward, ow_time: MovingTim
         try:
             late.checkpoint("1")
         except LeaseLost:
-            ow.cursors.refusals.settle(10.0)
+            ow.cursors.fence_log.flush(10.0)
         finally:
             os._exit(0)
     os.waitpid(child, 0)

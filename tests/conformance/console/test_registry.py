@@ -8,15 +8,20 @@ import threading
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.version import __version__
-from onceward.workers import App, Message, registry
+from onceward.workers import App, Message, worker_registry
 from onceward.workers.models import Consumer
-from onceward.workers.pruning import Pruning
-from onceward.workers.registry import BEAT_SECONDS, CONSUMERS_MAX, Registry, registered
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
+from onceward.workers.pruning import Pruner
+from onceward.workers.worker_registry import (
+    CONSUMERS_MAX,
+    HEARTBEAT_SECONDS,
+    WorkerRegistration,
+    list_workers,
+)
+from tests.support.list_source import ListSource
+from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain, until
 
 
 def consumers(count: int = 1) -> tuple[Consumer, ...]:
@@ -26,14 +31,14 @@ def consumers(count: int = 1) -> tuple[Consumer, ...]:
     return app.consumers
 
 
-def entry(ow: Onceward, worker: str = "w", count: int = 1) -> Registry:
-    return Registry(ow, worker, consumers(count))
+def entry(ow: Onceward, worker: str = "w", count: int = 1) -> WorkerRegistration:
+    return WorkerRegistration(ow, worker, consumers(count))
 
 
 def test_a_worker_says_what_it_is(ow: Onceward) -> None:
     """Its host, its process, its version and what it consumes, under the name its leases have."""
-    entry(ow).beat()
-    (found,) = registered(ow.store)
+    entry(ow).send_heartbeat()
+    (found,) = list_workers(ow.store)
     assert (found.worker, found.host, found.pid) == ("w", socket.gethostname(), os.getpid())
     assert found.version == __version__
     assert found.consumers == ({"name": "c0", "lease_seconds": 30},)
@@ -45,15 +50,15 @@ def test_a_worker_says_what_it_is(ow: Onceward) -> None:
 def test_a_worker_that_beats_is_not_silent(ow: Onceward, ow_time: MovingTime) -> None:
     """One that does not is, after three beats; a beat later it is there again."""
     registry = entry(ow)
-    registry.beat()
-    ow_time.advance(seconds=2 * BEAT_SECONDS)
-    assert not registered(ow.store)[0].is_silent
-    ow_time.advance(seconds=2 * BEAT_SECONDS)
-    (found,) = registered(ow.store)
+    registry.send_heartbeat()
+    ow_time.advance(seconds=2 * HEARTBEAT_SECONDS)
+    assert not list_workers(ow.store)[0].is_silent
+    ow_time.advance(seconds=2 * HEARTBEAT_SECONDS)
+    (found,) = list_workers(ow.store)
     assert found.is_silent
-    assert found.seen_seconds_ago == pytest.approx(4 * BEAT_SECONDS, abs=3)
-    registry.beat()
-    (found,) = registered(ow.store)
+    assert found.seen_seconds_ago == pytest.approx(4 * HEARTBEAT_SECONDS, abs=3)
+    registry.send_heartbeat()
+    (found,) = list_workers(ow.store)
     assert not found.is_silent
     assert found.started_at < found.seen_at
 
@@ -61,10 +66,10 @@ def test_a_worker_that_beats_is_not_silent(ow: Onceward, ow_time: MovingTime) ->
 def test_a_worker_that_ended_is_not_silent(ow: Onceward, ow_time: MovingTime) -> None:
     """It said so, and nobody needs to look for it."""
     registry = entry(ow)
-    registry.beat()
+    registry.send_heartbeat()
     registry.stop()
     ow_time.advance(seconds=100)
-    (found,) = registered(ow.store)
+    (found,) = list_workers(ow.store)
     assert found.stopped_at is not None
     assert not found.is_silent
 
@@ -72,20 +77,20 @@ def test_a_worker_that_ended_is_not_silent(ow: Onceward, ow_time: MovingTime) ->
 def test_who_never_said_that_it_lives_does_not_say_that_it_ended(ow: Onceward) -> None:
     """An end before the first beat leaves nothing."""
     entry(ow).stop()
-    assert registered(ow.store) == ()
+    assert list_workers(ow.store) == ()
 
 
 def test_the_latest_come_first_and_consumers_have_a_limit(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
     """Whoever was seen last is at the top, and a worker names so many consumers and no more."""
-    entry(ow, "early").beat()
+    entry(ow, "early").send_heartbeat()
     ow_time.advance(seconds=1)
-    entry(ow, "late", CONSUMERS_MAX + 1).beat()
-    found = registered(ow.store)
+    entry(ow, "late", CONSUMERS_MAX + 1).send_heartbeat()
+    found = list_workers(ow.store)
     assert [each.worker for each in found] == ["late", "early"]
     assert len(found[0].consumers) == CONSUMERS_MAX
-    assert len(registered(ow.store, limit=1)) == 1
+    assert len(list_workers(ow.store, limit=1)) == 1
 
 
 def test_a_running_worker_is_registered_under_the_name_of_its_leases(ow: Onceward) -> None:
@@ -96,11 +101,11 @@ def test_a_running_worker_is_registered_under_the_name_of_its_leases(ow: Oncewar
     def handle(message: Message) -> None: ...
 
     with at_work(app):
-        until(lambda: registered(ow.store) and ow.cursors.list())
-        (found,) = registered(ow.store)
+        until(lambda: list_workers(ow.store) and ow.cursors.list())
+        (found,) = list_workers(ow.store)
         until(lambda: ow.cursors.show("c").lease_owner == found.worker)
         assert found.stopped_at is None
-    (found,) = registered(ow.store)
+    (found,) = list_workers(ow.store)
     assert found.stopped_at is not None
 
 
@@ -113,7 +118,7 @@ def test_two_workers_of_one_process_are_two(ow: Onceward) -> None:
 
     drain(app)
     drain(app)
-    found = registered(ow.store)
+    found = list_workers(ow.store)
     assert len({each.worker for each in found}) == 2
     assert all(each.stopped_at for each in found)
 
@@ -137,20 +142,20 @@ def test_a_worker_that_prunes_for_long_still_beats(
 ) -> None:
     """Otherwise others would take it for dead while it tidies up."""
     begins, ends, beats = threading.Event(), threading.Event(), list[str]()
-    beat = Registry.beat
+    beat = WorkerRegistration.send_heartbeat
 
-    def prune(_: Pruning) -> int:
+    def prune(_: Pruner) -> int:
         begins.set()
         assert ends.wait(PATIENCE_SECONDS)
         return 0
 
-    def noted(self: Registry) -> None:
+    def noted(self: WorkerRegistration) -> None:
         beat(self)
         beats.append("beat")
 
-    monkeypatch.setattr(Pruning, "tick", prune)
-    monkeypatch.setattr(Registry, "beat", noted)
-    monkeypatch.setattr(registry, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(Pruner, "run_if_due", prune)
+    monkeypatch.setattr(WorkerRegistration, "send_heartbeat", noted)
+    monkeypatch.setattr(worker_registry, "HEARTBEAT_SECONDS", 0.01)
     app = App(ow)
     app.consumer("c", source=ListSource())(lambda _: None)
     with at_work(app):

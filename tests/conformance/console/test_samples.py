@@ -6,19 +6,19 @@ from datetime import timedelta
 
 import pytest
 
-from onceward.cursors.traces import grants_of, refusals_of
+from onceward.client import Onceward
+from onceward.cursors.lease_history import grants_of, rejected_writes_of
 from onceward.errors import LeaseLost
-from onceward.handle import Onceward
-from onceward.seams import ManualClock, SeededRandomness
+from onceward.system import ManualClock, SeededRandomness
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
 from onceward.workers import pruning as pruning_module
-from onceward.workers.measuring import POSITION_CHARACTERS_MAX
-from onceward.workers.pruning import AHEAD_SECONDS, PRUNE_SECONDS, Pruning
-from onceward.workers.registry import Registry, registered
+from onceward.workers.lag_sampler import POSITION_CHARACTERS_MAX
+from onceward.workers.pruning import AHEAD_SECONDS, PRUNE_SECONDS, Pruner
 from onceward.workers.retention import DAY_SECONDS, Retention
+from onceward.workers.worker_registry import WorkerRegistration, list_workers
 from tests.conformance.test_cursors import acquire, stolen
-from tests.conformance.workers.test_measures import Behind, Bench, bench
+from tests.conformance.workers.test_lag_records import Behind, Bench, bench
 
 __all__ = ["bench"]
 
@@ -149,63 +149,63 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def pruning(ow: Onceward, clock: ManualClock) -> Pruning:
-    made = Pruning(ow, clock=clock, randomness=SeededRandomness(1))
+def pruning(ow: Onceward, clock: ManualClock) -> Pruner:
+    made = Pruner(ow, clock=clock, randomness=SeededRandomness(1))
     clock.advance(seconds=PRUNE_SECONDS)
     return made
 
 
 def test_the_past_is_removed_when_it_is_old(
-    ow: Onceward, ow_time: MovingTime, bench: Bench, pruning: Pruning, clock: ManualClock
+    ow: Onceward, ow_time: MovingTime, bench: Bench, pruning: Pruner, clock: ManualClock
 ) -> None:
     """A sample and a worker after a day, a grant and a refusal after a week; what lasts stays."""
     late, holder = stolen(ow, ow_time)
     with pytest.raises(LeaseLost):
         late.renew()
-    ow.cursors.refusals.settle(10.0)
-    Registry(ow, "w", ()).beat()
+    ow.cursors.fence_log.flush(10.0)
+    WorkerRegistration(ow, "w", ()).send_heartbeat()
     bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
     bench.measured()
-    assert pruning.tick() == 0
+    assert pruning.run_if_due() == 0
     ow_time.advance(seconds=DAY_SECONDS + 1)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    assert pruning.tick() == 2
-    assert (samples(ow), registered(ow.store)) == ([], ())
+    assert pruning.run_if_due() == 2
+    assert (samples(ow), list_workers(ow.store)) == ([], ())
     assert len(grants_of(ow.store, "c", 10)) == 2
     ow_time.advance(seconds=TRACES_SECONDS)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    assert pruning.tick() == 2
-    assert refusals_of(ow.store, "c", 10) == ()
+    assert pruning.run_if_due() == 2
+    assert rejected_writes_of(ow.store, "c", 10) == ()
     (kept,) = grants_of(ow.store, "c", 10)
     assert (kept.epoch, kept.ended_at) == (holder.epoch, None)
 
 
 def test_a_sample_of_the_far_future_is_removed(
-    ow: Onceward, bench: Bench, pruning: Pruning, clock: ManualClock
+    ow: Onceward, bench: Bench, pruning: Pruner, clock: ManualClock
 ) -> None:
     """Clocks differ a little; one that is an hour ahead is wrong, and its sample would stay."""
     bench.cursor(position="1")
     bench.measuring.add("c", Behind(Lag(messages=1)), is_partition=False)
     bench.measured()
     sample_of_the_future(ow, seconds=AHEAD_SECONDS - 100)
-    assert pruning.tick() == 0
+    assert pruning.run_if_due() == 0
     sample_of_the_future(ow, seconds=200)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    assert pruning.tick() == 1
+    assert pruning.run_if_due() == 1
     assert samples(ow) == []
 
 
-def test_it_looks_once_a_minute(ow: Onceward, ow_time: MovingTime, pruning: Pruning) -> None:
+def test_it_looks_once_a_minute(ow: Onceward, ow_time: MovingTime, pruning: Pruner) -> None:
     """Whoever calls it every few seconds costs nothing in between."""
     acquire(ow).release()
-    pruning.tick()
+    pruning.run_if_due()
     ow_time.advance(seconds=2 * TRACES_SECONDS)
-    assert pruning.tick() == 0
+    assert pruning.run_if_due() == 0
     assert len(grants_of(ow.store, "c", 10)) == 1
 
 
 def test_there_are_never_too_many_grants(
-    ow: Onceward, pruning: Pruning, monkeypatch: pytest.MonkeyPatch
+    ow: Onceward, pruning: Pruner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partitions that come and go by the second leave so many rows and no more."""
     monkeypatch.setattr(pruning_module, "BATCH_ROWS", 3)
@@ -214,7 +214,7 @@ def test_there_are_never_too_many_grants(
     for _ in range(20):
         acquire(ow).release()
     held = acquire(ow)
-    assert pruning.tick() > 10
+    assert pruning.run_if_due() > 10
     found = grants_of(ow.store, "c", 100)
     assert len(found) == 5
     assert found[0].epoch == held.epoch

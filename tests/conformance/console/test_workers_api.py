@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.workers_http import workers_router
 from onceward.errors import LeaseLost
-from onceward.handle import Onceward
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App
-from onceward.workers.registry import SILENT_SECONDS, Registry
-from tests.conformance.console.houses import house_of
+from onceward.workers.worker_registry import SILENT_SECONDS, WorkerRegistration
 from tests.conformance.console.test_registry import consumers
 from tests.conformance.test_cursors import acquire, stolen
-from tests.conformance.workers.lists import ListPartitions
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_over_store import context_of
+from tests.support.console_requests import Asking, error_of
+from tests.support.list_source import ListPartitions
 
 
 @pytest.fixture
 def asking(ow: Onceward) -> Asking:
-    house = house_of(ow)
-    return Asking(workers_router(house))
+    context = context_of(ow)
+    return Asking(workers_router(context))
 
 
 def asked(asking: Asking, **query: Any) -> Any:
@@ -51,7 +51,7 @@ def test_nobody_is_there_at_first(asking: Asking) -> None:
 
 def test_a_worker_is_shown_with_its_leases(ow: Onceward, asking: Asking) -> None:
     """What it is, when it was seen, what it holds and for how long that lasts."""
-    Registry(ow, "w1", consumers()).beat()
+    WorkerRegistration(ow, "w1", consumers()).send_heartbeat()
     assert ow.cursors.acquire("c0", "w1", 30) is not None
     (found,) = asked(asking)["workers"]
     assert (found["worker"], found["consumers"], found["is_silent"]) == ("w1", ["c0"], False)
@@ -66,7 +66,7 @@ def test_a_lease_of_a_partition_is_known_by_its_consumer(ow: Onceward, asking: A
     """Each partition has a cursor of its own, named after its consumer."""
     app = App(ow)
     app.consumer("feed_{id}_v1", source=ListPartitions(), lease_seconds=45)(lambda _: None)
-    Registry(ow, "w1", app.consumers).beat()
+    WorkerRegistration(ow, "w1", app.consumers).send_heartbeat()
     for name in ("feed_a.b_v1", "feed_v1"):
         assert ow.cursors.acquire(name, "w1", 45) is not None
     (found,) = asked(asking)["workers"]
@@ -78,7 +78,7 @@ def test_a_worker_that_died_turns_silent_and_its_lease_expires(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
     """Its lane ends where the lease ran out, with a mark; until somebody takes over."""
-    Registry(ow, "w1", consumers()).beat()
+    WorkerRegistration(ow, "w1", consumers()).send_heartbeat()
     acquire(ow, "w1")
     found = asked(asking)
     assert bars(found, "w1") == [(1, "held", None)]
@@ -101,7 +101,7 @@ def test_a_take_over_is_seen_in_both_lanes(
     late, _ = stolen(ow, ow_time)
     with pytest.raises(LeaseLost):
         late.checkpoint("1")
-    ow.cursors.refusals.settle(10.0)
+    ow.cursors.fence_log.flush(10.0)
     found = asked(asking)
     assert bars(found, "w1") == [(1, "stolen", "stolen")]
     assert marks(found, "w1") == [("expiry", 1), ("refused", 1)]
@@ -109,10 +109,10 @@ def test_a_take_over_is_seen_in_both_lanes(
     assert marks(found, "w2") == [("steal", 2)]
     texts = [mark["text"] for mark in lane(found, "w1")["marks"]]
     assert texts == [
-        "the lease of c, epoch 1, ran out; w2 took over",
+        "the lease of c, epoch 1, expired; w2 took over",
         "checkpoint of c under epoch 1 was refused: epoch 2 of w2 counts",
     ]
-    assert lane(found, "w2")["marks"][0]["text"] == ("took c over from w1, whose lease had run out")
+    assert lane(found, "w2")["marks"][0]["text"] == ("took c over from w1, whose lease had expired")
 
 
 def test_leases_that_ended_well_are_bars_without_marks(ow: Onceward, asking: Asking) -> None:
@@ -159,12 +159,14 @@ def test_the_living_come_first_and_those_who_ended_last(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
     """Who ended as it should needs nobody; who fell silent is told from both."""
-    ended, silent, living = (Registry(ow, name, ()) for name in ("ended", "silent", "living"))
-    ended.beat()
+    ended, silent, living = (
+        WorkerRegistration(ow, name, ()) for name in ("ended", "silent", "living")
+    )
+    ended.send_heartbeat()
     ended.stop()
-    silent.beat()
+    silent.send_heartbeat()
     ow_time.advance(seconds=SILENT_SECONDS + 1)
-    living.beat()
+    living.send_heartbeat()
     found = asked(asking)["workers"]
     assert [(each["worker"], each["is_silent"]) for each in found] == [
         ("living", False),

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from onceward import crash
-from onceward.dispatch.channels import Channel, Sender, StoredChannel
+from onceward.client import Onceward
+from onceward.dispatch.channels import Channel, OutboxSender, StoredChannel
 from onceward.dispatch.models import Delivery, NewMessage, TriggerKind
 from onceward.errors import BatchInFlight, InvalidArgument, OutcomeUnknown, Retryable, Superseded
-from onceward.handle import Onceward
+from onceward.system import crash_points
 from tests.conformance.dispatch.dispatch_model import GroupModel, Record
-from tests.conformance.dispatch.talk import FakeChannel, Talk, ids
+from tests.support.dispatcher_parts import FakeChannel, Talk, ids
 
 PLACES = ("near", "keyed", "blind")
 #: Equal, earlier, later, of other precisions and zones, and none at all.
@@ -50,7 +50,9 @@ class AtWork(RuleBasedStateMachine):
             "keyed": FakeChannel(takes_keys=True),
             "blind": FakeChannel(takes_keys=False),
         }
-        self.sender = Sender(self.talk.outbox, self.talk.groups, self.channels, lambda _: None)
+        self.sender = OutboxSender(
+            self.talk.outbox, self.talk.groups, self.channels, lambda _: None
+        )
         number = next(_names)
         self.groups: dict[str, GroupModel] = {}
         for place, channel in self.channels.items():
@@ -71,16 +73,16 @@ class AtWork(RuleBasedStateMachine):
 
     def dying(self, what: str, death: str | None, call: Callable[[], Any]) -> tuple[Any, bool]:
         """Return what a call gives, and whether it happened; it may die in the middle."""
-        if death is None or f"{what}.{death}" not in crash.POINTS:
+        if death is None or f"{what}.{death}" not in crash_points.POINTS:
             return call(), True
-        crash.arm(f"{what}.{death}:1:raise")
+        crash_points.arm(f"{what}.{death}:1:raise")
         try:
             return call(), True  # It never came so far.
-        except crash.Crashed:
+        except crash_points.Crashed:
             self.counts["died"] += 1
             return None, death == "after_commit"
         finally:
-            crash.arm(None)
+            crash_points.arm(None)
 
     def restart(self) -> None:
         """The dispatcher starts again, and ends what it finds in flight."""
@@ -232,7 +234,7 @@ class AtWork(RuleBasedStateMachine):
         added, happened = self.dying(
             "dispatch.said",
             death,
-            lambda: self.talk.outbox.say(
+            lambda: self.talk.outbox.add(
                 delivery, text, key=name, is_stored=group.is_stored, upto=upto
             ),
         )
@@ -269,7 +271,7 @@ class AtWork(RuleBasedStateMachine):
         number = next(self.texts)
         text, name = f"text {number}", f"{group.name}/{number}"
         told = {"is_stored": group.is_stored, "is_over": True}
-        assert self.talk.outbox.say(delivery, text, key=name, **told)
+        assert self.talk.outbox.add(delivery, text, key=name, **told)
         group.say(record, name, text, delivery.batch.position, is_over=True)
 
     def fail(self, place: str, number: int, death: str | None) -> None:
@@ -329,7 +331,7 @@ class AtWork(RuleBasedStateMachine):
     def send_as(self, place: str, how: str) -> bool:
         group, channel = self.groups[place], self.channels[place]
         assert isinstance(channel, FakeChannel)
-        saying = next((s for s in self.talk.outbox.open() if s.group == group.name), None)
+        saying = next((s for s in self.talk.outbox.next_unsent() if s.group == group.name), None)
         word = group.head()
         assert getattr(saying, "key", None) == getattr(word, "key", None)
         if saying is None or word is None:
@@ -341,14 +343,14 @@ class AtWork(RuleBasedStateMachine):
         group.sending(word)
         self.counts[how] += 1
         if how in ("after_mark", "after_send"):
-            crash.arm(f"dispatch.send.{how}:1:raise")
+            crash_points.arm(f"dispatch.send.{how}:1:raise")
         try:
             self.sender._send(saying)
             group.tried(word, how)
-        except crash.Crashed:
-            crash.arm(None)
+        except crash_points.Crashed:
+            crash_points.arm(None)
             self.restart()
         finally:
-            crash.arm(None)
+            crash_points.arm(None)
             channel.plan = []
         return True

@@ -1,4 +1,4 @@
-"""Chat sites: the routes of conversations behind their gate, over a store, asked over HTTP."""
+"""Chat sites: the routes of conversations behind the guard, over a store, asked over HTTP."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
+from onceward.client import Onceward
 from onceward.console.app import build_app
-from onceward.dispatch import schemas
-from onceward.dispatch.chats import Chats
+from onceward.dispatch import response_models
+from onceward.dispatch.conversation_long_poll import ChatNotifier
+from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group
-from onceward.dispatch.waiting import ChatBell
-from onceward.gate import Gate, GateSettings
-from onceward.handle import Onceward
+from onceward.http.guard import GuardSettings, RequestGuard
 
 PORT = 3939
 TOKEN = "tok_1"
@@ -26,7 +26,7 @@ SOON = 60.0
 
 
 class Site:
-    """Conversations behind their gate, with a dispatcher that was not started."""
+    """Conversations behind the guard, with a dispatcher that was not started."""
 
     def __init__(self, ow: Onceward, directory: Path) -> None:
         self.ow = ow
@@ -34,18 +34,18 @@ class Site:
         self.dispatcher.groups.add(Group(name="team", channel="chat", command=("true",)))
         self.chats = Chats(ow, self.dispatcher)
         self.app = build_app(dispatch=self.chats)
-        self.gate = Gate(
-            self.app, settings=GateSettings(port=PORT, token=TOKEN, is_owner=lambda _: True)
+        self.guard = RequestGuard(
+            self.app, settings=GuardSettings(port=PORT, token=TOKEN, is_owner=lambda _: True)
         )
 
     @property
-    def bell(self) -> ChatBell:
-        bell = self.app.state.chat_bell
-        assert isinstance(bell, ChatBell)
-        return bell
+    def notifier(self) -> ChatNotifier:
+        notifier = self.app.state.chat_notifier
+        assert isinstance(notifier, ChatNotifier)
+        return notifier
 
     def client(self) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(self.gate, raise_app_exceptions=True)
+        transport = httpx.ASGITransport(self.guard, raise_app_exceptions=True)
         base = f"http://127.0.0.1:{PORT}"
         headers = {"x-cm-lab-token": TOKEN}
         return httpx.AsyncClient(transport=transport, base_url=base, headers=headers)
@@ -74,7 +74,7 @@ class Site:
         assert delivery is not None
         for number, reply in enumerate(replies):
             key = f"{delivery.id}/{number}"
-            self.dispatcher.outbox.say(delivery, reply, key=key, is_stored=True)
+            self.dispatcher.outbox.add(delivery, reply, key=key, is_stored=True)
         if fails:
             self.dispatcher.deliveries.failed(delivery, fails)
         else:
@@ -90,7 +90,7 @@ def site(ow: Onceward, tmp_path: Path) -> Site:
     return Site(ow, tmp_path)
 
 
-def body_of(response: httpx.Response, model: type[schemas._Answer]) -> Any:
+def body_of(response: httpx.Response, model: type[response_models._ResponseModel]) -> Any:
     """Return the body of a success, having held it against what the document says of it."""
     assert response.status_code in (200, 201), response.text
     model.model_validate_json(response.content)

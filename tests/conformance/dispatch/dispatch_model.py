@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from onceward.dispatch.models import DeliveryState, SayingState
+from onceward.dispatch.models import DeliveryState, OutboxState
 
 #: How often a delivery or a saying is tried.
 ATTEMPTS_MAX = 3
@@ -16,8 +16,8 @@ UNDONE = (
     DeliveryState.DROPPED,
 )
 #: People see it, or may have.
-SEEN = (SayingState.SENDING, SayingState.SENT, SayingState.MAYBE_SENT)
-OPEN = (SayingState.PENDING, SayingState.SENDING)
+SEEN = (OutboxState.SENDING, OutboxState.SENT, OutboxState.MAYBE_SENT)
+OPEN = (OutboxState.PENDING, OutboxState.SENDING)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Word:
     text: str
     number: int
     position: int
-    state: SayingState
+    state: OutboxState
     attempts: int = 0
     #: Whether a try may have been seen, whatever the next ones were answered.
     is_doubtful: bool = False
@@ -162,8 +162,8 @@ class GroupModel:
         self.processed = flight.previous if flight.output is None else flight.output
         for each in self.words:
             is_said = each.number == flight.number and each.position > self.processed
-            if is_said and each.state is SayingState.PENDING:
-                each.state = SayingState.CANCELLED
+            if is_said and each.state is OutboxState.PENDING:
+                each.state = OutboxState.CANCELLED
                 self.cancelled.add(each.text)
         flight.state = DeliveryState.KEPT if is_kept else DeliveryState.ROLLED_BACK
         if is_kept:
@@ -202,12 +202,12 @@ class GroupModel:
     def say(self, record: Record, key: str, text: str, upto: int | None, *, is_over: bool) -> bool:
         """Return whether it is new."""
         known = next((each for each in self.words if each.key == key), None)
-        if known is not None and known.state is not SayingState.CANCELLED:
+        if known is not None and known.state is not OutboxState.CANCELLED:
             return False
         if known is not None:
             self.words.remove(known)
         reached = record.last if upto is None else max(record.previous, min(upto, record.last))
-        state = SayingState.SENT if self.is_stored else SayingState.PENDING
+        state = OutboxState.SENT if self.is_stored else OutboxState.PENDING
         self.words.append(Word(key, text, record.number, reached, state))
         self.log.append((text, record.number if reached > record.previous else None))
         if self.is_stored and not is_over:
@@ -215,8 +215,8 @@ class GroupModel:
         return True
 
     def sending(self, word: Word) -> None:
-        word.is_doubtful |= word.state is SayingState.SENDING
-        word.state = SayingState.SENDING
+        word.is_doubtful |= word.state is OutboxState.SENDING
+        word.state = OutboxState.SENDING
         word.attempts += 1
         flight = self.flight
         if flight is not None and flight.number == word.number:
@@ -227,11 +227,11 @@ class GroupModel:
         word.is_doubtful |= how == "unknown"
         is_last = how == "refused" or word.attempts >= ATTEMPTS_MAX
         if how == "sent":
-            word.state = SayingState.SENT
+            word.state = OutboxState.SENT
         elif (how == "unknown" and not self.takes_keys) or (is_last and word.is_doubtful):
-            word.state = SayingState.MAYBE_SENT
+            word.state = OutboxState.MAYBE_SENT
         elif not word.is_doubtful:
-            word.state = SayingState.FAILED if is_last else SayingState.PENDING
+            word.state = OutboxState.FAILED if is_last else OutboxState.PENDING
             self.take_back(word)
 
     def take_back(self, word: Word) -> None:
@@ -250,8 +250,8 @@ class GroupModel:
         if self.flight is not None:
             self.back(self.flight)
         head = self.head()
-        if head is not None and head.state is SayingState.SENDING and not self.takes_keys:
-            head.state = SayingState.MAYBE_SENT
+        if head is not None and head.state is OutboxState.SENDING and not self.takes_keys:
+            head.state = OutboxState.MAYBE_SENT
 
     # --- the promise ----------------------------------------------------------------------------
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.dispatch.models import DeliveryState
-from onceward.handle import Onceward
-from tests.conformance.dispatch.talk import FakeChannel, Talk, ids
 from tests.conformance.dispatch.two_groups import states, talk
+from tests.support.dispatcher_parts import FakeChannel, Talk, ids
 
 __all__ = ["talk"]
 
@@ -84,7 +84,7 @@ def test_what_was_said_about_nothing_keeps_nothing(talk: Talk) -> None:
     talk.hear("one")
     delivery = talk.begun()
     told = {"key": "hello", "is_stored": True, "upto": 0}
-    assert talk.outbox.say(delivery, "hello", **told)  # type: ignore[arg-type]
+    assert talk.outbox.add(delivery, "hello", **told)  # type: ignore[arg-type]
     assert talk.failed(delivery) is ROLLED_BACK
     assert talk.groups.show("team").attempts == 1
     assert ids(talk.begin()) == ["one"]
@@ -99,8 +99,8 @@ def test_what_the_agent_did_not_look_at_is_not_given_up_with_the_rest(talk: Talk
     ending = talk.deliveries.failed(delivery, "no", is_final=True, upto=first)
     assert ending.state is DEAD
     assert ids(talk.begin()) == ["fine"]
-    (letter,) = talk.operators.letters()
-    assert ids(talk.operators.letter(letter.id)[1]) == ["poison"]
+    (letter,) = talk.dead.letters()
+    assert ids(talk.dead.messages(letter.id)) == ["poison"]
 
 
 def test_what_was_said_before_is_no_output(talk: Talk) -> None:
@@ -122,7 +122,7 @@ def test_the_last_attempt_after_output_is_kept_and_no_dead_letter(talk: Talk) ->
     delivery = talk.begun()
     talk.say(delivery, "answer", is_stored=True)
     assert talk.failed(delivery, is_final=True) is KEPT
-    assert talk.operators.letters() == []
+    assert talk.dead.letters() == []
     assert talk.begin() is None
 
 
@@ -152,10 +152,10 @@ def test_h41_a_send_that_has_begun_decides(talk: Talk) -> None:
     talk.hear("one", group="far")
     delivery = talk.begun("far")
     talk.say(delivery, "answer")
-    (saying,) = talk.outbox.open()
-    assert talk.outbox.sending(saying)
+    (saying,) = talk.outbox.next_unsent()
+    assert talk.outbox.mark_sending(saying)
     assert talk.failed(delivery) is KEPT
-    talk.outbox.sent(saying)
+    talk.outbox.mark_sent(saying)
     assert talk.states(delivery) == ["sent"]
 
 
@@ -164,10 +164,10 @@ def test_h41_a_send_after_the_decision_does_not_happen(talk: Talk) -> None:
     talk.hear("one", group="far")
     delivery = talk.begun("far")
     talk.say(delivery, "answer")
-    (saying,) = talk.outbox.open()
+    (saying,) = talk.outbox.next_unsent()
     assert talk.failed(delivery) is ROLLED_BACK
-    assert not talk.outbox.sending(saying)
-    assert talk.outbox.open() == []
+    assert not talk.outbox.mark_sending(saying)
+    assert talk.outbox.next_unsent() == []
 
 
 @pytest.mark.parametrize("is_send_first", [True, False])
@@ -178,9 +178,9 @@ def test_h41_the_decision_and_the_send_wait_for_one_another(
     talk.hear("one", group="far")
     delivery = talk.begun("far")
     talk.say(delivery, "answer")
-    (saying,) = talk.outbox.open()
+    (saying,) = talk.outbox.next_unsent()
     calls: list[Any] = [
-        lambda: talk.outbox.sending(saying),
+        lambda: talk.outbox.mark_sending(saying),
         lambda: talk.failed(delivery),
     ]
     if not is_send_first:

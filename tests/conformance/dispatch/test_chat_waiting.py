@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from onceward.dispatch.arrivals import Arrivals
+from onceward.dispatch.conversation_long_poll import ChatNotifier
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group, NewMessage
-from onceward.dispatch.waiting import ChatBell
 from tests.conformance.dispatch.chat_sites import MESSAGES, SOON, Site, site
-from tests.unit.console.asking import error_of
-from tests.unit.sitting import asked_meanwhile, run_within, sit_on
+from tests.support.blocked_call import asked_meanwhile, run_within, sit_on
+from tests.support.console_requests import error_of
 
 __all__ = ["site"]
 
@@ -32,15 +32,15 @@ def wait_for(client: httpx.AsyncClient, **query: Any) -> Awaitable[httpx.Respons
 
 
 async def until_waiting(site: Site, count: int = 1) -> None:
-    while len(site.bell._listeners) < count:  # noqa: ASYNC110 - nothing rings for who begins to listen
+    while len(site.notifier._waiters) < count:  # noqa: ASYNC110 - nothing rings for who begins to listen
         await asyncio.sleep(0.001)
 
 
 def test_a_message_to_this_server_ends_the_wait(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bell rings without anybody looking for it."""
-    monkeypatch.setattr(ChatBell, "_watch", lambda *_: None)
+    """A change of this process wakes requests without a poll."""
+    monkeypatch.setattr(ChatNotifier, "_poll", lambda *_: None)
 
     async def work() -> httpx.Response:
         async with site.client() as client, asyncio.TaskGroup() as group:
@@ -75,7 +75,7 @@ def test_what_others_do_ends_the_wait(site: Site) -> None:
 
     def tell() -> None:
         message = NewMessage(group="team", id="2", sender="cron", text="second")
-        Arrivals(site.ow.store).receive(message)
+        Inbox(site.ow.store).receive(message)
 
     paused = run(lambda: work(pause, state=page["state"]["tag"]))
     assert (paused["items"], paused["state"]["isPaused"]) == ([], True)
@@ -85,14 +85,14 @@ def test_what_others_do_ends_the_wait(site: Site) -> None:
 
 def test_news_of_another_group_wake_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for one conversation is not asked to look because of another."""
-    monkeypatch.setattr(ChatBell, "_watch", lambda *_: None)
+    monkeypatch.setattr(ChatNotifier, "_poll", lambda *_: None)
     site.dispatcher.groups.add(Group(name="other", channel="chat", command=("true",)))
 
     async def work() -> None:
-        with site.bell.listening("team") as ours, site.bell.listening("other") as theirs:
-            site.bell.ring("other")
+        with site.notifier.subscribe("team") as ours, site.notifier.subscribe("other") as theirs:
+            site.notifier.notify("other")
             await asyncio.wait_for(theirs.wait(SOON), SOON / 2)
-            assert not ours._rung.is_set()
+            assert not ours._notified.is_set()
 
     run(work)
 
@@ -151,7 +151,7 @@ def test_a_server_that_stops_answers_who_waits(site: Site) -> None:
 
     for response in run(work):
         assert response.json()["items"] == []
-    assert not site.bell._listeners
+    assert not site.notifier._waiters
 
 
 def test_a_group_that_is_removed_ends_the_wait(site: Site) -> None:
@@ -165,4 +165,4 @@ def test_a_group_that_is_removed_ends_the_wait(site: Site) -> None:
             async with asyncio.timeout(SOON):
                 return await poll
 
-    assert error_of(run(work))[:2] == (404, "NOT_FOUND")
+    assert error_of(run(work))[:2] == (404, "GROUP_NOT_FOUND")

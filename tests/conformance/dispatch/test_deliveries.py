@@ -7,10 +7,10 @@ import pytest
 from onceward.dispatch import deliveries
 from onceward.dispatch.models import Delivery, DeliveryState, TriggerKind
 from onceward.errors import BatchInFlight, Superseded
-from onceward.retries.schedule import DISPATCH
+from onceward.retries.retry_schedule import DISPATCH
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.dispatch.talk import Talk, ids
 from tests.conformance.dispatch.two_groups import states, talk
+from tests.support.dispatcher_parts import Talk, ids
 
 __all__ = ["talk"]
 
@@ -158,11 +158,15 @@ def test_h44_exhausted_retries_are_dead_letters_that_can_be_redriven(talk: Talk)
     fresh = talk.begun()
     assert (ids(fresh), fresh.attempt) == (["next"], 1)
     talk.done(fresh)
-    (letter,) = talk.operators.letters()
-    assert (letter.attempt, letter.error, letter.state) == (3, "it failed", DEAD)
-    assert ids(talk.operators.letter(letter.id)[1]) == ["poison"]
-    assert ids(talk.operators.redrive(letter.id)) == ["poison"]
-    assert talk.operators.letters() == []
+    (letter,) = talk.dead.letters()
+    assert (letter.attempts, letter.error_message, letter.state) == (3, "it failed", "dead")
+    shown = talk.ow.dead.show(letter.id)
+    assert [each.attempt for each in shown.failures] == [1, 2, 3]
+    assert shown.first_failed_at <= shown.dead_at
+    assert (shown.cursor, shown.group, shown.source) == ("dispatch/team", "team", "chat")
+    assert ids(talk.dead.messages(letter.id)) == ["poison"]
+    assert ids(talk.dead.redrive(letter.id)) == ["poison"]
+    assert talk.dead.letters() == []
     assert talk.arrivals.see() == ["team"]
     again = talk.begun()
     assert (ids(again), again.attempt) == (["poison"], 1)
@@ -170,12 +174,26 @@ def test_h44_exhausted_retries_are_dead_letters_that_can_be_redriven(talk: Talk)
     assert talk.pending() == 0
 
 
+def test_h44_a_completed_delivery_is_no_failed_attempt_of_a_replayed_letter(talk: Talk) -> None:
+    """A replay to a completed message, then a final failure: the letter lists only failures."""
+    (first,) = talk.hear("one")
+    talk.done(talk.begun())
+    talk.hear("two")
+    assert talk.failed(talk.begun()) is ROLLED_BACK
+    talk.operators.replay("team", first, reason="again", actor="ann")
+    again = talk.begun()
+    assert (ids(again), again.attempt) == (["one", "two"], 2)
+    assert talk.failed(again, is_final=True) is DEAD
+    (letter,) = talk.dead.letters()
+    assert [each.attempt for each in talk.ow.dead.show(letter.id).failures] == [2]
+
+
 def test_a_final_failure_is_a_dead_letter_at_once(talk: Talk) -> None:
     """An agent that says that a retry is of no use is believed."""
     talk.hear("one")
     assert talk.failed(talk.begun(), is_final=True) is DEAD
     assert talk.begin() is None
-    assert len(talk.operators.letters()) == 1
+    assert len(talk.dead.letters()) == 1
 
 
 def test_a_success_forgets_failures(talk: Talk) -> None:
@@ -255,7 +273,7 @@ def test_a_stale_holder_changes_nothing(talk: Talk) -> None:
         with pytest.raises(Superseded):
             call()
     assert talk.replies() == []
-    assert talk.outbox.open() == []
+    assert talk.outbox.next_unsent() == []
     assert ids(_with(fresh, talk)) == ["two"]
 
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from onceward import crash
-from onceward.dispatch.models import DeliveryState, Reply, SayingState
+from onceward.client import Onceward
+from onceward.dispatch.models import DeliveryState, OutboxState, Reply
 from onceward.errors import BatchInFlight
-from onceward.handle import Onceward
+from onceward.system import crash_points
 from tests.conformance.counting_rows import assert_counts
 from tests.conformance.dispatch.at_work import ALL, PLACES, AtWork, deaths, places
 from tests.conformance.dispatch.dispatch_model import FINAL, GroupModel
-from tests.conformance.dispatch.talk import FakeChannel, ids
-from tests.proof.lengths import run_machine
+from tests.support.dispatcher_parts import FakeChannel, ids
+from tests.support.proof_length import run_machine
 
 
 class Dispatching(AtWork):
@@ -33,20 +33,22 @@ class Dispatching(AtWork):
             if place not in self.hands:
                 self.hand_something(place)
             self.fail(place, 0, None)
-        letters = [each for each in self.talk.operators.letters() if each.group == group.name]
+        letters = [each for each in self.talk.dead.letters() if each.group == group.name]
         dead = [each for each in group.records if each.state is DeliveryState.DEAD]
-        assert [each.number for each in letters] == [each.number for each in dead]
+        spans = [(each.first, each.last) for each in dead]
+        assert sorted((each.first_seq, each.last_seq) for each in letters) == sorted(spans)
         if not dead:
             return
-        letter, record = letters[0], dead[0]
+        record = dead[0]
+        letter = next(each for each in letters if each.first_seq == record.first)
         if not is_redriven:
-            assert self.talk.operators.drop(letter.id)
+            assert self.talk.dead.drop(letter.id)
             record.state = DeliveryState.DROPPED
             self.counts["dropped"] += 1
             return
         expected = [each.id for each in group.between(record.first - 1, record.last)]
         found, happened = self.dying(
-            "dispatch.redrive", death, lambda: self.talk.operators.redrive(letter.id)
+            "dispatch.redrive", death, lambda: self.talk.dead.redrive(letter.id)
         )
         if happened:
             assert ids(found) == expected
@@ -108,7 +110,7 @@ class Dispatching(AtWork):
 
     def teardown(self) -> None:
         """Heal, and find every message once."""
-        crash.arm(None)
+        crash_points.arm(None)
         if not hasattr(self, "groups"):
             return
         self.restart()
@@ -123,11 +125,11 @@ class Dispatching(AtWork):
         self.the_store_is_the_model()
         for place, group in self.groups.items():
             group.check(self.shown(place))
-            for letter in self.talk.operators.letters():
-                self.talk.operators.drop(letter.id)  # They are no business of the next example.
+            for letter in self.talk.dead.letters():
+                self.talk.dead.drop(letter.id)  # They are no business of the next example.
             self.counts["kept in the end"] += sum(e.state is FINAL[1] for e in group.records)
             self.counts["maybe sent"] += sum(
-                each.state is SayingState.MAYBE_SENT for each in group.words
+                each.state is OutboxState.MAYBE_SENT for each in group.words
             )
 
 

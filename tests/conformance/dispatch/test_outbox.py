@@ -2,20 +2,20 @@
 
 import pytest
 
-from onceward import crash
+from onceward.client import Onceward
 from onceward.dispatch.channels import IDLE_SECONDS
 from onceward.dispatch.models import (
     TEXT_BYTES_MAX,
     Delivery,
     DeliveryState,
+    OutboxMessage,
+    OutboxState,
     Reply,
-    Saying,
-    SayingState,
 )
 from onceward.errors import InvalidArgument, OutcomeUnknown, Retryable, StoreBusy
-from onceward.handle import Onceward
+from onceward.system import crash_points
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.dispatch.talk import FakeChannel, Talk
+from tests.support.dispatcher_parts import FakeChannel, Talk
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_one_that_waits_alone_is_due_after_its_wait(talk: Talk, channel: FakeCha
     """Whoever sends is told when to come back, though nothing else was sent in this round."""
     talk.say(at_work(talk), "one")
     channel.plan = [(Retryable("busy"), False)]
-    assert talk.sender(channel).round() == pytest.approx(5, abs=2)
+    assert talk.sender(channel).send_due() == pytest.approx(5, abs=2)
 
 
 def test_what_was_taken_back_and_said_again_has_its_new_place(
@@ -255,16 +255,16 @@ def test_a_crash_while_sending_is_repeated_or_noted(
     delivery = at_work(talk)
     talk.say(delivery, "one")
     talk.say(delivery, "two")
-    crash.arm(f"{point}:1:raise")
+    crash_points.arm(f"{point}:1:raise")
     try:
-        with pytest.raises(crash.Crashed):
+        with pytest.raises(crash_points.Crashed):
             talk.send_all(channel)
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
     assert talk.states(delivery) == ["sending", "pending"]
     sender = talk.sender(channel)
     sender.recover()
-    sender.round()
+    sender.send_due()
     is_shown = channel.takes_keys or point == "dispatch.send.after_send"
     assert channel.texts() == [*(["one"] if is_shown else []), "two"]
     assert talk.states(delivery) == ["sent" if channel.takes_keys else "maybe sent", "sent"]
@@ -279,14 +279,14 @@ def test_sent_and_not_noted_is_repeated_or_in_doubt(
     talk.say(delivery, "one")
     sender = talk.sender(channel)
     with monkeypatch.context() as patch, pytest.raises(StoreBusy):
-        patch.setattr(talk.outbox, "sent", busy)
-        sender.round()
-    sender.round()
+        patch.setattr(talk.outbox, "mark_sent", busy)
+        sender.send_due()
+    sender.send_due()
     assert channel.texts() == ["one"]
     assert talk.states(delivery) == ["sent" if channel.takes_keys else "maybe sent"]
 
 
-def busy(_: Saying) -> None:
+def busy(_: OutboxMessage) -> None:
     raise StoreBusy
 
 
@@ -300,8 +300,8 @@ def test_whoever_sends_it_last_decides(talk: Talk, error: Exception) -> None:
 
     def replaced(_: str) -> None:
         if next(marked, False):
-            (saying,) = talk.outbox.open()
-            assert talk.outbox.sending(saying)
+            (saying,) = talk.outbox.next_unsent()
+            assert talk.outbox.mark_sending(saying)
 
     channel.during = replaced
     channel.plan = [(error, False)]
@@ -334,7 +334,7 @@ def test_what_waits_is_sent_after_a_restart(talk: Talk, channel: FakeChannel) ->
     assert after.deliveries.recover() == []
     sender = after.sender(channel)
     sender.recover()
-    sender.round()
+    sender.send_due()
     assert channel.texts() == ["one"]
 
 
@@ -343,9 +343,9 @@ def test_a_channel_in_the_store_shows_what_is_there(talk: Talk) -> None:
     talk.group("near")
     delivery = at_work(talk, group="near")
     talk.say(delivery, "answer", is_stored=True)
-    assert talk.outbox.open() == []
-    (saying,) = talk.outbox.of("near", delivery.batch.number)
-    assert saying.state is SayingState.SENT
+    assert talk.outbox.next_unsent() == []
+    (saying,) = talk.outbox.of_delivery("near", delivery.batch.number)
+    assert saying.state is OutboxState.SENT
     assert talk.replies("near") == ["answer"]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.dispatch.models import DeliveryState
-from onceward.handle import Onceward
-from tests.conformance.dispatch.talk import Talk
+from tests.support.dispatcher_parts import Talk
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
-"""Fixtures of the memory: a graph in a store, and who records in it."""
+"""Fixtures of the memory: a graph in a store, and a recorder."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.memory.graph import Graph
-from onceward.memory.recording import Recorder
-from onceward.seams import ManualClock
-from onceward.secrets import Redactor
+from onceward.memory.recorder import Recorder
+from onceward.system import ManualClock
+from onceward.system.redaction import Redactor
 from tests.conformance.memory import records
 
 

@@ -1,7 +1,14 @@
-"""Graphs: short ways to write to one, and what it shows."""
+"""Helpers to write to a graph and to compare its contents."""
 
 from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, Fate, Link, NewEntity, NewObservations, Subgraph
+from onceward.memory.models import (
+    Link,
+    NewEntity,
+    NewObservations,
+    Subgraph,
+    WriteBatch,
+    WriteStatus,
+)
 
 
 def entity(name: str, *observations: str, kind: str = "thing") -> NewEntity:
@@ -12,17 +19,17 @@ def link(start: str, kind: str, end: str) -> Link:
     return Link(from_name=start, to_name=end, relation_type=kind)
 
 
-def create(graph: Graph, *entities: NewEntity) -> list[Fate]:
-    return [each.fate for each in graph.write(Batch(entities=entities)).entities]
+def create(graph: Graph, *entities: NewEntity) -> list[WriteStatus]:
+    return [each.status for each in graph.write(WriteBatch(entities=entities)).entities]
 
 
-def observe(graph: Graph, name: str, *contents: str) -> list[Fate]:
-    batch = Batch(observations=(NewObservations(entity_name=name, contents=contents),))
-    return [each.fate for each in graph.write(batch).observations]
+def observe(graph: Graph, name: str, *contents: str) -> list[WriteStatus]:
+    batch = WriteBatch(observations=(NewObservations(entity_name=name, contents=contents),))
+    return [each.status for each in graph.write(batch).observations]
 
 
-def relate(graph: Graph, *links: Link) -> list[Fate]:
-    return [each.fate for each in graph.write(Batch(relations=links)).relations]
+def relate(graph: Graph, *links: Link) -> list[WriteStatus]:
+    return [each.status for each in graph.write(WriteBatch(relations=links)).relations]
 
 
 def shown(found: Subgraph) -> dict[str, list[str]]:

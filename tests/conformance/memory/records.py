@@ -1,13 +1,13 @@
-"""Records for tests: a story of one failing command, told in the usual calls."""
+"""Helpers to record one failing command with its error and fix."""
 
 from dataclasses import dataclass
 
 from onceward.memory.envelope import Envelope, parse
 from onceward.memory.graph import Graph
-from onceward.memory.models import Entity, Fate, Origin
-from onceward.memory.recorded import Recorded
-from onceward.memory.recording import Recorder
-from onceward.seams import Clock
+from onceward.memory.models import Entity, WriteOrigin, WriteStatus
+from onceward.memory.record_write import Recorded
+from onceward.memory.recorder import Recorder
+from onceward.system import Clock
 
 STARTED_AT = "2026-01-01T00:00:00Z"
 MESSAGE = "KeyError: 'price' in /srv/shop/cart.py:10:2 with pydantic 2.11.4"
@@ -19,7 +19,7 @@ def recorder(graph: Graph, clock: Clock) -> Recorder:
     return Recorder(
         graph,
         clock=clock,
-        origin=Origin(source="test"),
+        origin=WriteOrigin(source="test"),
         mode="debugger@2",
         repo="acme/shop",
         branch="main",
@@ -92,5 +92,5 @@ def sentences(graph: Graph, name: str) -> set[tuple[str, str, str]]:
     return {(each.from_name, each.relation_type, each.to_name) for each in relations}
 
 
-def fates(recorded: Recorded) -> list[Fate]:
-    return [recorded.entity, recorded.observation, *(each.fate for each in recorded.relations)]
+def fates(recorded: Recorded) -> list[WriteStatus]:
+    return [recorded.entity, recorded.observation, *(each.status for each in recorded.relations)]

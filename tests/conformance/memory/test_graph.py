@@ -1,21 +1,21 @@
-"""The graph: what is written once is there once, however often and by whomever it is written."""
+"""Graph: writes are idempotent, whatever the caller and the number of repetitions."""
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import Conflict, EntityMissing, InvalidArgument
-from onceward.handle import Onceward
 from onceward.memory.graph import Graph
 from onceward.memory.models import (
-    Action,
-    Batch,
+    AffectedCounts,
+    ChangeAction,
     ChangeId,
-    Fate,
     NewObservations,
-    Origin,
     Removal,
-    Removed,
+    WriteBatch,
+    WriteOrigin,
+    WriteStatus,
 )
-from onceward.secrets import Redactor
+from onceward.system.redaction import Redactor
 from tests.conformance.memory.graphs import (
     create,
     edges,
@@ -30,14 +30,14 @@ from tests.conformance.memory.graphs import (
 def test_a_batch_is_there_as_it_was_asked_for(graph: Graph) -> None:
     """Entities, observations and relations of one batch may lean on one another, in any order."""
     written = graph.write(
-        Batch(
+        WriteBatch(
             entities=(entity("zoe", "first"), entity("adam")),
             observations=(NewObservations(entity_name="adam", contents=("second", "third")),),
             relations=(link("zoe", "knows", "adam"),),
         ),
-        Origin(source="test", run="run#1"),
+        WriteOrigin(source="test", run="run#1"),
     )
-    assert [each.fate for each in written.entities] == [Fate.CREATED] * 2
+    assert [each.status for each in written.entities] == [WriteStatus.CREATED] * 2
     found = graph.read()
     assert shown(found) == {"zoe": ["first"], "adam": ["second", "third"]}
     assert edges(found) == [("zoe", "knows", "adam")]
@@ -48,21 +48,23 @@ def test_a_batch_is_there_as_it_was_asked_for(graph: Graph) -> None:
 
 def test_a_repeated_batch_changes_nothing(graph: Graph) -> None:
     """The second time everything is known, and the graph is the same to the last id."""
-    batch = Batch(entities=(entity("a", "x", "y"), entity("b")), relations=(link("a", "of", "b"),))
+    batch = WriteBatch(
+        entities=(entity("a", "x", "y"), entity("b")), relations=(link("a", "of", "b"),)
+    )
     graph.write(batch)
     before = graph.read()
-    again = graph.write(batch, Origin(source="another"))
-    fates = [each.fate for each in again.entities]
-    fates += [each.fate for each in again.observations]
-    fates += [each.fate for each in again.relations]
-    assert set(fates) == {Fate.KNOWN}
+    again = graph.write(batch, WriteOrigin(source="another"))
+    fates = [each.status for each in again.entities]
+    fates += [each.status for each in again.observations]
+    fates += [each.status for each in again.relations]
+    assert set(fates) == {WriteStatus.KNOWN}
     assert graph.read() == before
 
 
 def test_doubles_inside_one_batch_are_one(graph: Graph) -> None:
     """Names, contents and relations that stand twice in a batch are stored once."""
     written = graph.write(
-        Batch(
+        WriteBatch(
             entities=(entity("a", "x", "x"), entity("a", "x", "y")),
             relations=(link("a", "is", "a"), link("a", "is", "a")),
         )
@@ -75,23 +77,26 @@ def test_doubles_inside_one_batch_are_one(graph: Graph) -> None:
 def test_h35_observations_of_a_known_name_are_added(graph: Graph) -> None:
     """Creating what exists adds what is new about it, and drops nothing."""
     create(graph, entity("a", "x"))
-    written = graph.write(Batch(entities=(entity("a", "x", "y"),)))
-    assert [each.fate for each in written.observations] == [Fate.KNOWN, Fate.CREATED]
+    written = graph.write(WriteBatch(entities=(entity("a", "x", "y"),)))
+    assert [each.status for each in written.observations] == [
+        WriteStatus.KNOWN,
+        WriteStatus.CREATED,
+    ]
     assert shown(graph.read()) == {"a": ["x", "y"]}
 
 
 def test_a_known_name_keeps_its_type_and_the_answer_says_so(graph: Graph) -> None:
     """Whoever came first decided."""
     create(graph, entity("a", kind="person"))
-    [fate] = graph.write(Batch(entities=(entity("a", kind="robot"),))).entities
-    assert (fate.fate, fate.entity_type) == (Fate.KNOWN, "person")
+    [status] = graph.write(WriteBatch(entities=(entity("a", kind="robot"),))).entities
+    assert (status.status, status.entity_type) == (WriteStatus.KNOWN, "person")
 
 
 def test_observing_what_is_not_there_is_refused_and_changes_nothing(graph: Graph) -> None:
     """The error names the entity, and the rest of the batch is not written."""
     with pytest.raises(EntityMissing, match="'ghost'") as refused:
         graph.write(
-            Batch(
+            WriteBatch(
                 entities=(entity("a"),),
                 observations=(NewObservations(entity_name="ghost", contents=("boo",)),),
             )
@@ -114,13 +119,13 @@ def test_h37_a_relation_to_a_missing_node_is_refused_and_named(graph: Graph) -> 
 def test_a_best_effort_batch_reports_the_relation_and_keeps_the_rest(graph: Graph) -> None:
     """Entity and observation stay; the refused relation says why."""
     written = graph.write(
-        Batch(
+        WriteBatch(
             entities=(entity("a", "x"),),
             relations=(link("a", "knows", "nowhere"), link("a", "is", "a")),
             is_best_effort=True,
         )
     )
-    assert [each.fate for each in written.relations] == [Fate.REFUSED, Fate.CREATED]
+    assert [each.status for each in written.relations] == [WriteStatus.REFUSED, WriteStatus.CREATED]
     assert "nowhere" in written.relations[0].reason
     assert shown(graph.read()) == {"a": ["x"]}
 
@@ -130,11 +135,11 @@ def test_deleting_is_soft_and_takes_what_hangs_on_it(graph: Graph) -> None:
     create(graph, entity("a", "x"), entity("b", "y"))
     relate(graph, link("a", "knows", "b"), link("b", "knows", "a"))
     gone = graph.remove(Removal(entities=("a", "ghost")))
-    assert gone == Removed(entities=1, observations=1, relations=2)
+    assert gone == AffectedCounts(entities=1, observations=1, relations=2)
     assert shown(graph.read()) == {"b": ["y"]}
     assert edges(graph.read()) == []
     again = graph.remove(Removal(entities=("a",)))
-    assert again == Removed(entities=0, observations=0, relations=0)
+    assert again == AffectedCounts(entities=0, observations=0, relations=0)
     with pytest.raises(EntityMissing):
         observe(graph, "a", "z")
 
@@ -152,7 +157,7 @@ def test_observations_and_relations_are_deleted_one_by_one(graph: Graph) -> None
             relations=(link("a", "knows", "b"), link("b", "knows", "a"), link("a", "x", "ghost")),
         )
     )
-    assert gone == Removed(entities=0, observations=1, relations=1)
+    assert gone == AffectedCounts(entities=0, observations=1, relations=1)
     assert shown(graph.read()) == {"a": ["y"], "b": []}
     assert edges(graph.read()) == [("a", "likes", "b")]
 
@@ -162,12 +167,12 @@ def test_adding_what_was_deleted_restores_just_that(graph: Graph) -> None:
     create(graph, entity("a", "x", "y", kind="old"), entity("b"))
     relate(graph, link("a", "knows", "b"))
     graph.remove(Removal(entities=("a",)))
-    written = graph.write(Batch(entities=(entity("a", "x", kind="new"),)))
-    assert written.entities[0].fate is Fate.RESTORED
+    written = graph.write(WriteBatch(entities=(entity("a", "x", kind="new"),)))
+    assert written.entities[0].status is WriteStatus.RESTORED
     assert written.entities[0].entity_type == "new"
-    assert written.observations[0].fate is Fate.RESTORED
+    assert written.observations[0].status is WriteStatus.RESTORED
     assert shown(graph.read()) == {"a": ["x"], "b": []}
-    assert relate(graph, link("a", "knows", "b")) == [Fate.RESTORED]
+    assert relate(graph, link("a", "knows", "b")) == [WriteStatus.RESTORED]
 
 
 def test_restoring_brings_back_what_a_deletion_took(graph: Graph) -> None:
@@ -176,13 +181,13 @@ def test_restoring_brings_back_what_a_deletion_took(graph: Graph) -> None:
     relate(graph, link("a", "knows", "b"))
     graph.remove(Removal(observations=(NewObservations(entity_name="a", contents=("y",)),)))
     graph.remove(Removal(entities=("a",)))
-    assert graph.restore(name="a") == Removed(entities=1, observations=1, relations=1)
+    assert graph.restore(name="a") == AffectedCounts(entities=1, observations=1, relations=1)
     assert shown(graph.read()) == {"a": ["x"], "b": []}
     [lost] = [c for c in graph.history("a") if c.what == "observation" and c.action == "deleted"]
     assert lost.id is not None
-    assert graph.restore(change=lost.id) == Removed(entities=0, observations=1, relations=0)
+    assert graph.restore(change=lost.id) == AffectedCounts(entities=0, observations=1, relations=0)
     assert shown(graph.read()) == {"a": ["x", "y"], "b": []}
-    assert graph.restore(change=lost.id) == Removed(entities=0, observations=0, relations=0)
+    assert graph.restore(change=lost.id) == AffectedCounts(entities=0, observations=0, relations=0)
 
 
 def test_a_relation_comes_back_with_the_last_of_its_ends(graph: Graph) -> None:
@@ -200,35 +205,35 @@ def test_a_relation_comes_back_with_the_last_of_its_ends(graph: Graph) -> None:
 def test_restoring_what_cannot_be_is_refused(graph: Graph) -> None:
     """What is not there, or part of something deleted, is named; what is there is left alone."""
     create(graph, entity("a", "x"))
-    assert graph.restore(name="a") == Removed(entities=0, observations=0, relations=0)
+    assert graph.restore(name="a") == AffectedCounts(entities=0, observations=0, relations=0)
     with pytest.raises(EntityMissing):
         graph.restore(name="ghost")
-    with pytest.raises(InvalidArgument, match="no deletion"):
+    with pytest.raises(InvalidArgument, match="not a deletion"):
         graph.restore(change=ChangeId(12345))
     with pytest.raises(InvalidArgument, match="name of an entity or the number"):
         graph.restore()
     graph.remove(Removal(observations=(NewObservations(entity_name="a", contents=("x",)),)))
     graph.remove(Removal(entities=("a",)))
     [part] = [c for c in graph.history("a") if c.what == "observation" and c.action == "deleted"]
-    with pytest.raises(Conflict, match="deleted itself"):
+    with pytest.raises(Conflict, match="is deleted"):
         graph.restore(change=part.id)
 
 
-def test_the_history_tells_everything_newest_first(graph: Graph) -> None:
+def test_the_history_lists_every_change_newest_first(graph: Graph) -> None:
     """Created, deleted, restored; with who did it."""
-    graph.write(Batch(entities=(entity("a", "x"), entity("b"))), Origin(source="one"))
+    graph.write(WriteBatch(entities=(entity("a", "x"), entity("b"))), WriteOrigin(source="one"))
     relate(graph, link("b", "knows", "a"))
-    graph.remove(Removal(entities=("a",)), Origin(source="two", run="r"))
-    graph.restore(name="a", origin=Origin(source="three"))
+    graph.remove(Removal(entities=("a",)), WriteOrigin(source="two", run="r"))
+    graph.restore(name="a", origin=WriteOrigin(source="three"))
     told = graph.history("a")
     assert [(c.action, c.what, c.source) for c in told[:2]] == [
-        (Action.RESTORED, "entity", "three"),
-        (Action.DELETED, "entity", "two"),
+        (ChangeAction.RESTORED, "entity", "three"),
+        (ChangeAction.DELETED, "entity", "two"),
     ]
     assert {(c.action, c.text) for c in told[2:]} == {
-        (Action.CREATED, "a"),
-        (Action.CREATED, "x"),
-        (Action.CREATED, "b knows a"),
+        (ChangeAction.CREATED, "a"),
+        (ChangeAction.CREATED, "x"),
+        (ChangeAction.CREATED, "b knows a"),
     }
     assert len(graph.history("a", limit=2)) == 2
 
@@ -281,7 +286,9 @@ def test_a_refused_batch_leaves_nothing_in_the_users_transaction(
     with ow.transaction():
         create(graph, entity("before"))
         with pytest.raises(EntityMissing):
-            graph.write(Batch(entities=(entity("a", "x"),), relations=(link("a", "is", "ghost"),)))
+            graph.write(
+                WriteBatch(entities=(entity("a", "x"),), relations=(link("a", "is", "ghost"),))
+            )
         create(graph, entity("after"))
     assert list(shown(graph.read())) == ["before", "after"]
 
@@ -302,8 +309,10 @@ def test_secrets_are_taken_out_before_anything_is_stored(ow: Onceward) -> None:
     """In names, contents and origins; and what was stored is found by the name that held one."""
     graph = Graph(ow.store, redactor=Redactor(["hunter2-hunter2"]))
     graph.write(
-        Batch(entities=(entity("login hunter2-hunter2", "password=swordfish1 hunter2-hunter2"),)),
-        Origin(source="hunter2-hunter2"),
+        WriteBatch(
+            entities=(entity("login hunter2-hunter2", "password=swordfish1 hunter2-hunter2"),)
+        ),
+        WriteOrigin(source="hunter2-hunter2"),
     )
     assert "hunter2" not in repr(graph.read())
     assert "swordfish1" not in repr(graph.read())

@@ -1,4 +1,4 @@
-"""What a graph does not take, or takes although it is odd or large; on both engines."""
+"""Graph limits: invalid, unusual and large input, on both engines."""
 
 import pytest
 
@@ -8,17 +8,17 @@ from onceward.memory.models import (
     BATCH_ITEMS_MAX,
     NAME_BYTES_MAX,
     OBSERVATION_BYTES_MAX,
-    Batch,
     ChangeId,
-    Fate,
     NewObservations,
-    Origin,
+    WriteBatch,
+    WriteOrigin,
+    WriteStatus,
 )
 from tests.conformance.memory.graphs import create, entity, link, shown
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "\u0661", "9" * 30])
-def test_a_cursor_of_nobody_is_refused(graph: Graph, cursor: str) -> None:
+def test_an_invalid_cursor_is_rejected(graph: Graph, cursor: str) -> None:
     """It says so, and what to do."""
     with pytest.raises(InvalidCursor, match="cursor"):
         graph.read(cursor=cursor)
@@ -34,25 +34,25 @@ def test_a_limit_that_is_none_is_refused(graph: Graph, limit: int) -> None:
 @pytest.mark.parametrize(
     ("batch", "field"),
     [
-        (Batch(entities=(entity("ok"), entity("  "))), "entities[1].name"),
-        (Batch(entities=(entity("a", kind=""),)), "entities[0].entityType"),
-        (Batch(entities=(entity("a\0"),)), "entities[0].name"),
-        (Batch(entities=(entity("a", "x\0"),)), "entities[0].observations[0]"),
-        (Batch(entities=(entity("\ud800"),)), "entities[0].name"),
-        (Batch(entities=(entity("a" * (NAME_BYTES_MAX + 1)),)), "entities[0].name"),
+        (WriteBatch(entities=(entity("ok"), entity("  "))), "entities[1].name"),
+        (WriteBatch(entities=(entity("a", kind=""),)), "entities[0].entityType"),
+        (WriteBatch(entities=(entity("a\0"),)), "entities[0].name"),
+        (WriteBatch(entities=(entity("a", "x\0"),)), "entities[0].observations[0]"),
+        (WriteBatch(entities=(entity("\ud800"),)), "entities[0].name"),
+        (WriteBatch(entities=(entity("a" * (NAME_BYTES_MAX + 1)),)), "entities[0].name"),
         (
-            Batch(entities=(entity("a", "x" * (OBSERVATION_BYTES_MAX + 1)),)),
+            WriteBatch(entities=(entity("a", "x" * (OBSERVATION_BYTES_MAX + 1)),)),
             "entities[0].observations[0]",
         ),
-        (Batch(relations=(link("a", "", "b"),)), "relations[0].relationType"),
+        (WriteBatch(relations=(link("a", "", "b"),)), "relations[0].relationType"),
         (
-            Batch(observations=(NewObservations(entity_name="a", contents=("x", "\0")),)),
+            WriteBatch(observations=(NewObservations(entity_name="a", contents=("x", "\0")),)),
             "observations[0].contents[1]",
         ),
     ],
 )
 def test_what_cannot_be_kept_is_refused_by_its_field(
-    graph: Graph, batch: Batch, field: str
+    graph: Graph, batch: WriteBatch, field: str
 ) -> None:
     """Nothing of the batch is written."""
     with pytest.raises(InvalidArgument) as refused:
@@ -64,7 +64,7 @@ def test_what_cannot_be_kept_is_refused_by_its_field(
 
 def test_a_batch_of_too_many_items_is_refused(graph: Graph) -> None:
     """It says how many there may be."""
-    with pytest.raises(InvalidArgument, match="more than"):
+    with pytest.raises(InvalidArgument, match="the limit is"):
         create(graph, entity("a", *("x",) * BATCH_ITEMS_MAX))
 
 
@@ -86,19 +86,24 @@ def test_long_names_texts_and_odd_characters_are_kept(graph: Graph) -> None:
 
 def test_a_batch_of_thousands_is_one_transaction(graph: Graph) -> None:
     """Twenty thousand items in a call are no problem."""
-    batch = Batch(entities=tuple(entity(f"n{at}", f"fact {at}") for at in range(5000)))
-    assert {each.fate for each in graph.write(batch).entities} == {Fate.CREATED}
+    batch = WriteBatch(entities=tuple(entity(f"n{at}", f"fact {at}") for at in range(5000)))
+    assert {each.status for each in graph.write(batch).entities} == {WriteStatus.CREATED}
     assert graph.counts().observations == 5000
 
 
 @pytest.mark.parametrize(
     "origin",
-    [Origin(source="a\0"), Origin(source="x" * 501), Origin(run="\ud800"), Origin(run=" ")],
+    [
+        WriteOrigin(source="a\0"),
+        WriteOrigin(source="x" * 501),
+        WriteOrigin(run="\ud800"),
+        WriteOrigin(run=" "),
+    ],
 )
-def test_an_origin_that_cannot_be_kept_is_refused(graph: Graph, origin: Origin) -> None:
+def test_an_origin_that_cannot_be_kept_is_refused(graph: Graph, origin: WriteOrigin) -> None:
     """As everything else is, by its field."""
     with pytest.raises(InvalidArgument, match="source|run"):
-        graph.write(Batch(entities=(entity("a"),)), origin)
+        graph.write(WriteBatch(entities=(entity("a"),)), origin)
 
 
 def test_odd_questions_are_answered(graph: Graph) -> None:
@@ -106,7 +111,7 @@ def test_odd_questions_are_answered(graph: Graph) -> None:
     create(graph, entity("a b"))
     assert list(shown(graph.search("a\0b"))) == ["a b"]
     assert graph.search("\ud800").entities == ()
-    assert graph.named("\0\ud800") == ()
+    assert graph.find_by_prefix("\0\ud800") == ()
     for number in (0, -1, 2**63, 10**30):
         with pytest.raises(InvalidArgument, match="change"):
             graph.restore(change=ChangeId(number))

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.memory import Graph, Memory
-from onceward.memory.looking import Looker
+from onceward.memory.entity_pages import EntityPageReader
 from onceward.memory.models import (
-    Batch,
     Link,
     NewEntity,
     NewObservations,
     Removal,
+    WriteBatch,
 )
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.postgres.transaction import PostgresTransaction
@@ -47,7 +47,7 @@ def fill(graph: Graph, start: int, end: int) -> None:
     for first in range(start, end, 1000):
         names = [f"node {number}" for number in range(first, first + 1000)]
         graph.write(
-            Batch(
+            WriteBatch(
                 entities=tuple(
                     NewEntity(name=name, entity_type="Thing", observations=(f"about {name}",))
                     for name in names
@@ -63,7 +63,7 @@ def write_some(graph: Graph, tag: str) -> None:
     for number in range(WRITES):
         name = f"{tag} {number}"
         graph.write(
-            Batch(
+            WriteBatch(
                 entities=(NewEntity(name=name, entity_type="t", observations=("one", "two")),),
                 relations=(Link(from_name=name, to_name="node 500", relation_type="near"),),
             )
@@ -75,7 +75,7 @@ def use_everything(graph: Graph) -> None:
     ann = NewEntity(name="Ann", entity_type="person", observations=("likes tea", "tall"))
     link = Link(from_name="Ann", to_name="node 7", relation_type="knows")
     observed = NewObservations(entity_name="Ann", contents=("tall",))
-    batch = Batch(entities=(ann,), observations=(observed,), relations=(link,))
+    batch = WriteBatch(entities=(ann,), observations=(observed,), relations=(link,))
     for removal in (
         Removal(relations=(link,)),
         Removal(observations=(observed,)),
@@ -88,7 +88,7 @@ def use_everything(graph: Graph) -> None:
     graph.remove(Removal(entities=("Ann",)))
     graph.restore(name="Ann")
     Memory(Onceward(graph.store)).restore(name="Ann")  # It is there, and says what it still lacks.
-    graph.named("node 77")
+    graph.find_by_prefix("node 77")
     # What finds much first, so that what is looked at is what finds little.
     for words in ("about", "about type:person", "key:node*", 'type:Thing "node 8"', "likes"):
         cursor = None
@@ -104,14 +104,14 @@ def use_everything(graph: Graph) -> None:
 
 def look_around(graph: Graph) -> None:
     """Ask what a page asks: of a list, of one entity, and of one that everything leads to."""
-    looker = Looker(graph)
+    looker = EntityPageReader(graph)
     looker.newest(2**62, 3)
     looker.find("likes", 3, None)
-    observation = looker.whole("Ann").entity.observations[0]
+    observation = looker.details("Ann").entity.observations[0]
     looker.observation("Ann", observation.id)
     looker.neighbourhood("node 0", hops=2, nodes_max=20)
     graph.remove(Removal(entities=("Ann",)))
-    looker.restorable(name="Ann")
+    looker.restorable_counts(name="Ann")
     graph.restore(name="Ann")
 
 

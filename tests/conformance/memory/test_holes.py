@@ -1,4 +1,4 @@
-"""The holes of memory servers, closed: h32, h33, h35, h36 and h37 by name."""
+"""Known weaknesses of memory servers that are fixed here: h32, h33, h35, h36 and h37."""
 
 import asyncio
 import json
@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import EntityMissing
-from onceward.handle import Onceward
 from onceward.memory import AsyncMemory, Graph, Memory
-from onceward.secrets import Redactor
+from onceward.system.redaction import Redactor
 from onceward.testing.postgres import program
 
 CREATE = """
@@ -130,7 +130,7 @@ def test_h36_the_same_observation_at_another_time_is_the_same(ow: Onceward) -> N
     assert (first["observation"], again["observation"]) == ("created", "known")
 
 
-def test_h37_a_relation_to_nobody_is_refused_by_name(ow: Onceward) -> None:
+def test_h37_a_relation_to_a_missing_entity_is_rejected_by_name(ow: Onceward) -> None:
     """With all the names that are missing, and nothing of the call is kept."""
     memory = Memory(ow)
     memory.create_entities([{"name": name, "entityType": "t"} for name in ("a", "b")])
@@ -143,7 +143,7 @@ def test_h37_a_relation_to_nobody_is_refused_by_name(ow: Onceward) -> None:
         ])  # fmt: skip
     assert "nobody" in refused.value.message
     assert "nobody else" in refused.value.message
-    assert refused.value.code == "NOT_FOUND"
+    assert refused.value.code == "ENTITY_NOT_FOUND"
     assert memory.read_graph()["relations"] == []
     memory.delete_entities(["b"])
     with pytest.raises(EntityMissing, match="b"):

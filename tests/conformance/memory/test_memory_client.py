@@ -1,4 +1,4 @@
-"""Memory, as a client calls it: shapes, one layer of retries, one log line; sync and async."""
+"""Memory client: JSON shapes, one layer of retries, one log line; sync and async."""
 
 import asyncio
 import inspect
@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import EntityMissing, InvalidArgument, StoreBusy, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.logs import JsonLines
 from onceward.memory import AsyncMemory, Memory
-from onceward.memory.calling import KEY_CHARACTERS_MAX
+from onceward.memory.memory_calls import KEY_CHARACTERS_MAX
 from onceward.retries import retrying
-from onceward.seams import ManualClock
+from onceward.system import ManualClock
+from onceward.system.logs import JsonLogFormatter
 from tests.conformance.lost_answers import unreliable
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "speaks Greek"]}
@@ -47,7 +47,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]
     def taken() -> list[dict[str, Any]]:
         records = [each for each in caplog.records if each.name == "onceward.memory"]
         caplog.clear()
-        return [orjson.loads(JsonLines().format(each)) for each in records]
+        return [orjson.loads(JsonLogFormatter().format(each)) for each in records]
 
     return taken
 
@@ -153,7 +153,7 @@ def test_what_is_restored_is_new_again(memory: Memory) -> None:
     assert {each["source"] for each in changes} == {"test"}
     first = min(each["id"] for each in changes if each["action"] == "deleted")
     assert told["message"] == (
-        f"nothing to be restored: it is there; for what it had before, restore change {first}"
+        f"nothing to be restored: it exists; to restore earlier parts, restore change {first}"
     )
     assert told["changes"] == [first]
     assert memory.restore(change=first)["observations"] == 1
@@ -170,7 +170,7 @@ def test_a_day_of_an_agent_can_be_recorded_recalled_and_explained(memory: Memory
     assert (run["entity"], run["observation"]) == ("created", "created")
     assert run["relations"] == [
         {"from": run["name"], "to": "mode#coder@1", "relationType": "PERFORMED_BY",
-         "fate": "created", "reason": ""}
+         "status": "created", "reason": ""}
     ]  # fmt: skip
     command = memory.record_command("pytest -q", exit_code=1, run=run["name"])
     error = memory.record_error(
@@ -185,7 +185,7 @@ def test_a_day_of_an_agent_can_be_recorded_recalled_and_explained(memory: Memory
     )
     doc = memory.record_doc("https://docs.example.org/config", title="Configuration")
     for each in (run, command, error, fix, outcome, doc):
-        assert not [link for link in each["relations"] if link["fate"] == "refused"], each
+        assert not [link for link in each["relations"] if link["status"] == "refused"], each
     again = memory.record_fix(error["name"], strategy="give it a default", changes=["config.py"])
     assert (again["entity"], again["observation"]) == ("known", "known")
     recalled = memory.recall("KeyError: 'port'")
@@ -323,7 +323,11 @@ def test_failures_are_logged_with_their_code_and_retries(
         memory.create_entities([ANN])
     passed, refused, failed = lines()
     assert (passed["level"], passed["retries"], "error" in passed) == ("info", 2, False)
-    assert (refused["level"], refused["retries"], refused["error"]) == ("warning", 0, "NOT_FOUND")
+    assert (refused["level"], refused["retries"], refused["error"]) == (
+        "warning",
+        0,
+        "ENTITY_NOT_FOUND",
+    )
     assert (failed["level"], failed["retries"], failed["error"]) == ("error", 2, "UNAVAILABLE")
     assert passed["durationMs"] == pytest.approx(750)
     assert "private" not in str(refused)

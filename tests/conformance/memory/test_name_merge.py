@@ -1,14 +1,21 @@
-"""Entities that were stored under several spellings become one, and that can be undone."""
+"""Name merge: entities stored under several spellings are merged, and restored by an undo."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import Conflict, InvalidArgument
-from onceward.handle import Onceward
-from onceward.memory.graph import Graph, name_merge, removing, writing
-from onceward.memory.models import Batch, Link, NewObservations, Origin, Removal, Validation
+from onceward.memory.graph import Graph, graph_writes, name_merge, soft_delete
+from onceward.memory.models import (
+    Link,
+    NewObservations,
+    Removal,
+    Validation,
+    WriteBatch,
+    WriteOrigin,
+)
 from onceward.stores import Transaction
 from tests.conformance.memory.graphs import create, edges, entity, link, observe, relate, shown
 
@@ -34,8 +41,8 @@ def _story(graph: Graph, old: Callable[..., None], *, is_canonical_there: bool =
     names = [n for n in kinds if n != "c" or is_canonical_there]
     lenient = Graph(graph.store, redactor=graph.redactor, validation=Validation.LENIENT)
     for name in names:
-        batch = Batch(entities=(entity(name, "shared", f"of {name}", kind=kinds[name]),))
-        lenient.write(batch, Origin(source=f"writer {name}", run=None))
+        batch = WriteBatch(entities=(entity(name, "shared", f"of {name}", kind=kinds[name]),))
+        lenient.write(batch, WriteOrigin(source=f"writer {name}", run=None))
     create(graph, entity("x", kind="thing"))
     relate(lenient, link("x", "knows", "a"), link("x", "knows", "b"), link("a", "touches", "f"))
     relate(lenient, link("a", "is like", "b"), link("b", "is", "b"))
@@ -56,9 +63,9 @@ def test_h62_spellings_are_merged_and_that_is_undone(
     """Dry run, merge, merge again, undo, undo again."""
     _story(graph, old, is_canonical_there=is_canonical_there)
     before = _all(graph)
-    plan = {each.name: each for each in graph.spellings()}
+    plan = {each.name: each for each in graph.name_variants()}
     assert plan[CANONICAL].others == SPELLINGS[:2]
-    assert plan[CANONICAL].is_there is is_canonical_there
+    assert plan[CANONICAL].exists is is_canonical_there
     assert plan["file#src/app.py"].others == ("file#./src//app.py",)
     assert (len(plan), _all(graph)) == (2, before)
 
@@ -162,7 +169,7 @@ def test_h62_a_merge_that_dies_is_whole_or_not_there_and_is_finished_by_the_next
         if name == point and left[0] < 1:
             raise KeyboardInterrupt
 
-    for module in (writing, removing):
+    for module in (graph_writes, soft_delete):
         monkeypatch.setattr(module, "crash_point", die)
     deaths = 0
     for _ in range(20):
@@ -189,7 +196,7 @@ def test_h62_a_merge_that_dies_is_whole_or_not_there_and_is_finished_by_the_next
 @pytest.mark.parametrize("number", [0, -1, 99, 2**63])
 def test_h62_an_unknown_merge_is_refused(graph: Graph, number: int) -> None:
     """With the command that lists those there are."""
-    with pytest.raises(InvalidArgument, match="undo: there is no merge"):
+    with pytest.raises(InvalidArgument, match="undo: merge .* does not exist"):
         graph.undo_merge(number)
 
 
@@ -198,7 +205,7 @@ def test_h62_a_part_of_a_merge_is_not_a_merge(graph: Graph, old: Callable[..., N
     _story(graph, old)
     done = graph.merge_names()
     assert done.id is not None
-    with pytest.raises(InvalidArgument, match="there is no merge"):
+    with pytest.raises(InvalidArgument, match="undo: merge .* does not exist"):
         graph.undo_merge(done.id + 1)
 
 
@@ -206,11 +213,11 @@ def test_h62_names_that_are_canonical_are_left_alone(graph: Graph) -> None:
     """A store without other spellings has nothing to merge."""
     create(graph, entity("concept#a", kind="Concept"), entity("Any Name", kind="thing"))
     relate(graph, Link(from_name="Any Name", to_name="concept#a", relation_type="knows"))
-    assert graph.spellings() == ()
+    assert graph.name_variants() == ()
     assert graph.merge_names().id is None
 
 
-def test_h62_a_merge_that_a_newer_one_stands_on_is_undone_after_it(
+def test_h62_a_merge_that_a_newer_one_depends_on_is_undone_after_it(
     graph: Graph, old: Callable[..., None]
 ) -> None:
     """Else what the newer one has copied would stay, and come back beside its origin."""
@@ -277,10 +284,10 @@ def test_h62_an_undo_locks_all_it_touches_at_once(
     def noted(tx: Transaction, name: str, /, **params: Any) -> list[tuple[Any, ...]]:
         if name == "memory_entity_lock":
             locked.append(sorted(params["names"]))
-        return writing.query(tx, name, **params)
+        return graph_writes.query(tx, name, **params)
 
     monkeypatch.setattr(name_merge, "query", noted)
-    monkeypatch.setattr(removing, "query", noted)
+    monkeypatch.setattr(soft_delete, "query", noted)
     graph.undo_merge(merge)
     assert locked[0] == ["a", CANONICAL]
     assert {name for names in locked for name in names} == set(locked[0])

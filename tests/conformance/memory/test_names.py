@@ -1,11 +1,11 @@
-"""One spelling for each concept, file and dependency, on every way to write and read."""
+"""Canonical names: one name for each concept, file and dependency in every operation."""
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import EntityMissing
-from onceward.handle import Onceward
 from onceward.memory import Graph, Memory, Validation
-from onceward.secrets import Redactor
+from onceward.system.redaction import Redactor
 from tests.conformance.memory.graphs import create, entity
 
 CONCEPT = (
@@ -131,7 +131,7 @@ def test_h62_messages_and_commands_are_normalised_too(memory: Memory) -> None:
     assert fix["name"].startswith("fix#err#caf\u00e9 is closed#")
     memory.record_command(decomposed, exit_code=0)
     assert memory.recall(composed)["names"]
-    assert [each["fate"] for each in fix["relations"]] == ["created"]
+    assert [each["status"] for each in fix["relations"]] == ["created"]
 
 
 def test_h62_an_old_spelling_is_still_found_by_it(ow: Onceward, memory: Memory) -> None:
@@ -228,11 +228,11 @@ def test_h62_a_write_to_an_old_spelling_says_how_to_merge_it(doubled: Memory) ->
     link = [{"from": "x", "to": OLD, "relationType": "is like"}]
     with pytest.raises(EntityMissing, match=NEW) as caught:
         doubled.add_observations(fact)
-    assert "onceward memory merge --apply" in caught.value.fix
+    assert "onceward memory merge --yes" in caught.value.fix
     assert repr(OLD) in caught.value.fix
     with pytest.raises(EntityMissing, match=NEW) as caught:
         doubled.create_relations(link)
-    assert "onceward memory merge --apply" in caught.value.fix
+    assert "onceward memory merge --yes" in caught.value.fix
     with pytest.raises(EntityMissing) as caught:
         doubled.add_observations([{"entityName": "concept#No Such", "contents": ["more"]}])
     assert "merge" not in caught.value.fix

@@ -1,22 +1,22 @@
-"""Recording: what no argument can do: bring a secret in, break something, or leave a half."""
+"""Record arguments: no argument can store a secret, corrupt data or write a part."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
 from onceward.memory.graph import Graph
-from onceward.memory.models import Fate, Validation
-from onceward.memory.recorded import Recorded
-from onceward.memory.recording import Recorder
-from onceward.secrets import Redactor
+from onceward.memory.models import Validation, WriteStatus
+from onceward.memory.record_write import Recorded
+from onceward.memory.recorder import Recorder
+from onceward.system.redaction import Redactor
 from tests.conformance.memory import records
 from tests.conformance.memory.records import ISSUE, STARTED_AT, URL, facts, fates
 
 SECRET = "hunter2-hunter2"
-CREATED, KNOWN, REFUSED = Fate.CREATED, Fate.KNOWN, Fate.REFUSED
+CREATED, KNOWN, REFUSED = WriteStatus.CREATED, WriteStatus.KNOWN, WriteStatus.REFUSED
 
 
 @pytest.fixture(params=list(Validation))
@@ -85,7 +85,7 @@ def test_no_secret_gets_into_a_name_an_envelope_or_a_relation(
     assert SECRET not in everything(graph)
     assert "short" not in everything(graph)
     before = graph.counts()
-    assert {fate for each in record_all() for fate in fates(each)} == {KNOWN}
+    assert {status for each in record_all() for status in fates(each)} == {KNOWN}
     assert graph.counts() == before
 
 

@@ -1,4 +1,4 @@
-"""Tools on both engines: whatever a model sends, it gets an answer or a refusal that helps."""
+"""MCP tools on both engines: every input gets a result or an error with a fix."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, OncewardError
-from onceward.handle import Onceward
 from onceward.memory import Memory
 from onceward.memory.mcp.tool_schemas import Schema
-from onceward.memory.mcp.tools import TOOLS, Effect, Tool, checked, find, offered
+from onceward.memory.mcp.tools import TOOLS, Effect, Tool, available_tools, checked_arguments, find
 
 ROUNDS = 80
-REFUSALS = ("INVALID_ARGUMENT", "INVALID_CURSOR", "NOT_FOUND")
+REFUSALS = ("INVALID_ARGUMENT", "INVALID_CURSOR", "NOT_CANONICAL", "ENTITY_NOT_FOUND")
 #: Values that have broken such servers: no text, half a character, NUL, endless, nested, foreign.
 ODD: list[object] = [
     None, True, False, 0, -1, 2**63, 10**40, 1.5, float("inf"), float("nan"), "", " ", "a", "err#a",
@@ -33,8 +33,8 @@ OTHER_FACT = {"entityName": "a", "observations": ["x", {"type": "command.exec", 
 
 def run(memory: Memory, name: str, arguments: object, *, is_strict: bool = False) -> dict[str, Any]:
     """Do what the server does with a call."""
-    tool = find(name, offered())
-    plain = checked(tool, arguments, is_strict=is_strict)
+    tool = find(name, available_tools())
+    plain = checked_arguments(tool, arguments, is_strict=is_strict)
     for place in ("mode", "repo", "branch") if tool.is_record else ():
         plain.pop(place, None)
     return tool.handler(memory, plain).data
@@ -64,7 +64,7 @@ def test_whatever_is_sent_is_answered_or_refused(ow: Onceward, tool: Tool) -> No
     memory.create_entities([{"name": name, "type": "t"} for name in ("a", "b")])
     memory.create_entities([{"name": "err#a", "type": "Error"}])
     for _ in range(ROUNDS):
-        arguments = some(tool.takes, chance)
+        arguments = some(tool.input_schema, chance)
         refused: OncewardError | None = None
         try:
             data = run(memory, tool.name, arguments, is_strict=chance.random() < 0.2)
@@ -106,9 +106,9 @@ def test_one_object_is_a_list_of_one_and_a_list_is_a_list(
     name: str, sent: dict[str, Any], meant: list[Any]
 ) -> None:
     """Whatever else was sent with a list, it is not mistaken for an object of its own."""
-    tool = find(name, offered())
+    tool = find(name, available_tools())
     assert tool.items is not None
-    assert checked(tool, sent)[tool.items] == meant
+    assert checked_arguments(tool, sent)[tool.items] == meant
 
 
 def test_a_whole_number_may_come_with_a_point(ow: Onceward) -> None:
@@ -139,17 +139,17 @@ def test_a_fix_says_which_time_it_is_applied(ow: Onceward) -> None:
         run(memory, "record_fix", {**sent, "attempt": 0})
 
 
-def test_strict_refuses_arguments_that_nobody_reads(ow: Onceward) -> None:
+def test_strict_rejects_unknown_arguments(ow: Onceward) -> None:
     """An argument that a tool does not have is named, with those that it has."""
-    with pytest.raises(InvalidArgument, match="colour: is no argument of recall"):
+    with pytest.raises(InvalidArgument, match="colour: is not an argument of recall"):
         run(Memory(ow), "recall", {"text": "a", "colour": "red"}, is_strict=True)
 
 
 def test_offers_can_be_narrowed() -> None:
     """Read-only leaves the reads, and without deletion everything else."""
-    assert {each.effect for each in offered(is_read_only=True).values()} == {Effect.READ}
-    assert Effect.DELETE not in {each.effect for each in offered(may_delete=False).values()}
-    assert len(offered()) == len(TOOLS)
+    assert {each.effect for each in available_tools(is_read_only=True).values()} == {Effect.READ}
+    assert Effect.DELETE not in {each.effect for each in available_tools(may_delete=False).values()}
+    assert len(available_tools()) == len(TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_offers_can_be_narrowed() -> None:
 def test_an_unknown_tool_is_refused_with_one_that_exists(wrong: str, near: str) -> None:
     """The nearest name is proposed, else all of them."""
     with pytest.raises(InvalidArgument) as caught:
-        find(wrong, offered())
+        find(wrong, available_tools())
     assert f"call {near}" in caught.value.fix
 
 
@@ -183,12 +183,12 @@ def test_no_argument_of_a_schema_is_always_refused(ow: Onceward, *, is_strict: b
     memory = Memory(ow, validation="strict" if is_strict else "policy")
     given = dict(EXAMPLES)
     for tool in (each for each in TOOLS if each.is_record):
-        known, needed = tool.takes["properties"], tool.takes["required"]
+        known, needed = tool.input_schema["properties"], tool.input_schema["required"]
         optional = [name for name in known if name not in needed]
         for more in ([], *([each] for each in optional), optional):
             sent = {name: given[name] for name in (*needed, *more)}
             made = run(memory, tool.name, sent, is_strict=is_strict)
-            refused = [each for each in made["relations"] if each["fate"] == "refused"]
+            refused = [each for each in made["relations"] if each["status"] == "refused"]
             assert refused == [], (tool.name, more)
         names = {"record_run": "run", "record_command": "command", "record_fix": "fix"}
         if tool.name in names:

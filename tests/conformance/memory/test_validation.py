@@ -1,14 +1,14 @@
-"""Validation: policy checks what uses the policy's words, strict checks all, lenient nothing."""
+"""Validation: policy checks its vocabulary, strict checks everything, lenient nothing."""
 
 import json
 from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
 from onceward.memory import Memory, Validation
-from onceward.secrets import Redactor
+from onceward.system.redaction import Redactor
 
 POLICY, STRICT, LENIENT = Validation
 FREE = {"name": "Ada", "entityType": "person", "observations": ["likes tea", '{"a": 1}']}
@@ -96,4 +96,4 @@ def test_a_record_keeps_its_entity_when_a_relation_is_refused(ow: Onceward) -> N
             f"boom {'x' * number}", kind="E", detector="human", command="cmd#nothing#00000000"
         )
         assert (made["entity"], made["observation"]) == ("created", "created")
-        assert [each["fate"] for each in made["relations"]] == ["refused"]
+        assert [each["status"] for each in made["relations"]] == ["refused"]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.retries import Failure, Message
+from onceward.client import Onceward
+from onceward.retries import Failure, RetryMessage
 from onceward.testing.moving_time import MovingTime
+from onceward.workers.alert_delivery import AlertSender
 from onceward.workers.alert_models import DEFAULT_RULES
-from onceward.workers.alert_sending import Sender
 from onceward.workers.alerts import (
     KEEP_DAYS,
     LEASE_NAME,
     LEASE_SECONDS,
     OPEN_MAX,
+    AlertEvaluator,
     Alerts,
-    Evaluator,
 )
 from tests.conformance.workers.troubles import Inbox, rule, set_errors, set_lag, steps
 
@@ -27,17 +27,17 @@ def inbox() -> Inbox:
 
 def test_an_alert_fires_once_and_clears_once(ow: Onceward, inbox: Inbox) -> None:
     """However often it is evaluated in between."""
-    evaluator, sender = Evaluator(ow, [rule()]), Sender(ow, [rule()], send=inbox)
+    evaluator, sender = AlertEvaluator(ow, [rule()]), AlertSender(ow, [rule()], send=inbox)
     set_errors(ow, 2)
     assert steps(evaluator) == []
     set_errors(ow, 4)
     for _ in range(3):
-        evaluator.tick()
+        evaluator.evaluate()
         sender.deliver()
     assert inbox.events == [("fired", "c")]
     set_errors(ow, 0)
     for _ in range(3):
-        evaluator.tick()
+        evaluator.evaluate()
         sender.deliver()
     assert inbox.events == [("fired", "c"), ("cleared", "c")]
     (alert,) = Alerts(ow).list()
@@ -49,10 +49,10 @@ def test_an_alert_fires_once_and_clears_once(ow: Onceward, inbox: Inbox) -> None
 @pytest.mark.parametrize("value", [3, 2])
 def test_between_the_two_thresholds_nothing_changes(ow: Onceward, inbox: Inbox, value: int) -> None:
     """A value that trembles around the threshold does not ring twice."""
-    evaluator, sender = Evaluator(ow, [rule()]), Sender(ow, [rule()], send=inbox)
+    evaluator, sender = AlertEvaluator(ow, [rule()]), AlertSender(ow, [rule()], send=inbox)
     for count in (4, value, 4, value, 5, value):
         set_errors(ow, count)
-        evaluator.tick()
+        evaluator.evaluate()
         sender.deliver()
     assert inbox.events == [("fired", "c")]
     set_errors(ow, 1)
@@ -67,7 +67,7 @@ def test_between_the_two_thresholds_nothing_changes(ow: Onceward, inbox: Inbox, 
 
 def test_at_the_threshold_is_not_over_it(ow: Onceward) -> None:
     """It fires above, it clears at or below."""
-    evaluator = Evaluator(ow, [rule(threshold=3.0, clear=3.0)])
+    evaluator = AlertEvaluator(ow, [rule(threshold=3.0, clear=3.0)])
     set_errors(ow, 3)
     assert steps(evaluator) == []
     set_errors(ow, 4)
@@ -78,7 +78,7 @@ def test_at_the_threshold_is_not_over_it(ow: Onceward) -> None:
 
 def test_it_must_last_before_it_fires(ow: Onceward, ow_time: MovingTime) -> None:
     """Over the threshold for the whole time, by the store's clock; a short excursion is nothing."""
-    evaluator = Evaluator(ow, [rule("lag", threshold=100.0, clear=10.0, for_seconds=120.0)])
+    evaluator = AlertEvaluator(ow, [rule("lag", threshold=100.0, clear=10.0, for_seconds=120.0)])
     set_lag(ow, 5, 90)
     assert steps(evaluator) == []
     ow_time.advance(seconds=60)
@@ -102,35 +102,35 @@ def test_it_must_last_before_it_fires(ow: Onceward, ow_time: MovingTime) -> None
 def test_waiting_survives_a_restart(ow: Onceward, ow_time: MovingTime) -> None:
     """The time that has passed is in the store, not in the process that counted."""
     rules = [rule("lag", threshold=100.0, clear=10.0, for_seconds=120.0)]
-    first = Evaluator(ow, rules)
+    first = AlertEvaluator(ow, rules)
     set_lag(ow, 5, 200)
     assert steps(first) == [("begin",)]
     ow_time.advance(seconds=LEASE_SECONDS + 100)
-    assert steps(Evaluator(ow, rules)) == [("fire",)]
-    assert first.tick() is None
+    assert steps(AlertEvaluator(ow, rules)) == [("fire",)]
+    assert first.evaluate() is None
 
 
 def test_what_fired_survives_a_restart(ow: Onceward, ow_time: MovingTime, inbox: Inbox) -> None:
     """The next process does not fire it again, and clears it."""
-    first = Evaluator(ow, [rule()])
+    first = AlertEvaluator(ow, [rule()])
     set_errors(ow, 9)
     assert steps(first) == [("begin", "fire")]
-    Sender(ow, [rule()], send=inbox).deliver()
+    AlertSender(ow, [rule()], send=inbox).deliver()
     ow_time.advance(seconds=LEASE_SECONDS + 10)
-    second = Evaluator(ow, [rule()])
+    second = AlertEvaluator(ow, [rule()])
     assert steps(second) == []
     set_errors(ow, 0)
     assert steps(second) == [("clear",)]
-    Sender(ow, [rule()], send=inbox).deliver()
+    AlertSender(ow, [rule()], send=inbox).deliver()
     assert inbox.events == [("fired", "c"), ("cleared", "c")]
 
 
 def test_one_process_evaluates(ow: Onceward) -> None:
     """The others wait for its lease, and take over when it is given back."""
-    first, second = Evaluator(ow, [rule()]), Evaluator(ow, [rule()])
+    first, second = AlertEvaluator(ow, [rule()]), AlertEvaluator(ow, [rule()])
     set_errors(ow, 9)
     assert steps(first) == [("begin", "fire")]
-    assert second.tick() is None
+    assert second.evaluate() is None
     assert (first.is_evaluating, second.is_evaluating) == (True, False)
     first.release()
     assert steps(second) == []
@@ -140,56 +140,56 @@ def test_a_process_that_was_replaced_changes_nothing(
     ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen between looking and writing, it wakes up to a lost lease."""
-    frozen, thief = Evaluator(ow, [rule()]), Evaluator(ow, [rule()])
+    frozen, thief = AlertEvaluator(ow, [rule()]), AlertEvaluator(ow, [rule()])
     assert steps(frozen) == []
     set_errors(ow, 9)
     ow_time.advance(seconds=LEASE_SECONDS + 100)
-    monkeypatch.setattr(frozen, "_hold", lambda: frozen._lease)
+    monkeypatch.setattr(frozen, "_ensure_lease", lambda: frozen._lease)
     assert steps(thief) == [("begin", "fire")]
-    assert frozen.tick() is None
+    assert frozen.evaluate() is None
     assert len(Alerts(ow).list()) == 1
 
 
 def test_pausing_its_cursor_silences_alerts(ow: Onceward) -> None:
     """As any cursor's work is paused."""
-    evaluator = Evaluator(ow, [rule()])
+    evaluator = AlertEvaluator(ow, [rule()])
     assert steps(evaluator) == []
     ow.cursors.pause(LEASE_NAME)
     set_errors(ow, 9)
-    assert evaluator.tick() is None
-    assert evaluator.tick() is None
+    assert evaluator.evaluate() is None
+    assert evaluator.evaluate() is None
     ow.cursors.resume(LEASE_NAME)
     assert steps(evaluator) == [("begin", "fire")]
 
 
 def test_a_rule_that_is_gone_takes_its_alerts_along(ow: Onceward) -> None:
     """Nothing fires for ever because its rule was removed."""
-    first = Evaluator(ow, [rule(), rule(name="other", threshold=5.0)])
+    first = AlertEvaluator(ow, [rule(), rule(name="other", threshold=5.0)])
     set_errors(ow, 9)
-    first.tick()
+    first.evaluate()
     first.release()
-    assert steps(Evaluator(ow, [rule()])) == [("clear",)]
+    assert steps(AlertEvaluator(ow, [rule()])) == [("clear",)]
     states = {alert.rule: alert.state for alert in Alerts(ow).list()}
     assert states == {"errors rule": "firing", "other": "cleared"}
 
 
 def test_a_rule_covers_the_cursors_of_its_pattern(ow: Onceward) -> None:
     """Each has alerts of its own; our own cursors have none."""
-    evaluator = Evaluator(ow, [rule(cursor="lead_*")])
+    evaluator = AlertEvaluator(ow, [rule(cursor="lead_*")])
     for name in ("lead_1", "lead_2", "mail_1", "~slot/1"):
         set_errors(ow, 9, name)
-    evaluator.tick()
+    evaluator.evaluate()
     assert sorted(alert.cursor for alert in Alerts(ow).list()) == ["lead_1", "lead_2"]
-    everywhere = Evaluator(ow, [rule(name="all", cursor="*")])
+    everywhere = AlertEvaluator(ow, [rule(name="all", cursor="*")])
     evaluator.release()
-    everywhere.tick()
+    everywhere.evaluate()
     found = {alert.cursor for alert in Alerts(ow).list() if alert.rule == "all"}
     assert found == {"lead_1", "lead_2", "mail_1"}
 
 
 def test_steals_count_within_their_window(ow: Onceward, ow_time: MovingTime) -> None:
     """Take-overs that are long past do not ring."""
-    evaluator = Evaluator(ow, [rule("steals", threshold=2.0, clear=0.0)])
+    evaluator = AlertEvaluator(ow, [rule("steals", threshold=2.0, clear=0.0)])
     ow.cursors.acquire("c", "w0", 1.0)
     for number in range(1, 3):
         ow_time.advance(seconds=50)
@@ -206,9 +206,9 @@ def test_steals_count_within_their_window(ow: Onceward, ow_time: MovingTime) -> 
 
 def test_new_dead_letters_ring(ow: Onceward, ow_time: MovingTime) -> None:
     """Until they are redriven or dropped, or have lain there for the window."""
-    evaluator = Evaluator(ow, [rule("dead", threshold=0.0, clear=0.0)])
+    evaluator = AlertEvaluator(ow, [rule("dead", threshold=0.0, clear=0.0)])
     ow.cursors.acquire("c", "w")
-    message = Message(cursor="c", position="1", raw=b"{}")
+    message = RetryMessage(cursor="c", position="1", raw=b"{}")
     failure = Failure(type="ValueError", message="no")
     with ow.transaction() as tx:
         letter = ow.dead.add(tx, message, failure)
@@ -224,7 +224,7 @@ def test_new_dead_letters_ring(ow: Onceward, ow_time: MovingTime) -> None:
 
 def test_a_lag_that_nobody_knows_rings_not(ow: Onceward) -> None:
     """No measure, or one without a lag, is no alert; one without a number of messages may be."""
-    evaluator = Evaluator(ow, [rule("lag", threshold=10.0, clear=5.0)])
+    evaluator = AlertEvaluator(ow, [rule("lag", threshold=10.0, clear=5.0)])
     ow.cursors.acquire("c", "w")
     assert steps(evaluator) == []
     set_lag(ow, None, None)
@@ -240,7 +240,7 @@ def test_an_old_measure_of_a_cursor_without_lag_rings_not(
     rules = [rule("lag", threshold=10.0, clear=5.0)]
     set_lag(ow, 0, 0)
     ow_time.advance(seconds=3600)
-    assert steps(Evaluator(ow, rules)) == []
+    assert steps(AlertEvaluator(ow, rules)) == []
 
 
 def test_a_store_in_which_all_is_wrong_has_a_limit(
@@ -253,10 +253,10 @@ def test_a_store_in_which_all_is_wrong_has_a_limit(
                 "insert into cursor_positions (cursor_name, error_count) values (?, 9)",
                 [f"c{number:04}"],
             )
-    evaluator = Evaluator(ow, [rule()])
+    evaluator = AlertEvaluator(ow, [rule()])
     assert len(steps(evaluator)) == OPEN_MAX
     assert steps(evaluator) == []
-    assert caplog.text.count("too many alerts") == 1
+    assert caplog.text.count("alert limit reached") == 1
     assert Alerts(ow).firing() == {"errors": OPEN_MAX}
 
 
@@ -264,38 +264,38 @@ def test_alerts_that_are_long_over_are_removed(ow: Onceward, ow_time: MovingTime
     """What is over stays readable for a while, and no longer."""
     rules = [rule(webhook=None)]
     set_errors(ow, 9)
-    evaluator = Evaluator(ow, rules)
-    evaluator.tick()
+    evaluator = AlertEvaluator(ow, rules)
+    evaluator.evaluate()
     set_errors(ow, 0)
-    evaluator.tick()
-    Sender(ow, rules).deliver()
+    evaluator.evaluate()
+    AlertSender(ow, rules).deliver()
     ow_time.advance(seconds=(KEEP_DAYS + 1) * 24 * 3600)
     assert len(Alerts(ow).list()) == 1
     set_errors(ow, 9)
-    later = Evaluator(ow, rules)
-    later.tick()
+    later = AlertEvaluator(ow, rules)
+    later.evaluate()
     set_errors(ow, 0)
-    later.tick()
+    later.evaluate()
     assert len(Alerts(ow).list()) == 1
 
 
 def test_those_that_are_not_over_come_first(ow: Onceward, ow_time: MovingTime) -> None:
     """Then the newest."""
-    evaluator = Evaluator(ow, [rule()])
+    evaluator = AlertEvaluator(ow, [rule()])
     for name in ("a", "b", "c"):
         set_errors(ow, 9, name)
-        evaluator.tick()
+        evaluator.evaluate()
         ow_time.advance(seconds=1)
     set_errors(ow, 0, "c")
     set_errors(ow, 0, "a")
-    evaluator.tick()
+    evaluator.evaluate()
     assert [alert.cursor for alert in Alerts(ow).list()] == ["b", "c", "a"]
     assert [alert.cursor for alert in Alerts(ow).list(limit=1)] == ["b"]
 
 
 def test_the_shipped_rules_work(ow: Onceward, ow_time: MovingTime) -> None:
     """Each kind has one, and all of them ring when they should."""
-    evaluator = Evaluator(ow, DEFAULT_RULES)
+    evaluator = AlertEvaluator(ow, DEFAULT_RULES)
     assert steps(evaluator) == []
     set_errors(ow, 99, "failing")
     set_lag(ow, 7, 1000, "behind")
@@ -304,13 +304,13 @@ def test_the_shipped_rules_work(ow: Onceward, ow_time: MovingTime) -> None:
         ow_time.advance(seconds=50)
         assert ow.cursors.acquire("restless", f"w{number}", 1.0)
     with ow.transaction() as tx:
-        message = Message(cursor="deadly", position="1", raw=b"{}")
+        message = RetryMessage(cursor="deadly", position="1", raw=b"{}")
         ow.dead.add(tx, message, Failure(type="ValueError", message="no"))
         for number in range(11):
-            waiting = Message(cursor="parked", position=str(number), raw=b"{}")
+            waiting = RetryMessage(cursor="parked", position=str(number), raw=b"{}")
             ow.retries.parked.park(tx, waiting, failure=Failure(type="ValueError", message="no"))
-    evaluator.tick()
+    evaluator.evaluate()
     ow_time.advance(seconds=301)
-    again = Evaluator(ow, DEFAULT_RULES)
-    again.tick()
+    again = AlertEvaluator(ow, DEFAULT_RULES)
+    again.evaluate()
     assert Alerts(ow).firing() == {"lag": 1, "steals": 1, "errors": 1, "parked": 1, "dead": 1}

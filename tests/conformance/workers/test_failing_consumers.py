@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.retries import Failure, Steps
-from onceward.retries import Message as Kept
+from onceward.client import Onceward
+from onceward.retries import Failure, FixedDelays
+from onceward.retries import RetryMessage as Kept
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Lag, Message
 from onceward.workers.alert_models import DEFAULT_RULES
-from onceward.workers.alerts import Alerts, Evaluator
-from onceward.workers.measures import Measures
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
-from tests.conformance.workers.test_measures import Behind, Bench
+from onceward.workers.alerts import AlertEvaluator, Alerts
+from onceward.workers.lag_records import LagRecords
+from tests.conformance.workers.test_lag_records import Behind, Bench
 from tests.conformance.workers.troubles import rule, set_lag, steps
+from tests.support.list_source import ListSource
+from tests.support.running_worker import drain
 
 BROKEN = Failure(type="ValueError", message="no")
 BATCHES = pytest.mark.parametrize("batch", [None, 7])
@@ -61,28 +61,28 @@ def test_h60_twenty_of_twenty_failing_messages_are_told_within_a_minute(
     drain(failing.app)
     ow_time.advance(seconds=55)
     assert ow.cursors.show("numbers").error_count == (1 if order == "cursor" else 20)
-    measure = Measures(ow).list()["numbers"]
+    measure = LagRecords(ow).list()["numbers"]
     assert measure.messages == 20
     assert measure.lag_seconds is not None
     assert measure.lag_seconds > 50
-    evaluator = Evaluator(ow, DEFAULT_RULES)
-    evaluator.tick()
+    evaluator = AlertEvaluator(ow, DEFAULT_RULES)
+    evaluator.evaluate()
     expected = {"parked": 1} if order == "cursor" else {"parked": 1, "errors": 1}
     assert Alerts(ow).firing() == expected
     failing.is_failing = False
     ow_time.advance(seconds=61)
     drain(failing.app)
     assert ow.cursors.show("numbers").error_count == 0
-    assert Measures(ow).list()["numbers"].messages == 0
-    assert Measures(ow).list()["numbers"].lag_seconds == 0
-    evaluator.tick()
+    assert LagRecords(ow).list()["numbers"].messages == 0
+    assert LagRecords(ow).list()["numbers"].lag_seconds == 0
+    evaluator.evaluate()
     assert Alerts(ow).firing() == {}
 
 
 @pytest.mark.parametrize("order", ["cursor", "key", "none"])
 def test_every_failed_attempt_counts(ow: Onceward, ow_time: MovingTime, order: Any) -> None:
     """The first, one of a message that waited, and the last, which makes a dead letter."""
-    failing = Failing(ow, order, retry=Steps(seconds=(10.0,)))
+    failing = Failing(ow, order, retry=FixedDelays(seconds=(10.0,)))
     del failing.source.values[1:]
     for attempts in (1, 2):
         drain(failing.app)
@@ -130,7 +130,7 @@ def test_parked_messages_are_lag_of_a_source_that_cannot_tell(
     drain(app)
     ow_time.advance(seconds=30)
     drain(app)
-    measure = Measures(ow).list()["numbers"]
+    measure = LagRecords(ow).list()["numbers"]
     assert measure.messages is None
     assert measure.lag_seconds is not None
     assert measure.lag_seconds > 29.9
@@ -153,14 +153,14 @@ def test_every_parked_message_is_counted(ow: Onceward, ow_time: MovingTime) -> N
             " sequence + n.i, key, alone, is_head, raw, attempt, failures, parked_at"
             " from onceward_parked, n"
         )
-    evaluator = Evaluator(ow, [rule("parked", threshold=10_004.0, clear=0.0)])
-    changes = evaluator.tick()
+    evaluator = AlertEvaluator(ow, [rule("parked", threshold=10_004.0, clear=0.0)])
+    changes = evaluator.evaluate()
     assert changes is not None
     assert [change.value for change in changes] == [count]
     bench = Bench(ow, ow_time)
     bench.measuring.add("c", Behind(Lag(messages=2)), is_partition=False)
     bench.measured()
-    assert Measures(ow).list()["c"].messages == count + 2
+    assert LagRecords(ow).list()["c"].messages == count + 2
 
 
 def test_what_waits_behind_a_failing_message_counts_as_parked(ow: Onceward) -> None:
@@ -169,7 +169,7 @@ def test_what_waits_behind_a_failing_message_counts_as_parked(ow: Onceward) -> N
         ow.retries.attempts.fail(tx, Kept(cursor="c", position="1", raw=b""), BROKEN)
     set_lag(ow, 15, 1.0, "c")
     set_lag(ow, 99, 1.0, "busy")
-    evaluator = Evaluator(ow, [rule("parked", threshold=14.0, clear=0.0)])
+    evaluator = AlertEvaluator(ow, [rule("parked", threshold=14.0, clear=0.0)])
     assert steps(evaluator) == [("begin", "fire")]
     (alert,) = Alerts(ow).list()
     assert (alert.cursor, alert.value) == ("c", 15)

@@ -13,19 +13,19 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from onceward.client import Onceward
 from onceward.errors import StoreUnavailable
-from onceward.handle import Onceward
 from onceward.retries import Failure
-from onceward.retries import Message as Kept
-from onceward.seams import ManualClock
+from onceward.retries import RetryMessage as Kept
 from onceward.stores import Transaction
+from onceward.system import ManualClock
 from onceward.workers import App, Message, Worker
 from onceward.workers import metrics as metrics_module
 from onceward.workers.alert_models import DEFAULT_RULES
-from onceward.workers.alerts import Evaluator
-from onceward.workers.metrics import Metrics
-from onceward.workers.timings import Timings
-from tests.conformance.workers.lists import ListSource
+from onceward.workers.alerts import AlertEvaluator
+from onceward.workers.handler_timings import HandlerTimings
+from onceward.workers.metrics import MetricsPage
+from tests.support.list_source import ListSource
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 FAILURE = Failure(type="ValueError", message="no")
@@ -55,12 +55,12 @@ class Scraped:
 
 
 def scrape(ow: Onceward, **options: Any) -> Scraped:
-    return Scraped(Metrics(lambda: ow, **options).page())
+    return Scraped(MetricsPage(lambda: ow, **options).page())
 
 
 def measured(ow: Onceward, cursor: str, **row: Any) -> None:
     rows = orjson.dumps([{"cursor": cursor, "processed": 0, **row}]).decode()
-    ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
+    ow.store.run_in_own_transaction(lambda tx: tx.query("measure_write", rows=rows))
 
 
 def full_page(ow: Onceward) -> Scraped:
@@ -71,11 +71,11 @@ def full_page(ow: Onceward) -> Scraped:
     def handle(message: Message, tx: Transaction) -> None:
         pass
 
-    worker, timings = Worker(app, threads=1), Timings()
+    worker, timings = Worker(app, threads=1), HandlerTimings()
     worker.run(once=True)
     timings.observe("numbers", 0.003)
     measured(ow, "numbers", messages=30, seconds=12.5, rate=60.0)
-    return scrape(ow, reports=worker.reports, timings=timings)
+    return scrape(ow, telemetry=worker.telemetry, timings=timings)
 
 
 def test_every_cursor_tells_how_it_is(ow: Onceward) -> None:
@@ -168,7 +168,7 @@ def test_alerts_that_fire_are_counted(ow: Onceward) -> None:
     ow.cursors.acquire("c", "w")
     with ow.transaction() as tx:
         tx.execute("update cursor_positions set error_count = 99")
-    Evaluator(ow, DEFAULT_RULES).tick()
+    AlertEvaluator(ow, DEFAULT_RULES).evaluate()
     page = scrape(ow)
     assert page["onceward_alerts_firing", "errors"] == 1
     assert page["onceward_alerts_firing", "dead"] == 0
@@ -217,7 +217,7 @@ def test_a_dead_store_leaves_a_page(ow: Onceward) -> None:
     def gone() -> Onceward:
         raise StoreUnavailable
 
-    page = Scraped(Metrics(gone, reports=worker.reports).page())
+    page = Scraped(MetricsPage(gone, telemetry=worker.telemetry).page())
     assert page["onceward_up"] == 0
     assert page["onceward_messages_handled_total", "numbers"] == 1
     assert not [key for key in page.samples if key[0].startswith("cursor_")]
@@ -235,7 +235,7 @@ def test_a_slow_store_is_not_waited_for_nor_asked_twice(
         answer.wait(60)
         return ow
 
-    page = Metrics(slow, clock=clock).page
+    page = MetricsPage(slow, clock=clock).page
     assert [Scraped(page())["onceward_up"] for _ in range(3)] == [0, 0, 0]
     assert len(asked) == 1
     # One that hangs for good is given up, a few times.
@@ -251,7 +251,7 @@ def test_a_slow_store_is_not_waited_for_nor_asked_twice(
 
 def test_without_a_store_there_is_still_a_page() -> None:
     """A console beside which no store was made yet."""
-    page = Scraped(Metrics(None).page())
+    page = Scraped(MetricsPage(None).page())
     assert page.names == {"onceward_build_info"}
 
 

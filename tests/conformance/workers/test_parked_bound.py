@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument
-from onceward.handle import Onceward
-from onceward.retries import Steps
+from onceward.retries import FixedDelays
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message
 from onceward.workers.models import PARKED_MAX
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
+from tests.support.list_source import ListSource
+from tests.support.running_worker import drain
 
 PAGE = 10
 
@@ -32,7 +32,7 @@ def test_a_full_line_stops_reading_until_it_drains(
         key=lambda _: "all",
         batch=PAGE,
         parked_max=25,
-        retry=Steps(seconds=(60,) * 5),
+        retry=FixedDelays(seconds=(60,) * 5),
         poll_seconds=0.01,
     )
     def handle(messages: list[Message]) -> None:
@@ -42,15 +42,18 @@ def test_a_full_line_stops_reading_until_it_drains(
 
     with caplog.at_level(logging.WARNING, "onceward.workers"):
         worked = drain(app)
-    assert worked.left == ("numbers",)
+    assert worked.unfinished == ("numbers",)
     assert 25 <= ow.retries.parked.count("numbers") < 25 + PAGE
-    assert len([each for each in caplog.records if each.message.startswith("line full")]) == 1
+    assert (
+        len([each for each in caplog.records if each.message.startswith("parked limit reached")])
+        == 1
+    )
     parked = ow.retries.parked.count("numbers")
     drain(app)
     assert ow.retries.parked.count("numbers") == parked
     broken[0] = False
     ow_time.advance(seconds=61)
-    assert drain(app).left == ()
+    assert drain(app).unfinished == ()
     assert done == list(range(100))
     assert ow.retries.parked.count("numbers") == 0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.retries import Failure, Message
-from onceward.seams import ManualClock
+from onceward.client import Onceward
+from onceward.retries import Failure, RetryMessage
+from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
-from onceward.workers.pruning import ACTOR, PRUNE_SECONDS, Pruning
+from onceward.workers.pruning import ACTOR, PRUNE_SECONDS, Pruner
 from onceward.workers.retention import DAY_SECONDS, Retention
 from tests.conformance.counting_rows import assert_counts
 
@@ -17,14 +17,14 @@ BROKEN = Failure(type="E", message="broken")
 
 def prune(ow: Onceward, retention: Retention | None = None) -> int:
     clock = ManualClock()
-    pruning = Pruning(ow, retention, clock=clock)
+    pruning = Pruner(ow, retention, clock=clock)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    return pruning.tick()
+    return pruning.run_if_due()
 
 
 def letter(ow: Onceward, position: str) -> int:
     with ow.transaction() as tx:
-        return ow.dead.add(tx, Message(cursor="c", position=position, raw=b"{}"), BROKEN)
+        return ow.dead.add(tx, RetryMessage(cursor="c", position=position, raw=b"{}"), BROKEN)
 
 
 def states(ow: Onceward) -> dict[str, str]:
@@ -121,9 +121,9 @@ def test_nothing_more_is_removed_once_the_store_will_be_closed(
     ow.cursors.acquire("c", "a", 1)
     ow_time.advance(seconds=3650 * DAY_SECONDS)
     clock = ManualClock()
-    pruning = Pruning(ow, clock=clock, is_over=lambda: True)
+    pruning = Pruner(ow, clock=clock, is_over=lambda: True)
     clock.advance(seconds=2 * PRUNE_SECONDS)
-    assert pruning.tick() == 0
+    assert pruning.run_if_due() == 0
     assert states(ow) == {"1": "dropped"}
     assert prune(ow) > 0
 
@@ -135,11 +135,11 @@ def test_a_look_at_the_history_goes_on_where_the_last_one_ended(
     monkeypatch.setattr("onceward.workers.pruning.BATCH_ROWS", 2)
     monkeypatch.setattr("onceward.workers.pruning.BATCHES_MAX", 1)
     clock = ManualClock()
-    pruning = Pruning(ow, clock=clock)
+    pruning = Pruner(ow, clock=clock)
 
     def look() -> list[int]:
         clock.advance(seconds=2 * PRUNE_SECONDS)
-        pruning.tick()
+        pruning.run_if_due()
         return [len(kinds(ow, name)) for name in ("first", "second", "last")]
 
     for name, workers in (("first", "ab"), ("second", "ab"), ("last", "abc")):
@@ -158,7 +158,7 @@ def test_entries_written_by_a_clock_that_was_ahead_do_not_keep_later_ones(
     """They stay as long as they look new; each look begins after the one before, past them."""
     monkeypatch.setattr("onceward.workers.pruning.BATCH_ROWS", 2)
     clock = ManualClock()
-    pruning = Pruning(ow, clock=clock)
+    pruning = Pruner(ow, clock=clock)
     for name, workers in (("ahead", "abcdef"), ("later", "abc")):
         for worker in workers:
             ow.cursors.acquire(name, worker, 1)
@@ -170,7 +170,7 @@ def test_entries_written_by_a_clock_that_was_ahead_do_not_keep_later_ones(
     ow_time.advance(seconds=91 * DAY_SECONDS)
     for _ in before:
         clock.advance(seconds=2 * PRUNE_SECONDS)
-        pruning.tick()
+        pruning.run_if_due()
     assert (kinds(ow, "ahead"), kinds(ow, "later")) == (before, ["steal"])
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import SourceRefused
-from onceward.handle import Onceward
 from onceward.workers import App, Message
-from onceward.workers.reader import Reader, Turned
+from onceward.workers.cursor_reader import CursorReader, PollResult
 from onceward.workers.sources import Table, TableSource
-from tests.conformance.workers.running import at_work, drain, until
-from tests.unit.cli.conftest import Run
-from tests.unit.cli.conftest import run as run  # noqa: PLC0414 - a fixture, given on
+from tests.support.command_runner import Run
+from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture, given on
+from tests.support.running_worker import at_work, drain, until
 
 TABLES = {
     "sqlite": "create table leads (id integer primary key autoincrement, kind text)",
@@ -64,15 +64,15 @@ def consuming(ow: Onceward) -> tuple[App, list[object]]:
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every turn of a reader, and how it ended."""
     found: list[str] = []
-    turn = Reader.turn
+    turn = CursorReader.poll
 
-    def counted(self: Reader) -> Turned:
+    def counted(self: CursorReader) -> PollResult:
         turned = turn(self)
         found.append(turned.state)
         return turned
 
-    monkeypatch.setattr(Reader, "turn", counted)
-    monkeypatch.setattr("onceward.workers.reader.TROUBLE_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(CursorReader, "poll", counted)
+    monkeypatch.setattr("onceward.workers.cursor_reader.BACKOFF_SECONDS_MAX", 0.02)
     return found
 
 
@@ -93,7 +93,7 @@ def test_a_refused_source_is_logged_once_with_what_to_run(
         (line,) = told()
         for statement in STATEMENTS[ow.store.engine]:
             assert f"{statement};" in line
-        assert "onceward work prepare" in line
+        assert "onceward db prepare" in line
         execute(ow, *STATEMENTS[ow.store.engine])
         until(lambda: seen)
         assert len(told()) == 1
@@ -116,11 +116,11 @@ def test_a_run_in_which_a_source_was_refused_is_not_clean(ow: Onceward, turns: l
     execute(ow, TABLES[ow.store.engine], "insert into leads (kind) values ('a')")
     app, seen = consuming(ow)
     worked = drain(app)
-    assert (worked.is_clean, worked.left, seen) == (False, ("leads",), [])
+    assert (worked.is_clean, worked.unfinished, seen) == (False, ("leads",), [])
     assert "trouble" in turns
     execute(ow, *STATEMENTS[ow.store.engine])
     worked = drain(app)
-    assert (worked.is_clean, worked.left, seen) == (True, (), [1])
+    assert (worked.is_clean, worked.unfinished, seen) == (True, (), [1])
 
 
 def test_an_error_carries_its_statements(ow: Onceward) -> None:
@@ -154,18 +154,18 @@ def target(
 def test_prepare_shows_and_then_applies(run: Run, ow: Onceward, target: str) -> None:
     """What is shown is what is run; a second time there is nothing to do."""
     execute(ow, TABLES[ow.store.engine])
-    shown = run("work", "prepare", target)
-    assert shown.code == 1
+    shown = run("db", "prepare", target)
+    assert shown.code == 0
     for statement in STATEMENTS[ow.store.engine]:
         assert f"  {statement};\n" in shown.out
-    assert "nothing was changed; pass --apply to run these statements" in shown.out
-    assert run("work", "prepare", target).out == shown.out
-    applied = run("work", "prepare", target, "--apply", "--json")
+    assert "nothing was changed; pass --yes to apply" in shown.out
+    assert run("db", "prepare", target).out == shown.out
+    applied = run("db", "prepare", target, "--yes", "--json")
     assert applied.code == 0
     (first, second) = applied.json["sources"]
     assert (first["consumer"], first["applied"]) == ("leads", STATEMENTS[ow.store.engine])
     assert (second["consumer"], second["problem"]) == ("niche_{kind}", None)
-    again = run("work", "prepare", target)
+    again = run("db", "prepare", target)
     assert (again.code, again.out) == (0, "leads is ready\nniche_{kind} is ready\n")
 
 
@@ -174,7 +174,7 @@ def test_prepare_leaves_to_a_person_what_could_lose_something(
 ) -> None:
     """It says what, applies nothing, and its exit code is 1."""
     execute(ow, BY_HAND[ow.store.engine])
-    ran = run("work", "prepare", target, "--apply")
+    ran = run("db", "prepare", target, "--yes")
     assert ran.code == 1
     assert "leads cannot be prepared by this command: " in ran.out
     assert "run: " in ran.out

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.workers.sources import TablePartitions, TableSource
-from tests.conformance.workers.tables import data, make_leads, names
+from tests.support.user_tables import data, make_leads, names
 
 WRITERS = 6
 #: The writers go on until they have committed more rows than this, however slow they are.

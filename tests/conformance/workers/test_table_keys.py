@@ -2,8 +2,8 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import SourceRefused
-from onceward.handle import Onceward
 from onceward.workers.sources import TablePartitions
 
 #: By engine: how a column is declared, two values that are the same to it, and why it is refused.

@@ -2,11 +2,11 @@
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, SourceRefused
-from onceward.handle import Onceward
 from onceward.workers import App, Message, Worker
 from onceward.workers.sources import TablePartitions
-from tests.conformance.workers.tables import add, make_leads, names
+from tests.support.user_tables import add, make_leads, names
 
 
 @pytest.fixture

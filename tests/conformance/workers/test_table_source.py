@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, SqlFailed
-from onceward.handle import Onceward
 from onceward.workers import App
-from onceward.workers.source import Countable, Measurable, Waking
-from onceward.workers.sources import Table, TablePartitions, TableSource, selection
-from tests.conformance.workers.counting import check_counts
-from tests.conformance.workers.tables import add, data, make_leads, names
+from onceward.workers.source_protocol import Countable, Measurable, Watchable
+from onceward.workers.sources import Table, TablePartitions, TableSource, row_selection
+from tests.support.source_counts import check_counts
+from tests.support.user_tables import add, data, make_leads, names
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_it_is_all_that_a_source_can_be(leads: Onceward) -> None:
     source = TableSource(leads, "leads")
     assert isinstance(source, Countable)
     assert isinstance(source, Measurable)
-    assert isinstance(source, Waking)
+    assert isinstance(source, Watchable)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
@@ -258,4 +258,4 @@ def test_a_table_can_be_named_before_its_store(leads: Onceward) -> None:
 
 def test_the_limit_of_the_lag_is_the_one_that_is_documented() -> None:
     """Beyond a hundred thousand only a full read could tell."""
-    assert selection.LAG_ROWS_MAX == 100_000
+    assert row_selection.LAG_ROWS_MAX == 100_000

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.db import connections
 
+from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, SqlFailed, StoreUnavailable
-from onceward.handle import Onceward
 from onceward.stores import Provider, Transaction, provided
 from onceward.workers import App, Message
-from tests.conformance.orm_shops import TABLE, DjangoOrder, django_database, django_provider
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
+from tests.support.list_source import ListSource
+from tests.support.orm_shops import TABLE, DjangoOrder, django_database, django_provider
+from tests.support.running_worker import drain
 
 Shop = tuple[Onceward, str]
 

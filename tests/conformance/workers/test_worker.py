@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.retries import Steps
+from onceward.client import Onceward
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Reject, Worker
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import PATIENCE_SECONDS
+from tests.support.list_source import ListPartitions, ListSource
+from tests.support.running_worker import PATIENCE_SECONDS
 
 
 def drain(app: App, threads: int = 2) -> Any:
@@ -44,7 +44,7 @@ def test_every_message_is_handled_once_and_in_order(ow: Onceward, done: Any) -> 
     worked = drain(app)
     assert worked.messages == 250
     assert worked.is_clean
-    assert worked.left == ()
+    assert worked.unfinished == ()
     assert done() == list(range(250))
     assert ow.cursors.show("numbers").position == "250"
     assert drain(app).messages == 0
@@ -96,7 +96,10 @@ def test_a_failing_message_holds_its_cursor(
     app, tries = App(ow), []
 
     @app.consumer(
-        "numbers", source=ListSource(*range(6)), batch=batch, retry=Steps(seconds=(60.0, 120.0))
+        "numbers",
+        source=ListSource(*range(6)),
+        batch=batch,
+        retry=FixedDelays(seconds=(60.0, 120.0)),
     )
     def handle(messages: Any, tx: Transaction) -> None:
         for message in messages if isinstance(messages, list) else [messages]:
@@ -105,7 +108,7 @@ def test_a_failing_message_holds_its_cursor(
                 tries.append(message.attempt)
                 raise ValueError(message.data)
 
-    assert drain(app).left == ("numbers",)
+    assert drain(app).unfinished == ("numbers",)
     assert done() == [0, 1, 2]
     assert ow.cursors.show("numbers").error_count == 1
     before = len(tries)
@@ -202,7 +205,7 @@ def test_a_redriven_message_succeeds_once(ow: Onceward, done: Any) -> None:
     """Redriving puts it back where the worker finds it."""
     app, broken = App(ow), [True]
 
-    @app.consumer("numbers", source=ListSource(1, 2, 3), retry=Steps(seconds=()))
+    @app.consumer("numbers", source=ListSource(1, 2, 3), retry=FixedDelays(seconds=()))
     def handle(message: Message, tx: Transaction) -> None:
         add(message, tx)
         if broken[0] and message.data == 2:
@@ -273,7 +276,7 @@ def test_a_paused_cursor_is_left_alone(ow: Onceward, done: Any) -> None:
     app.consumer("numbers", source=ListSource(1, 2))(add)
     ow.cursors.acquire("numbers").release()  # type: ignore[union-attr]
     ow.cursors.pause("numbers")
-    assert drain(app).left == ("numbers",)
+    assert drain(app).unfinished == ("numbers",)
     assert done() == []
     ow.cursors.resume("numbers")
     drain(app)
@@ -357,7 +360,7 @@ def test_an_old_worker_and_a_new_one_never_share_a_cursor(ow: Onceward, done: An
     drain(new)
     assert (done(), ow.cursors.show("numbers").position) == ([1, 2, 3], "30")
     source.values.append(4)
-    assert drain(old).left == ("numbers",)
+    assert drain(old).unfinished == ("numbers",)
     assert done() == [1, 2, 3]
     drain(new)
     assert done() == [1, 2, 3, 4]

@@ -7,21 +7,21 @@ from typing import Any
 import orjson
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, StoreBusy
-from onceward.handle import Onceward
-from onceward.retries import Schedule, Steps
+from onceward.retries import FixedDelays, Schedule
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message, Reject
-from onceward.workers.begun import Begun, Stage
-from onceward.workers.processing import Processing
-from tests.conformance.workers.lists import ListSource
-from tests.conformance.workers.running import drain
+from onceward.workers.message_processing import MessageProcessor
+from onceward.workers.poison_guard import PoisonGuard, ProcessingStage
+from tests.support.list_source import ListSource
+from tests.support.running_worker import drain
 
 STAGES = pytest.mark.parametrize("stage", ["decoding", "handling"])
 ORDERS = pytest.mark.parametrize("order", ["cursor", "key", "none"])
 #: Much longer than a test takes: PostgreSQL's clock goes on by itself.
 WAIT_SECONDS = 1000.0
-LONG = Steps(seconds=(WAIT_SECONDS,) * 9)
+LONG = FixedDelays(seconds=(WAIT_SECONDS,) * 9)
 
 
 class Numbers:
@@ -64,19 +64,19 @@ class Deaths:
     def __init__(self, ow: Onceward, ow_time: MovingTime) -> None:
         self._ow, self._time, self._count = ow, ow_time, 0
 
-    def at(self, position: str, stage: Stage) -> None:
+    def at(self, position: str, stage: ProcessingStage) -> None:
         """Let one die there, and its lease and the wait of the message pass."""
         self._count += 1
         lease = self._ow.cursors.acquire("numbers", f"killed{self._count}", 1.0)
         assert lease is not None
-        Begun(self._ow, lease).begin(position, stage)
+        PoisonGuard(self._ow, lease).note_start(position, stage)
         self._time.advance(seconds=WAIT_SECONDS + 1)
 
 
 @STAGES
 @ORDERS
 def test_h59_a_death_is_an_attempt_of_the_message_and_no_more(
-    ow: Onceward, ow_time: MovingTime, order: Any, stage: Stage
+    ow: Onceward, ow_time: MovingTime, order: Any, stage: ProcessingStage
 ) -> None:
     """The message waits as its schedule says, then runs, and what follows it keeps its order."""
     app = Numbers(ow, order, LONG, *numbers(1, 2))
@@ -100,7 +100,7 @@ def test_h59_a_death_is_an_attempt_of_the_message_and_no_more(
 @STAGES
 @ORDERS
 def test_h59_three_deaths_at_one_message_make_it_poison(
-    ow: Onceward, ow_time: MovingTime, order: Any, stage: Stage
+    ow: Onceward, ow_time: MovingTime, order: Any, stage: ProcessingStage
 ) -> None:
     """Whatever its schedule still allows: a message that ends workers would end them for ever."""
     app = Numbers(ow, order, LONG, *numbers(1, 2))
@@ -122,10 +122,10 @@ def test_h59_three_deaths_at_one_message_make_it_poison(
 @pytest.mark.parametrize("stages", [("decoding", "handling"), ("handling", "decoding")])
 @ORDERS
 def test_h59_failures_and_deaths_are_counted_together(
-    ow: Onceward, ow_time: MovingTime, order: Any, stages: tuple[Stage, Stage]
+    ow: Onceward, ow_time: MovingTime, order: Any, stages: tuple[ProcessingStage, ProcessingStage]
 ) -> None:
     """Held while nobody could read its key, parked afterwards: the attempts stay the message's."""
-    app = Numbers(ow, order, Steps(seconds=(WAIT_SECONDS,) * 2), *numbers(1))
+    app = Numbers(ow, order, FixedDelays(seconds=(WAIT_SECONDS,) * 2), *numbers(1))
     deaths = Deaths(ow, ow_time)
     deaths.at("1", stages[0])
     drain(app.app)
@@ -186,18 +186,18 @@ def test_a_message_held_while_unreadable_lines_up_behind_its_key(
 
 @STAGES
 def test_a_worker_that_lives_blames_no_message(
-    ow: Onceward, ow_time: MovingTime, stage: Stage
+    ow: Onceward, ow_time: MovingTime, stage: ProcessingStage
 ) -> None:
     """A store that went away while it struck a note out is not a death."""
     worker = ow.cursors.acquire("numbers", "w", 1.0)
     assert worker is not None
-    Begun(ow, worker).begin("1", stage)
+    PoisonGuard(ow, worker).note_start("1", stage)
     ow_time.advance(seconds=2)
     again = ow.cursors.acquire("numbers", "w", 1.0)
     assert again is not None
-    begun = Begun(ow, again)
-    assert begun.left == {}
-    begun.end("1")
+    begun = PoisonGuard(ow, again)
+    assert begun.abandoned == {}
+    begun.remove_note("1")
     assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
 
 
@@ -208,14 +208,14 @@ def test_a_death_is_counted_after_a_store_that_was_busy(
     """A worker that could not record the death of another one leaves that to its next look."""
     app = Numbers(ow, order, LONG, *numbers(1))
     Deaths(ow, ow_time).at("1", "handling")
-    record, busy = Processing._record, [StoreBusy("a test")]
+    record, busy = MessageProcessor._write_failure, [StoreBusy("a test")]
 
-    def busy_at_first(self: Processing, *said: Any, **named: Any) -> Any:
+    def busy_at_first(self: MessageProcessor, *said: Any, **named: Any) -> Any:
         if busy:
             raise busy.pop()
         return record(self, *said, **named)
 
-    monkeypatch.setattr(Processing, "_record", busy_at_first)
+    monkeypatch.setattr(MessageProcessor, "_write_failure", busy_at_first)
     drain(app.app)
     assert not busy
     ow_time.advance(seconds=WAIT_SECONDS + 1)
@@ -232,15 +232,15 @@ def test_a_death_while_handling_is_told_as_that_after_trouble_with_the_store(
     Deaths(ow, ow_time).at("1", "handling")
     lease = ow.cursors.acquire("numbers", "same", 1.0)
     assert lease is not None
-    begun = Begun(ow, lease)
-    begun.begin("1", "decoding")
+    begun = PoisonGuard(ow, lease)
+    begun.note_start("1", "decoding")
     if worker == "same":  # It lives, and was not even able to note that the message is decoded.
-        assert Begun(ow, lease).left == {"1": "handling"}
-    begun.decoded("1")
+        assert PoisonGuard(ow, lease).abandoned == {"1": "handling"}
+    begun.note_decoded("1")
     ow_time.advance(seconds=2)
     again = ow.cursors.acquire("numbers", worker, 1.0)
     assert again is not None
-    assert Begun(ow, again).left == {"1": "handling"}
+    assert PoisonGuard(ow, again).abandoned == {"1": "handling"}
 
 
 def test_a_death_while_a_message_is_decoded_again_is_one_of_decoding(
@@ -250,11 +250,11 @@ def test_a_death_while_a_message_is_decoded_again_is_one_of_decoding(
     Deaths(ow, ow_time).at("1", "handling")
     lease = ow.cursors.acquire("numbers", "dies", 1.0)
     assert lease is not None
-    Begun(ow, lease).begin("1", "decoding")
+    PoisonGuard(ow, lease).note_start("1", "decoding")
     ow_time.advance(seconds=2)
     again = ow.cursors.acquire("numbers", "other", 1.0)
     assert again is not None
-    assert Begun(ow, again).left == {"1": "decoding"}
+    assert PoisonGuard(ow, again).abandoned == {"1": "decoding"}
 
 
 def test_how_many_deaths_make_poison_can_be_chosen(ow: Onceward, ow_time: MovingTime) -> None:

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidArgument, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.retries import Steps
+from onceward.retries import FixedDelays
 from onceward.testing.moving_time import MovingTime
-from onceward.workers import Active, App, Item, Message, Worked, Worker, worker
-from onceward.workers.reader import Reader, Turned
-from tests.conformance.workers.lists import ListPartitions, ListSource
+from onceward.workers import ActivePartitions, App, Item, Message, Worker, WorkerResult, worker
+from onceward.workers.cursor_reader import CursorReader, PollResult
+from tests.support.list_source import ListPartitions, ListSource
 
 SECONDS_MAX = 60.0
 
 
-def once(app: App) -> Worked:
+def once(app: App) -> WorkerResult:
     """Run in a thread, so that a run without an end fails its test."""
-    found: list[Worked] = []
+    found: list[WorkerResult] = []
     one = Worker(app, threads=2)
     thread = threading.Thread(target=lambda: found.append(one.run(once=True)), daemon=True)
     thread.start()
@@ -35,7 +35,9 @@ def test_a_paused_cursor_with_something_due_is_left(ow: Onceward, ow_time: Movin
     """It is woken by what is due, and cannot be had: that is no reason to go on for ever."""
     app = App(ow)
 
-    @app.consumer("numbers", source=ListSource(1, 2), order="none", retry=Steps(seconds=(60.0,)))
+    @app.consumer(
+        "numbers", source=ListSource(1, 2), order="none", retry=FixedDelays(seconds=(60.0,))
+    )
     def handle(message: Message) -> None:
         if message.data == 1:
             raise ValueError
@@ -44,7 +46,7 @@ def test_a_paused_cursor_with_something_due_is_left(ow: Onceward, ow_time: Movin
     ow.cursors.pause("numbers")
     ow_time.advance(seconds=61)
     worked = once(app)
-    assert worked.left == ("numbers",)
+    assert worked.unfinished == ("numbers",)
     assert worked.states == {"numbers": "elsewhere"}
 
 
@@ -58,7 +60,7 @@ def test_a_source_that_always_fails_is_left(ow: Onceward) -> None:
     app, seen = App(ow), []
     app.consumer("broken", source=Broken())(lambda _: None)
     app.consumer("numbers", source=ListSource(1))(lambda message: seen.append(message.data))
-    assert once(app).left == ("broken",)
+    assert once(app).unfinished == ("broken",)
     assert seen == [1]
 
 
@@ -68,7 +70,7 @@ def test_partitions_that_cannot_be_searched_are_left(ow: Onceward) -> None:
     class Broken(ListPartitions):
         asked, is_well_at = 0, 1_000_000
 
-        def active(self, marker: str | None) -> Active:
+        def active(self, marker: str | None) -> ActivePartitions:
             self.asked += 1
             if 1 < self.asked < self.is_well_at:
                 raise StoreUnavailable
@@ -76,10 +78,10 @@ def test_partitions_that_cannot_be_searched_are_left(ow: Onceward) -> None:
 
     app, source, seen = App(ow), Broken(a=[1]), []
     app.consumer("niche_{id}", source=source)(lambda message: seen.append(message.data))
-    assert once(app).left == ("niche_{id}",)
+    assert once(app).unfinished == ("niche_{id}",)
     source.asked, source.is_well_at = 0, 4
     source.lists["b"] = [2]
-    assert once(app).left == ()
+    assert once(app).unfinished == ()
     assert seen == [1, 2]
 
 
@@ -91,7 +93,7 @@ def test_a_partition_whose_name_no_cursor_can_have_is_left(
     source = ListPartitions(a=[1], b=[3])
     source.lists[long] = [2]
     app.consumer("niche_{id}", source=source)(lambda message: seen.append(message.data))
-    assert once(app).left == (f"niche_{long}",)
+    assert once(app).unfinished == (f"niche_{long}",)
     assert sorted(seen) == [1, 3]
     assert [each.levelname for each in caplog.records if "refused" in each.getMessage()] == [
         "ERROR"
@@ -106,7 +108,7 @@ def test_a_limit_of_none_at_all_is_refused(ow: Onceward) -> None:
     app.consumer("niche_{id}", source=source, max_in_flight_per_group=lambda g: int(g == "b"))(
         lambda _: None
     )
-    assert once(app).left == ("niche_a",)
+    assert once(app).unfinished == ("niche_a",)
 
 
 def test_a_store_that_is_away_for_a_moment_ends_nothing(
@@ -125,7 +127,7 @@ def test_a_store_that_is_away_for_a_moment_ends_nothing(
 
     monkeypatch.setattr(ow.retries.parked, "due_cursors", away)
     app.consumer("numbers", source=ListSource(1))(lambda message: seen.append(message.data))
-    assert once(app).left == ()
+    assert once(app).unfinished == ()
     assert seen == [1]
 
 
@@ -141,11 +143,11 @@ def test_a_run_that_fails_leaves_no_thread_and_no_lease(
         assert seen.wait(SECONDS_MAX)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(one, "_look", look)
+    monkeypatch.setattr(one, "_find_work", look)
     with pytest.raises(KeyboardInterrupt):
         one.run()
     targets = [getattr(each, "_target", None) for each in threading.enumerate()]
-    assert one._work not in targets
+    assert one._run_thread not in targets
     assert not ow.cursors.show("numbers").is_held
 
 
@@ -169,15 +171,15 @@ def test_a_cursor_that_is_woken_while_it_looks_is_looked_at_again(ow: Onceward) 
 
     app.consumer("b", source=Slow())(lambda message: seen.append(message.data))
     one = Worker(app, threads=2)
-    note = one._note
+    note = one._record_result
 
-    def noted(reader: Reader, turned: Turned) -> None:
-        note(reader, turned)
-        if reader.name == "a" and turned.messages:
+    def noted(reader: CursorReader, result: PollResult) -> None:
+        note(reader, result)
+        if reader.name == "a" and result.messages:
             may_answer.set()
 
-    one._note = noted  # type: ignore[method-assign]
-    assert one.run(once=True).left == ()
+    one._record_result = noted  # type: ignore[method-assign]
+    assert one.run(once=True).unfinished == ()
     assert len(seen) == 20
 
 
@@ -206,7 +208,7 @@ def test_what_was_written_before_a_trouble_is_read(ow: Onceward) -> None:
         values.values.append(message.data)
 
     app.consumer("b", source=Looking())(lambda message: seen.append(message.data))
-    assert once(app).left == ()
+    assert once(app).unfinished == ()
     assert seen == [1, 2, 3]
 
 
@@ -214,7 +216,7 @@ def test_the_pause_after_a_trouble_is_not_the_end(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cursor whose trouble may pass is waited for."""
-    monkeypatch.setattr(worker, "NEWS_SECONDS_MIN", 0.001)
+    monkeypatch.setattr(worker, "WAKE_BATCH_SECONDS_MIN", 0.001)
     app, asked, seen = App(ow), [], []
 
     class Failing(ListSource):
@@ -225,5 +227,5 @@ def test_the_pause_after_a_trouble_is_not_the_end(
             return super().read(after, limit)
 
     app.consumer("a", source=Failing(1))(lambda message: seen.append(message.data))
-    assert once(app).left == ()
+    assert once(app).unfinished == ()
     assert seen == [1]

@@ -7,19 +7,19 @@ import time
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.retries import Steps
+from onceward.client import Onceward
+from onceward.retries import FixedDelays
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Item, Message, Worker
-from onceward.workers.reader import (
-    TROUBLE_SECONDS_MAX,
-    TROUBLE_SECONDS_MIN,
-    Reader,
-    Turned,
+from onceward.workers.cursor_reader import (
+    BACKOFF_SECONDS_MAX,
+    BACKOFF_SECONDS_MIN,
+    CursorReader,
+    PollResult,
 )
 from onceward.workers.worker import JITTER
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import at_work, until
+from tests.support.list_source import ListPartitions, ListSource
+from tests.support.running_worker import at_work, until
 
 
 @pytest.mark.parametrize("has_source", [True, False])
@@ -30,7 +30,7 @@ def test_what_is_parked_is_tried_though_its_partition_has_no_rows_any_more(
     app, seen, is_broken = App(ow), [], True
     source = ListPartitions(a=[1], b=[2])
 
-    @app.consumer("niche_{id}", source=source, order="none", retry=Steps(seconds=(60.0,)))
+    @app.consumer("niche_{id}", source=source, order="none", retry=FixedDelays(seconds=(60.0,)))
     def handle(message: Message) -> None:
         if is_broken and message.data == 1:
             raise ValueError
@@ -54,7 +54,7 @@ def test_a_redriven_letter_of_such_a_partition_is_tried_too(ow: Onceward) -> Non
     app, seen, is_broken = App(ow), [], True
     source = ListPartitions(a=[1])
 
-    @app.consumer("niche_{id}", source=source, order="none", retry=Steps(seconds=()))
+    @app.consumer("niche_{id}", source=source, order="none", retry=FixedDelays(seconds=()))
     def handle(message: Message) -> None:
         if is_broken:
             raise ValueError
@@ -113,7 +113,7 @@ def test_two_consumers_never_share_a_cursor(
         declare()
     worked = Worker(app).run(once=True)
     assert sorted(seen) == [1, 100]
-    assert worked.left == ("orders_all",)
+    assert worked.unfinished == ("orders_all",)
     (told,) = [each for each in caplog.records if each.levelname == "ERROR"]
     assert "orders_{region}" in told.getMessage()
 
@@ -126,7 +126,7 @@ def test_the_pattern_that_says_more_has_the_cursor(ow: Onceward) -> None:
         ("orders_{region}_paid", ListPartitions(a=[3])),
     ):
         app.consumer(name, source=source)(lambda m: seen.append(m.data))
-    assert Worker(app).run(once=True).left == ("orders_a_paid",)
+    assert Worker(app).run(once=True).unfinished == ("orders_a_paid",)
     assert sorted(seen) == [1, 3]
 
 
@@ -158,17 +158,17 @@ def test_no_error_at_all_keeps_a_cursor(
     app.consumer("numbers", source=ListSource(1), poll_seconds=0.02)(
         lambda message: seen.append(message.data)
     )
-    turn = Reader.turn
+    turn = CursorReader.poll
 
-    def crashing(self: Reader) -> Turned:
+    def crashing(self: CursorReader) -> PollResult:
         turns.append(None)
         if len(turns) == 1:
             raise error
         return turn(self)
 
-    monkeypatch.setattr(Reader, "turn", crashing)
-    monkeypatch.setattr("onceward.workers.worker.TROUBLE_SECONDS_MAX", 0.05)
-    assert Worker(app, threads=1).run(once=True).left == ()
+    monkeypatch.setattr(CursorReader, "poll", crashing)
+    monkeypatch.setattr("onceward.workers.worker.BACKOFF_SECONDS_MAX", 0.05)
+    assert Worker(app, threads=1).run(once=True).unfinished == ()
     assert seen == [1]
     (told,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert "numbers" in told.getMessage()
@@ -206,5 +206,5 @@ def test_cursors_in_trouble_do_not_wake_each_other(ow: Onceward) -> None:
     for times in reads.values():
         gaps = [after - before for before, after in itertools.pairwise(times)]
         for number, gap in enumerate(gaps[1:], 2):
-            pause = min(TROUBLE_SECONDS_MIN * 2**number, TROUBLE_SECONDS_MAX)
+            pause = min(BACKOFF_SECONDS_MIN * 2**number, BACKOFF_SECONDS_MAX)
             assert gap > 0.99 * (1 - JITTER) * pause, gaps

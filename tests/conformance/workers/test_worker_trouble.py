@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from onceward.client import Onceward
 from onceward.cursors import Lease, Renewal
 from onceward.errors import InvalidArgument, LeaseLost, OutcomeUnknown, StoreBusy, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.retries import Steps
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message
-from onceward.workers import reader as readers
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import PATIENCE_SECONDS, at_work, drain, until
+from onceward.workers import cursor_reader as readers
+from tests.support.list_source import ListPartitions, ListSource
+from tests.support.running_worker import PATIENCE_SECONDS, at_work, drain, until
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_heartbeat_that_finds_a_pause_stops_a_turn(
             ow.cursors.pause("numbers")
             noticed.wait(PATIENCE_SECONDS)
 
-    assert drain(app).left == ("numbers",)
+    assert drain(app).unfinished == ("numbers",)
     assert seen == [0, 1, 2, 3]
     assert ow.cursors.show("numbers").position == "4"
 
@@ -188,7 +188,7 @@ def test_a_generator_is_no_handler(ow: Onceward) -> None:
 
     with pytest.raises(InvalidArgument, match="generator"):
         app.consumer("numbers", source=ListSource(1))(lazy)
-    app.consumer("numbers", source=ListSource(1), retry=Steps(seconds=()))(traced(lazy))
+    app.consumer("numbers", source=ListSource(1), retry=FixedDelays(seconds=()))(traced(lazy))
     drain(app)
     (letter,) = ow.dead.list()
     assert (letter.position, letter.error_type) == ("1", "TypeError")
@@ -218,7 +218,7 @@ def test_what_would_end_a_thread_is_a_failed_attempt(
         handle(message)
 
     handler: Any = handle_async if is_async else handle
-    app.consumer("numbers", source=ListSource(1, 2), retry=Steps(seconds=()))(handler)
+    app.consumer("numbers", source=ListSource(1, 2), retry=FixedDelays(seconds=()))(handler)
     drain(app, threads=1)
     assert seen == [2]
     (letter,) = ow.dead.list()
@@ -246,7 +246,7 @@ def test_trouble_of_a_handlers_own_is_counted(
         handle(message)
 
     handler: Any = handle_tx if takes_tx else handle
-    app.consumer("numbers", source=ListSource(1, 2), retry=Steps(seconds=()))(handler)
+    app.consumer("numbers", source=ListSource(1, 2), retry=FixedDelays(seconds=()))(handler)
     drain(app)
     assert seen == [2]
     assert [letter.error_type for letter in ow.dead.list()] == [type(error).__name__]
@@ -266,7 +266,7 @@ def test_trouble_of_our_own_transaction_is_not_counted(ow: Onceward) -> None:
                 other.execute("select pg_terminate_backend(%s, 5000)", [pid])
             tx.execute("select 1")
 
-    assert drain(app).left == ()
+    assert drain(app).unfinished == ()
     assert tries == [1, 1]
 
 
@@ -281,7 +281,7 @@ def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPat
     with ow.transaction() as tx:
         tx.execute("create table written (n integer)")
 
-    @app.consumer("numbers", source=ListSource(1), retry=Steps(seconds=()))
+    @app.consumer("numbers", source=ListSource(1), retry=FixedDelays(seconds=()))
     def handle(message: Message, tx: Transaction) -> None:
         tries.append(message.attempt)
         if len(tries) == 1:
@@ -292,7 +292,7 @@ def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPat
             if len(tries) == 1:
                 other.execute("rollback")
 
-    assert drain(app).left == ()
+    assert drain(app).unfinished == ()
     other.close()
     assert (tries, ow.dead.list()) == ([1, 1], [])
 
@@ -351,7 +351,7 @@ def test_a_failure_that_cannot_be_recorded_is_told_and_waits(
         raise ValueError
 
     with at_work(app):
-        until(lambda: "message not recorded" in caplog.text)
+        until(lambda: "failure not recorded" in caplog.text)
         time.sleep(0.2)
     assert tries == [1]
     assert readers.NOT_RECORDED_SECONDS >= 10

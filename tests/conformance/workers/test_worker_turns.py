@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from onceward import crash
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries import Steps
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
+from onceward.system import crash_points
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App, Message, Reject
-from onceward.workers.begun import Begun
-from tests.conformance.workers.lists import ListPartitions, ListSource
-from tests.conformance.workers.running import at_work, drain, until
+from onceward.workers.poison_guard import PoisonGuard
+from tests.support.list_source import ListPartitions, ListSource
+from tests.support.running_worker import at_work, drain, until
 
 
 def die_idle(ow: Onceward, ow_time: MovingTime, times: int = 4) -> None:
@@ -36,7 +36,7 @@ def test_idle_deaths_blame_no_message(ow: Onceward, ow_time: MovingTime, batch: 
     die_idle(ow, ow_time)
     source.values.extend([1, 2, 3])
 
-    @app.consumer("numbers", source=source, retry=Steps(seconds=()), batch=batch)
+    @app.consumer("numbers", source=source, retry=FixedDelays(seconds=()), batch=batch)
     def handle(messages: Any) -> None:
         seen.extend(each.data for each in (messages if batch else [messages]))
 
@@ -53,7 +53,9 @@ def test_a_failure_after_deaths_is_recorded_as_it_is(
     app, tries = App(ow), []
     die_idle(ow, ow_time)
 
-    @app.consumer("numbers", source=ListSource(1, 2), order=order, retry=Steps(seconds=(10.0,)))
+    @app.consumer(
+        "numbers", source=ListSource(1, 2), order=order, retry=FixedDelays(seconds=(10.0,))
+    )
     def handle(message: Message) -> None:
         tries.append((message.data, message.attempt))
         if message.data == 2:
@@ -79,7 +81,11 @@ def test_h21_what_a_worker_died_of_is_counted_by_the_next(
     key: Any = (lambda _: "a") if order == "key" else None
 
     @app.consumer(
-        "numbers", source=ListSource(1), order=order, key=key, retry=Steps(seconds=(10.0, 10.0))
+        "numbers",
+        source=ListSource(1),
+        order=order,
+        key=key,
+        retry=FixedDelays(seconds=(10.0, 10.0)),
     )
     def handle(message: Message) -> None:
         seen.append(message.attempt)
@@ -91,7 +97,7 @@ def test_h21_what_a_worker_died_of_is_counted_by_the_next(
     for number in range(2):
         lease = ow.cursors.acquire("numbers", f"killed{number}", 1.0)
         assert lease is not None
-        Begun(ow, lease).begin("1", stage)
+        PoisonGuard(ow, lease).note_start("1", stage)
         ow_time.advance(seconds=11)
         drain(app)
         ow_time.advance(seconds=10.1)
@@ -177,7 +183,7 @@ def test_what_was_parked_in_the_last_turn_is_left(ow: Onceward, order: Any) -> N
     def handle(_: Message) -> None:
         raise ValueError
 
-    assert drain(app).left == ("numbers",)
+    assert drain(app).unfinished == ("numbers",)
 
 
 def test_messages_before_a_trouble_are_counted(ow: Onceward) -> None:
@@ -238,11 +244,11 @@ def watched(look: Callable[[str], None]) -> Iterator[None]:
             look(point)
             is_looking = False
 
-    crash.watch(passed)
+    crash_points.watch(passed)
     try:
         yield
     finally:
-        crash.watch(None)
+        crash_points.watch(None)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from onceward.handle import Onceward
-from onceward.workers.alert_models import Kind, Rule
-from onceward.workers.alerts import Evaluator
+from onceward.client import Onceward
+from onceward.workers.alert_models import AlertRule, Kind
+from onceward.workers.alerts import AlertEvaluator
 
 HOOK = "https://hook.test/secret"
 
 
-def rule(kind: Kind = "errors", **changed: Any) -> Rule:
+def rule(kind: Kind = "errors", **changed: Any) -> AlertRule:
     fields: dict[str, Any] = {
         "name": f"{kind} rule",
         "kind": kind,
@@ -25,7 +25,7 @@ def rule(kind: Kind = "errors", **changed: Any) -> Rule:
         "window_seconds": 600.0 if kind in ("steals", "dead") else 0.0,
         "webhook": HOOK,
     }
-    return Rule(**{**fields, **changed})
+    return AlertRule(**{**fields, **changed})
 
 
 def set_errors(ow: Onceward, count: int, cursor: str = "c") -> None:
@@ -41,27 +41,27 @@ def set_lag(ow: Onceward, messages: int | None, seconds: float | None, cursor: s
     ow.cursors.acquire(cursor, "w")
     row = {"cursor": cursor, "messages": messages, "seconds": seconds, "processed": 0}
     rows = orjson.dumps([row]).decode()
-    ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
+    ow.store.run_in_own_transaction(lambda tx: tx.query("measure_write", rows=rows))
 
 
 class Inbox:
     """Somebody's webhook."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[str, Mapping[str, object], str]] = []
+        self.take_count: list[tuple[str, Mapping[str, object], str]] = []
         self.refuses = False
 
     def __call__(self, url: str, body: Mapping[str, object], key: str) -> None:
         if self.refuses:
             raise ConnectionError
-        self.taken.append((url, body, key))
+        self.take_count.append((url, body, key))
 
     @property
     def events(self) -> list[tuple[object, object]]:
-        return [(body["event"], body["cursor"]) for _, body, _ in self.taken]
+        return [(body["event"], body["cursor"]) for _, body, _ in self.take_count]
 
 
-def steps(evaluator: Evaluator) -> list[tuple[str, ...]]:
-    changes = evaluator.tick()
+def steps(evaluator: AlertEvaluator) -> list[tuple[str, ...]]:
+    changes = evaluator.evaluate()
     assert changes is not None
     return [change.steps for change in changes]

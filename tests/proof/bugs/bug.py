@@ -1,12 +1,13 @@
 """Bug: one mistake as data, and a copy of the source that has it.
 
-The text that a bug replaces must stand in its file exactly once. When it does not, the source has
-changed and the bug must be thought over: the bank fails rather than test nothing.
+The text that a bug replaces must stand in its file, or its query, exactly once. When it does not,
+the source has changed and the bug must be thought over: the bank fails rather than test nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
 SOURCE: Final = ROOT / "src"
+_TITLE: Final = "(?:-- (?:name|fragment): |create function )"
 
 
 class Rotten(AssertionError):
@@ -40,6 +42,8 @@ class Bug:
     breaks: str
     #: How long the test may take to notice: longer than what it waits for in vain.
     seconds: float = 180.0
+    #: The block that holds the text: a query or a fragment, or a function of the schema.
+    query: str = ""
     #: Whether the test notices by waiting in vain; else a test that hangs has not noticed.
     is_noticed_by_hanging: bool = False
 
@@ -51,14 +55,28 @@ def broken_text(bug: Bug, source: Path = SOURCE) -> str:
         message = f"{bug.id}: there is no {bug.file}"
         raise Rotten(message)
     text = file.read_text(encoding="utf-8")
-    found = text.count(bug.find)
+    start, end = _block(bug, text)
+    found = text.count(bug.find, start, end)
     if found != 1:
-        message = f"{bug.id}: its text stands {found} times in {bug.file}, not once: {bug.find!r}"
+        place = f"{bug.file} {bug.query}".rstrip()
+        message = f"{bug.id}: its text stands {found} times in {place}, not once: {bug.find!r}"
         raise Rotten(message)
     if bug.find == bug.replace:
         message = f"{bug.id}: changes nothing"
         raise Rotten(message)
-    return text.replace(bug.find, bug.replace)
+    return text[:start] + text[start:end].replace(bug.find, bug.replace) + text[end:]
+
+
+def _block(bug: Bug, text: str) -> tuple[int, int]:
+    """Return where the query of a bug begins and ends in its file; all of it without one."""
+    if not bug.query:
+        return 0, len(text)
+    title = re.search(rf"^{_TITLE}{bug.query}\b", text, re.MULTILINE)
+    if title is None:
+        message = f"{bug.id}: {bug.file} has no query {bug.query}"
+        raise Rotten(message)
+    after = re.compile(f"^{_TITLE}", re.MULTILINE).search(text, title.end())
+    return title.start(), after.start() if after else len(text)
 
 
 def put_back(bug: Bug, target: Path, source: Path = SOURCE) -> None:

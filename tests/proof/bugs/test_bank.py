@@ -100,10 +100,11 @@ def test_every_promise_has_a_bug() -> None:
     [
         {"find": "no such line"},
         {"find": "lease"},
-        {"file": "stores/sqlite/nothing.sql"},
+        {"file": "stores/queries/nothing.sql"},
+        {"query": "nothing"},
         {"find": "where cursor_name = :name", "replace": "where cursor_name = :name"},
     ],
-    ids=["gone", "twice", "no file", "no change"],
+    ids=["gone", "twice", "no file", "no query", "no change"],
 )
 def test_a_bug_that_does_not_fit_fails_the_bank(change: dict[str, Any]) -> None:
     """The source has changed since, and somebody must think: it is not passed over."""

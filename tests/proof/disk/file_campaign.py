@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from onceward.crash import Crashed
 from onceward.errors import OncewardError, StorageError
+from onceward.system.crash_points import Crashed
 from onceward.testing import CrashFiles
 from onceward.testing.process import Operation
 from tests.proof.disk.runs import Running

@@ -1,7 +1,7 @@
 """Runs: the orchestrator's own files under any disk, with agents that are played.
 
-What agents make lies on the machine's disk, where `rooted` reaches it; the ledger, the receipts,
-the snapshots, the cached state and the digests go through the seam. Knows no faults.
+What agents make lies on the machine's disk, where `system.safe_paths` reaches it; the ledger, the
+receipts, the snapshots, the cached state and the digests go through `Files`. Knows no faults.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from unittest import mock
 from onceward.errors import FileMissing, RunMissing
 from onceward.journal import Record
 from onceward.orchestrator import orchestrator as room
-from onceward.orchestrator.config import Config
+from onceward.orchestrator.config import WorkspaceConfig
 from onceward.orchestrator.ledger import Ledger
+from onceward.orchestrator.ledger_replay import UNSYNCED_KINDS
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.orchestrator import Orchestrator
-from onceward.orchestrator.replay import LOOSE
 from onceward.orchestrator.workspace import Workspace, digest, read_sealed
-from onceward.seams import Files, ManualClock, SeededRandomness
+from onceward.system import Files, ManualClock, SeededRandomness
 from onceward.testing import CrashFiles
 from tests.proof.disk.stories import Promises, Story
-from tests.unit.orchestrator.theatre import FIRST, Played, Theatre
+from tests.support.function_agents import FIRST, FakeSupervisor, OrchestratorHarness
 
 
 class Hasty(SeededRandomness):
@@ -47,17 +47,17 @@ class Running(Story):
         # The lock of a run is the machine's own.
         (self.root / "state" / "locks").mkdir(parents=True)
         files.make_directories(self.root)
-        self.theatre = Theatre(self.root)
-        self.workspace = Workspace(root=self.theatre.workspace)
+        self.harness = OrchestratorHarness(self.root)
+        self.workspace = Workspace(root=self.harness.workspace)
         self._left: dict[str, bytes] | None = None
         return files
 
     def orchestrator(self, files: Files, promises: Promises | None = None) -> Orchestrator:
         """Return an orchestrator on these files, which promises what it has written down."""
-        config = Config(workspace=self.theatre.workspace, agents={}, limits=RunLimits())
+        config = WorkspaceConfig(workspace=self.harness.workspace, agents={}, limits=RunLimits())
 
         def watch(record: Record) -> None:
-            if promises is not None and record["kind"] not in LOOSE:
+            if promises is not None and record["kind"] not in UNSYNCED_KINDS:
                 promises.promise(record, *self._rests_on(record))
 
         return Orchestrator(
@@ -80,7 +80,7 @@ class Running(Story):
 
     def work(self, files: Files, promises: Promises) -> None:
         """Run one task to its end."""
-        played = type("Supervisor", (Played,), {"theatre": self.theatre})
+        played = type("Supervisor", (FakeSupervisor,), {"harness": self.harness})
         try:
             with mock.patch.object(room, "Supervisor", played):
                 self.orchestrator(files, promises).run([FIRST])
@@ -101,8 +101,8 @@ class Running(Story):
             for each in promises
             if each["kind"] == "command" and each["step"] in kept
         }
-        self.theatre.asked.clear()
-        played = type("Supervisor", (Played,), {"theatre": self.theatre})
+        self.harness.asked.clear()
+        played = type("Supervisor", (FakeSupervisor,), {"harness": self.harness})
         with mock.patch.object(room, "Supervisor", played):
             try:
                 result = self.orchestrator(files).resume(self.run_id)
@@ -110,7 +110,7 @@ class Running(Story):
                 assert not promises, promises
                 return 1
             assert result.status == "done", result
-            assert not keys & set(self.theatre.keys()), "an answered command was asked again"
+            assert not keys & set(self.harness.keys()), "an answered command was asked again"
             verified = self.orchestrator(files).verify(self.run_id)
             # A record that nobody waited for may be damaged by a power cut: it is named.
             ledger = f"events/{self.run_id}.ndjson, byte "

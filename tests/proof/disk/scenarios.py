@@ -11,23 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from onceward.client import Onceward
 from onceward.cursors import Lease
 from onceward.dispatch.models import Delivery
 from onceward.errors import RecordedFailure
-from onceward.handle import Onceward
 from onceward.memory.graph import Graph
-from onceward.memory.models import Batch, Link, NewEntity, NewObservations, Removal
-from onceward.retries import Dead, Failure, Message, Steps
-from onceward.seams import ManualClock
+from onceward.memory.models import Link, NewEntity, NewObservations, Removal, WriteBatch
+from onceward.retries import Dead, Failure, FixedDelays, RetryMessage
 from onceward.stores import Transaction
 from onceward.stores.sqlite.store import SqliteStore
-from tests.conformance.dispatch.oracle import fates
-from tests.conformance.dispatch.talk import Talk
+from onceward.system import ManualClock
+from tests.support.dispatch_oracle import fates
+from tests.support.dispatcher_parts import Talk
 
 Step = Callable[[Onceward], None]
 BROKEN: Final = Failure(type="ValueError", message="broken")
 #: Due again at once, once.
-SCHEDULE: Final = Steps(seconds=(0.0,))
+SCHEDULE: Final = FixedDelays(seconds=(0.0,))
 
 
 def tick(ow: Onceward) -> None:
@@ -177,7 +177,9 @@ class Parking(Scenario):
     def read(self, ow: Onceward) -> None:
         """Take the next message: the third holds the cursor until it is dead, some are parked."""
         place = int(self.lease.position or 0) + 1
-        message = Message(cursor="c", position=str(place), raw=b"%d" % place, key=f"k{place % 2}")
+        message = RetryMessage(
+            cursor="c", position=str(place), raw=b"%d" % place, key=f"k{place % 2}"
+        )
         with ow.transaction() as tx:
             if place == 3:
                 held = ow.retries.attempts.fail(tx, message, BROKEN, schedule=SCHEDULE)
@@ -236,7 +238,7 @@ class Remembering(Scenario):
         """Write two entities with what is known of them."""
         a, b = f"{name} a", f"{name} b"
         links = [(a, "knows", b), (b, "is", b)]
-        batch = Batch(
+        batch = WriteBatch(
             entities=(
                 NewEntity(name=a, entity_type="x", observations=("one", "two")),
                 NewEntity(name=b, entity_type="y"),

@@ -21,14 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from onceward import crash
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import OncewardError, OutcomeUnknown
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.seams import ManualClock, SystemRandomness
-from onceward.stores.sqlite import checkpoints, database
-from onceward.stores.sqlite.connection import Connection, connect
+from onceward.stores.sqlite import database, wal_checkpoints
+from onceward.stores.sqlite.connection import SqliteConnection, connect
 from onceward.stores.sqlite.store import SqliteStore
+from onceward.system import ManualClock, SystemRandomness, crash_points
 from tests.proof.disk.faulty_disk import CUT, DYING, Fault, FaultyDisk
 from tests.proof.disk.scenarios import Scenario, Step, tick
 
@@ -87,7 +86,7 @@ def forked(work: Callable[[Tell], None]) -> Life:
 
         try:
             work(tell)
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+        except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
             tell(leak=traceback.format_exc())
         os._exit(0)
     os.close(writer)
@@ -225,7 +224,7 @@ class _Worker:
         self.disk.heal()
         ow = self.ow or opened(self.path)
         assert isinstance(ow.store, SqliteStore)
-        assert not ow.store.database.turns.is_mine, "it still holds the write lock"
+        assert not ow.store.database.write_lock.is_held_by_caller, "it still holds the write lock"
         if not is_lasting:
             self.tell(inside=digest(ow.store.select))
         self.tell(finished=self.scenario.finish(ow))
@@ -243,13 +242,13 @@ def _work(
     scenario: Scenario, path: Path, fault: Fault | None, tell: Tell, synchronous: str
 ) -> None:
     """Be one life."""
-    checkpoints.PAGES = PAGES_UNTIL_CHECKPOINT
+    wal_checkpoints.PAGES = PAGES_UNTIL_CHECKPOINT
     if synchronous != "full":
         _weaken(synchronous)
     # Ids are the same in every life.
     SystemRandomness._source = random.Random(7)  # type: ignore[assignment]
     worker = _Worker(scenario, path, fault, tell)
-    crash.watch(worker.passed)
+    crash_points.watch(worker.passed)
     worker.work()
 
 
@@ -261,7 +260,7 @@ def opened(path: Path) -> Onceward:
 def _weaken(synchronous: str) -> None:
     """Let the product not wait for the disk, to see that this would be noticed."""
 
-    def weak(path: Path) -> Connection:
+    def weak(path: Path) -> SqliteConnection:
         connection = connect(path)
         connection.execute(f"pragma synchronous = {synchronous}")
         return connection

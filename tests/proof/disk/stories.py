@@ -12,15 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from onceward.agents.cache import Answer, ResultCache, run_digest
+from onceward.agents.answer_cache import AgentAnswer, AnswerCache, run_digest
 from onceward.errors import InvalidCursor
 from onceward.journal import Journal
 from onceward.lab import FeedbackClient
-from onceward.lab.bodies import NewFeedback
 from onceward.lab.models import Experiment
-from onceward.seams import Files, Ids, ManualClock, SeededRandomness
+from onceward.lab.request_models import NewFeedback
+from onceward.system import Files, Ids, ManualClock, SeededRandomness
 from onceward.testing import CrashFiles
-from tests.unit.lab.labs import (
+from tests.support.labs import (
     NOTES,
     make_experiment,
     make_lab,
@@ -28,7 +28,7 @@ from tests.unit.lab.labs import (
     paths_in,
     say_and_decide_again,
 )
-from tests.unit.lab.labs import submission as submission_of
+from tests.support.labs import submission as submission_of
 
 
 class Promises(list[Any]):
@@ -107,14 +107,14 @@ class Caching(Story):
     claims = ("D1", "D2", "O1")
     keys = tuple(f"ik:{digit * 64}" for digit in "abc")
 
-    def cache(self, files: Files) -> ResultCache:
+    def cache(self, files: Files) -> AnswerCache:
         """Return the cache."""
-        return ResultCache(self.directory / "cache", files=files)
+        return AnswerCache(self.directory / "cache", files=files)
 
-    def answer(self, key: str) -> Answer:
+    def answer(self, key: str) -> AgentAnswer:
         """Return an answer of more than a sector."""
         payload = {"tests": {"status": "pass"}, "notes": key * 20}
-        return Answer(
+        return AgentAnswer(
             key=key,
             snapshot_id="snap-1",
             event="builder.completed",

@@ -10,13 +10,13 @@ import pytest
 
 from onceward.errors import LedgerDamaged, StorageError
 from onceward.orchestrator.ledger import Ledger
-from onceward.orchestrator.replay import LOOSE
+from onceward.orchestrator.ledger_replay import UNSYNCED_KINDS
 from onceward.orchestrator.workspace import read_sealed
-from onceward.seams import ManualClock
+from onceward.system import ManualClock
 from onceward.testing import CrashFiles
 from tests.proof.disk.runs import Running, change, content
 from tests.proof.disk.stories import Promises
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 #: How many bits of each file are flipped, and at how many places it is cut, in a slice.
 SLICE_FLIPS: Final = 60
@@ -123,7 +123,7 @@ def test_a_ledger_that_was_cut_is_resumed_or_refused(
     lines = whole.splitlines(keepends=True)
     for number in range(1, len(lines) - 1):
         change(files, path, b"".join(lines[:number] + lines[number + 1 :]))
-        if written[number]["kind"] in LOOSE:  # Nothing is decided by it.
+        if written[number]["kind"] in UNSYNCED_KINDS:  # Nothing is decided by it.
             assert story.orchestrator(files).resume(story.run_id).was_complete
             continue
         with pytest.raises(LedgerDamaged, match=f"lacks record {number + 1}"):

@@ -10,7 +10,7 @@ import pytest
 from onceward.testing import AuditedFiles, CrashFiles
 from tests.proof.disk.file_campaign import ENDS, FAULTS, STORIES, Campaign
 from tests.proof.disk.stories import Promises
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 #: How many of the disks that a crash may leave are checked.
 DISKS_MAX: Final = 4

@@ -13,7 +13,7 @@ import pytest
 from tests.proof.disk.faulty_disk import DYING, ERRORS, KILLS
 from tests.proof.disk.scenarios import SCENARIOS
 from tests.proof.disk.vfs import UNREACHABLE, library
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 if library() is None:
     pytest.skip(UNREACHABLE, allow_module_level=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
-from tests.proof.modules import run_module
+from tests.support.evidence import Entry, Evidence
+from tests.support.module_processes import run_module
 
 
 @pytest.mark.prove

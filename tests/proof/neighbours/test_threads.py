@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import onceward
+from onceward.client import Onceward
 from onceward.errors import ForkedInTransaction
-from onceward.handle import Onceward
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 REFUSED = 3
 #: What never takes so long unless it cannot happen.
@@ -59,7 +59,7 @@ def forked(ow: Onceward, number: int) -> int:
             code = 0
         except ForkedInTransaction:
             code = REFUSED
-        except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+        except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
             traceback.print_exc(file=sys.stderr)
         finally:
             os._exit(code)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import OncewardError
-from onceward.handle import open as open_handle
 from onceward.testing.postgres import PostgresServer
 from tests.proof.postgres.scenario import (
     TABLES,

@@ -16,23 +16,22 @@ import signal
 import struct
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
 from onceward.errors import OncewardError, StoreBusy
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.logs import set_up
-from onceward.memory import Batch, Graph, NewEntity
+from onceward.memory import Graph, NewEntity, WriteBatch
 from onceward.stores import Transaction
+from onceward.system.logs import set_up
 from onceward.testing.history import History
 from onceward.testing.postgres import PostgresServer
-from tests.system.nursery import forked
+from tests.support.forked_children import forked
 
 KILL_SECONDS = (0.3, 1.0)
 #: Longer than any recovery, on any machine.
@@ -53,8 +52,8 @@ class Client:
         self.name, self.acks = name, acks
         self.history = History(history)
         self.source = random.Random(name)
-        self.stopping = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
+        self.is_stopping = False
+        signal.signal(signal.SIGTERM, self._stop)
         self.ow: Onceward = open_handle(url)
         self.graph = Graph(self.ow.store)
         self._lease: Lease | None = None
@@ -66,12 +65,17 @@ class Client:
 
         self._pay: Callable[..., str] = pay
 
+    def _stop(self, *_: object) -> None:
+        # A plain flag: an event's lock may be held by the very code that the signal interrupts.
+        self.is_stopping = True
+
     def run(self, write: Callable[[str], None]) -> None:
         """Write one value after the other; what was refused is tried again, or left."""
         f = write.__name__
         for number in range(1_000_000_000):
             value = f"{self.name}-{number}"
-            while not self.stopping.wait(PAUSE_SECONDS):
+            while not self.is_stopping:
+                time.sleep(PAUSE_SECONDS)
                 began = time.monotonic()
                 try:
                     with self.history.operation(f, value, process=self.name):
@@ -83,7 +87,7 @@ class Client:
                 else:
                     os.write(self.acks, _ACK.pack(began, time.monotonic()))
                     break
-            if self.stopping.is_set():
+            if self.is_stopping:
                 self.ow.close()
                 return
 
@@ -117,7 +121,7 @@ class Client:
     def remember(self, value: str) -> None:
         """Write into the memory."""
         fact = NewEntity(name=value, entity_type="thing", observations=(f"seen {value}",))
-        self.graph.write(Batch(entities=(fact,)))
+        self.graph.write(WriteBatch(entities=(fact,)))
 
 
 #: Who does what.

@@ -13,13 +13,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import OncewardError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.workers import App, Message, Worker
-from tests.conformance.workers.lists import ListSource
+from tests.support.list_source import ListSource
 
 THREADS = 2
 #: Of ten rows so many are written by `@once` and by a worker; the rest in plain transactions.

@@ -14,11 +14,11 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from onceward.cursors import Batch, Lease
+from onceward.client import Onceward
+from onceward.cursors import DualBatch, Lease
 from onceward.errors import LeaseLost, OncewardError, OutcomeUnknown
-from onceward.handle import Onceward
-from onceward.memory import Batch as NewFacts
 from onceward.memory import Graph, Link, NewEntity
+from onceward.memory import WriteBatch as NewFacts
 from onceward.stores import Transaction
 from onceward.stores.postgres.transaction import PostgresTransaction
 
@@ -120,7 +120,7 @@ class Scenario:
             for refused in (self._lease.renew, lambda: self._lease_().checkpoint("9")):
                 with pytest.raises(LeaseLost) as told:
                     refused()
-                assert told.value.is_in_doubt
+                assert told.value.is_ambiguous
             self.told["a lease in doubt refuses"] += 1
         if self._lease.lost.is_set():
             self._lease = None
@@ -172,7 +172,7 @@ class Scenario:
 
     def process(self, position: int) -> None:
         """Begin and end work on a batch; in flight is what an earlier try began."""
-        batch: Batch | None = next(iter(self._dual.in_flight()), None)
+        batch: DualBatch | None = next(iter(self._dual.in_flight()), None)
         if batch is None and self._dual.processed("g") >= position:
             return
         batch = batch or self._dual.advance_group("g", position, batch=["m1", "m2"])

@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import LeaseLost, OncewardError, OutcomeUnknown, StoreBusy, StoreUnavailable
-from onceward.handle import open as open_handle
 from onceward.stores.postgres.transaction import PostgresTransaction
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase, Undisturbed
 from tests.proof.postgres.executions import Execution, How, Place
 from tests.proof.postgres.scenario import Scenario, finals, state
+from tests.support.evidence import Entry, Evidence
 
 #: More places than the scenario has.
 PLACES_MAX = 400

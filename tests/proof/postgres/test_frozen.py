@@ -16,21 +16,21 @@ from pathlib import Path
 
 import pytest
 
-from onceward import crash
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
-from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import DUAL, Group, NewMessage
 from onceward.errors import KeyInFlight, LeaseLost, OncewardError, OutcomeUnknown, StoreBusy
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes.models import Fresh
 from onceward.stores import Transaction
 from onceward.stores.postgres import store as store_module
 from onceward.stores.postgres import transaction as transaction_module
-from tests.proof.evidence import Entry, Evidence
+from onceward.system import crash_points
 from tests.proof.postgres.conftest import NewDatabase
-from tests.system.nursery import forked
+from tests.support.evidence import Entry, Evidence
+from tests.support.forked_children import forked
 
 #: Longer than every limit on a slow machine, shorter than for ever.
 PATIENCE_SECONDS = 60.0
@@ -42,9 +42,9 @@ def ow(
 ) -> Iterator[Onceward]:
     """Open a store; in a hurry our own transactions wait less for locks."""
     if not prove:
-        monkeypatch.setattr(store_module, "SHORT", "begin; set local lock_timeout = '0.2s'")
+        monkeypatch.setattr(store_module, "BEGIN_SHORT", "begin; set local lock_timeout = '0.2s'")
         whole = ("begin", "set local lock_timeout = '0.2s'")
-        monkeypatch.setattr(transaction_module, "_WHOLE", whole)
+        monkeypatch.setattr(transaction_module, "_BEGIN_SINGLE", whole)
     with new_database() as url, open_handle(url) as opened:
         yield opened
 
@@ -199,7 +199,7 @@ def test_a_frozen_backend_that_holds_an_outcome(ow: Onceward, evidence: Evidence
 def test_a_frozen_backend_that_holds_the_arrival_counter(ow: Onceward, evidence: Evidence) -> None:
     """Work on its group is told to try again, a message that arrives waits; no number is lost."""
     Groups(ow.store).add(Group(name="g", channel="chat", command=("true",)))
-    arrivals = Arrivals(ow.store)
+    arrivals = Inbox(ow.store)
 
     def receive(number: int) -> None:
         name = f"m{number}"
@@ -238,7 +238,7 @@ def frozen_client(url: str, work: Callable[[Onceward], object]) -> Iterator[int]
 
     def live() -> None:
         with open_handle(url) as ow:
-            crash.arm("transaction.before_commit:1:stop")
+            crash_points.arm("transaction.before_commit:1:stop")
             try:
                 work(ow)
             except (LeaseLost, OutcomeUnknown):

@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import DiskFull
-from onceward.handle import open as open_handle
 from onceward.testing.postgres import PostgresServer
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import Undisturbed
 from tests.proof.postgres.scenario import TABLES, Scenario, finals, state
+from tests.support.evidence import Entry, Evidence
 
 #: A database with our tables has some 12 MB.
 SIZE = "24m"

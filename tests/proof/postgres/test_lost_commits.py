@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import LeaseLost, OncewardError, OutcomeUnknown
-from onceward.handle import open as open_handle
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase, Undisturbed
 from tests.proof.postgres.scenario import Scenario, finals, state
 from tests.proof.proxy import Proxy
+from tests.support.evidence import Entry, Evidence
 
 COMMIT = b"commit\x00"
 #: More commits than the scenario has.

@@ -12,16 +12,47 @@ import pytest
 
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.stores import migrate, open_store
+from onceward.stores import migrations as migrations_module
 from onceward.stores.postgres.transaction import PostgresTransaction
 from onceward.stores.queries import migrations
 from onceward.testing.postgres import PostgresServer
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.executions import await_sleeper, let_sleep
+from tests.support.evidence import Entry, Evidence
 
+#: Come after the initial schema: a change in one transaction, and an index built in pieces.
+MADE_UP = (
+    (2, "change", "create table made_up (number integer); insert into made_up values (1);"),
+    (
+        3,
+        "index",
+        (
+            "-- Not transactional\n"
+            "create index concurrently if not exists made_up_i on made_up (number);"
+        ),
+    ),
+)
 #: What is tried in a hurry.
-SLICE = (10,)
-#: The one that goes in pieces.
-NUMBERING = 15
+SLICE = (1, 2)
+#: Marks keys, a few in a commit, so that no other transaction waits long for one of them.
+PIECES = """-- Not transactional
+do $$
+  declare
+    _old record;
+    _count bigint := 0;
+  begin
+    for _old in select scope, key from onceward_outcomes where note is null order by claimed_at
+    loop
+      if _count % 200 = 0 then
+        commit;
+        set local lock_timeout = '500ms';
+      end if;
+      _count := _count + 1;
+      update onceward_outcomes set note = 'marked'
+        where scope = _old.scope and key = _old.key and note is null;
+    end loop;
+  end
+$$;
+"""
 #: More than fit into one piece of a migration that goes in pieces, and not whole pieces of them.
 KEYS, KEYS_BEFORE_THE_KILL = 450, 300
 COLUMNS = """
@@ -52,7 +83,16 @@ def shape(url: str) -> list[list[Any]]:
 
 def applied(url: str) -> list[int]:
     with closing(open_store(url)) as store:
-        return store.applied()
+        return [*store.applied()]
+
+
+@contextmanager
+def known(*later: tuple[int, str, str]) -> Iterator[None]:
+    """Give this version more migrations."""
+    with pytest.MonkeyPatch.context() as patch:
+        every = (*migrations("postgres"), *later)
+        patch.setattr(migrations_module, "migrations", lambda _: every)
+        yield
 
 
 @contextmanager
@@ -78,20 +118,21 @@ def test_the_server_is_killed_at_a_migration(
 ) -> None:
     """It leaves all or nothing of one; the next who opens goes on; the shape is the same."""
     calm, url = server.new_database("calm"), server.new_database("killed")
-    with closing(open_store(calm)) as store:
-        migrate(store)
-    numbers = [number for number, _, _ in migrations("postgres")]
+    numbers = [1, *(number for number, _, _ in MADE_UP)]
     tried = numbers if prove else [*SLICE]
-    for number in tried:
-        with closing(open_store(url)) as store, killed_at(number, server) as killed:
-            with pytest.raises((StoreUnavailable, OutcomeUnknown)):
-                migrate(store)
-            assert killed == [number]
-        server.start()
-        assert applied(url) == numbers[: number - 1], f"half of {number}"
-    with closing(open_store(url)) as store:
-        assert migrate(store) == numbers[tried[-1] - 1 :]
-        assert migrate(store) == []
+    with known(*MADE_UP):
+        with closing(open_store(calm)) as store:
+            migrate(store)
+        for number in tried:
+            with closing(open_store(url)) as store, killed_at(number, server) as killed:
+                with pytest.raises((StoreUnavailable, OutcomeUnknown)):
+                    migrate(store)
+                assert killed == [number]
+            server.start()
+            assert applied(url) == numbers[: number - 1], f"half of {number}"
+        with closing(open_store(url)) as store:
+            assert migrate(store) == numbers[tried[-1] - 1 :]
+            assert migrate(store) == []
     assert shape(url) == shape(calm)
     evidence.record(
         Entry(
@@ -110,17 +151,15 @@ def test_the_server_is_killed_at_a_migration(
 def test_the_server_is_killed_in_the_middle_of_a_migration_in_pieces(
     server: PostgresServer, evidence: Evidence
 ) -> None:
-    """What was committed stays, the rest is done by the next: each key has one number, in order."""
+    """What was committed stays, and the next migration does the rest: each key is marked."""
     url = server.new_database("pieces")
     with closing(open_store(url)) as store:
-        for number, name, sql in migrations("postgres")[: NUMBERING - 1]:
-            store.apply(number, name, sql)
+        migrate(store)
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         connection.execute(
             f"insert into onceward_outcomes select 's', 'k' || n, null, 'done', 1, 'me', 'rerun',"
             f" now() + n * interval '1 s', now() from generate_series(1, {KEYS}) as n".encode()
         )
-        connection.execute(b"update onceward_outcomes set sequence = null")
         let_sleep(connection, "inside", ["onceward_outcomes"], KEYS_BEFORE_THE_KILL)
 
     def kill_in_sleep() -> None:
@@ -130,21 +169,19 @@ def test_the_server_is_killed_in_the_middle_of_a_migration_in_pieces(
     killing = threading.Thread(target=kill_in_sleep)
     killing.start()
     refused = pytest.raises((StoreUnavailable, OutcomeUnknown))
-    with closing(open_store(url)) as store, refused:
+    with known((2, "pieces", PIECES)), closing(open_store(url)) as store, refused:
         migrate(store)
     killing.join()
     server.start()
+    marked = "select count(*) from onceward_outcomes where note = 'marked'"
     with closing(psycopg.connect(url, autocommit=True)) as connection:
-        (done,) = connection.execute(
-            "select count(*) from onceward_outcomes where sequence is not null"
-        ).fetchall()[0]
+        (done,) = connection.execute(marked.encode()).fetchall()[0]
         assert 0 < done < KEYS_BEFORE_THE_KILL, "whole pieces are committed"
         connection.execute(b"drop trigger doze on onceward_outcomes")
-    with closing(open_store(url)) as store:
-        migrate(store)
+    with known((2, "pieces", PIECES)), closing(open_store(url)) as store:
+        assert migrate(store) == [2]
     with closing(psycopg.connect(url)) as connection:
-        found = connection.execute("select key from onceward_outcomes order by sequence").fetchall()
-    assert [row[0] for row in found] == [f"k{n}" for n in range(1, KEYS + 1)]
+        assert connection.execute(marked.encode()).fetchall() == [(KEYS,)]
     evidence.record(
         Entry(
             campaign="kill -9 of PostgreSQL in the middle of a migration in pieces",

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from tests.pgbouncer import PgBouncer
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase
+from tests.support.evidence import Entry, Evidence
+from tests.support.pgbouncer import PgBouncer
 
 PROCESSES = 4
 #: Whether a statement is missing is chance; after so many loads without one, none can be.

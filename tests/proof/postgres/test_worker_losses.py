@@ -12,13 +12,13 @@ import orjson
 import psycopg
 import pytest
 
-from onceward.handle import open as open_handle
-from onceward.retries import Steps
+from onceward.client import open as open_handle
+from onceward.retries import FixedDelays
 from onceward.stores import Transaction
 from onceward.workers import App, Item, Message, Worker
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.postgres.conftest import NewDatabase
 from tests.proof.proxy import Proxy
+from tests.support.evidence import Entry, Evidence
 
 COMMIT = b"commit\x00"
 COMMITS_MAX = 300
@@ -41,7 +41,7 @@ class Numbers:
 
 def app_at(url: str) -> App:
     app = App(url)
-    schedule = Steps(seconds=(0.0, 0.01))
+    schedule = FixedDelays(seconds=(0.0, 0.01))
 
     @app.consumer(
         "numbers", source=Numbers(), order="none", lease_seconds=5.0, poll_seconds=0.05,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tests.proof.evidence import Entry
 from tests.proof.simulation.scheduler import Simulation
 from tests.proof.simulation.stage import Stage, staged
+from tests.support.evidence import Entry
 
 
 class World:

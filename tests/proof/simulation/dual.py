@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.channels import Channel, StoredChannel
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Delivery, Group, NewMessage, Reply, TriggerKind
-from onceward.dispatch.operators import Operators
 from onceward.errors import DeadLetterMissing, OutcomeUnknown, StoreBusy
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.dual_channels import Wire
@@ -127,7 +126,7 @@ class Dual(World):
     # --- processes ----------------------------------------------------------------------------
 
     def talk(self, process: Process) -> None:
-        arrivals = Arrivals(self.stage.handle(process).store)
+        arrivals = Inbox(self.stage.handle(process).store)
         plan = self.plans[process.name]
         while plan:
             self.simulation.sleep(
@@ -143,7 +142,7 @@ class Dual(World):
                 plan.pop(0)
 
     def watch(self, process: Process) -> None:
-        arrivals = Arrivals(self.stage.handle(process).store)
+        arrivals = Inbox(self.stage.handle(process).store)
         while True:
             self.simulation.sleep(self.random.uniform(20, 200))
             for group, after in self.places.items():
@@ -158,16 +157,16 @@ class Dual(World):
                 self.places[group] = place
 
     def operate(self, process: Process) -> None:
-        operators = Operators(self.stage.handle(process).store)
+        ow = self.stage.handle(process)
         while True:
             self.simulation.sleep(self.random.uniform(20, 200))
             try:
-                for letter in operators.letters():
+                for letter in ow.dead.list(source="chat")[::-1]:
                     if self.random.random() < 0.7 and not self.simulation.is_healed:
-                        operators.redrive(letter.id)
+                        ow.dead.redrive(letter.id, actor="op")
                         self.simulation.sometimes("a dead letter was redriven")
                     elif self.random.random() < 0.2:
-                        operators.drop(letter.id)
+                        ow.dead.drop(letter.id, actor="op", reason="enough")
             except (StoreBusy, OutcomeUnknown, DeadLetterMissing):
                 pass
 

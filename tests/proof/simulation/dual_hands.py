@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from onceward.cursors import Lease
-from onceward.dispatch.arrivals import Arrivals
-from onceward.dispatch.channels import Channel, Sender
+from onceward.dispatch.channels import Channel, OutboxSender
 from onceward.dispatch.deliveries import Deliveries
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import DUAL, LEASE, Delivery, DeliveryState, Group
 from onceward.dispatch.outbox import Outbox
 from onceward.errors import LeaseLost, OncewardError, OutcomeUnknown, StoreBusy, Superseded
-from onceward.retries.client import retrying
-from onceward.retries.schedule import Steps
+from onceward.retries.call_retry import retrying
+from onceward.retries.retry_schedule import FixedDelays
 from tests.proof.simulation.scheduler import Process
 
 if TYPE_CHECKING:
     from tests.proof.simulation.dual import Dual
 
 #: Waits before messages, and replies, are tried again; then they are given up.
-WAITS = Steps(seconds=(5.0, 20.0))
+WAITS = FixedDelays(seconds=(5.0, 20.0))
 #: How long to leave a group alone whose delivery nobody knows the end of.
 STRAY_SECONDS = 1.0
 
@@ -67,10 +67,10 @@ class Dispatching:
         self.simulation, self.random = process.simulation, process.simulation.random
         ow = self.ow = world.stage.handle(process)
         chance = ow.cursors._randomness
-        self.groups, self.arrivals = Groups(ow.store), Arrivals(ow.store)
+        self.groups, self.arrivals = Groups(ow.store), Inbox(ow.store)
         self.deliveries = Deliveries(ow.store, schedule=WAITS, randomness=chance)
         self.outbox = Outbox(ow.store, schedule=WAITS, randomness=chance)
-        self.sender = Sender(self.outbox, self.groups, channels, lambda _: None)
+        self.sender = OutboxSender(self.outbox, self.groups, channels, lambda _: None)
         # As a run does it: a store that is away is waited for, and a saying may be said twice.
         clock = world.stage.clock
         patient = retrying(clock=clock, randomness=chance)
@@ -78,7 +78,7 @@ class Dispatching:
         self.done, self.failed = patient(self.deliveries.done), patient(self.deliveries.failed)
         self.returned = patient(self.deliveries.returned)
         insistent = retrying(on=(OutcomeUnknown,), clock=clock, randomness=chance)
-        self.say = insistent(self.outbox.say)
+        self.say = insistent(self.outbox.add)
 
     def live(self) -> None:
         """Try to be the dispatcher, again and again."""
@@ -144,7 +144,7 @@ class Dispatching:
         for name in list(life.hands):
             self.watched(life, name, self.act)
         if self.random.random() < 0.7:
-            self.sender.round()
+            self.sender.send_due()
 
     def hand_out(self, life: Life, name: str) -> None:
         group = self.groups.show(name)

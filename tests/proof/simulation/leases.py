@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from onceward.client import Onceward
 from onceward.cursors import Lease
 from onceward.errors import CursorMissing, LeaseLost, NothingToUndo, OutcomeUnknown, StoreBusy
-from onceward.handle import Onceward
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.scheduler import Process, Simulation
 from tests.proof.simulation.stage import Stage
@@ -66,7 +66,7 @@ class Leases(World):
         while True:
             try:
                 lease = ow.cursors.acquire("c", process.id, self.lease_seconds)
-                if ow.cursors._patience._looked:
+                if ow.cursors._takeover_delay._postponed:
                     self.simulation.sometimes("a thief gave way to whoever was writing")
                 if lease is not None:
                     if old is not None and self.random.random() < 0.2:

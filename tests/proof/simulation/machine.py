@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from onceward.seams import FileStat, OpenFile, SystemFiles
+from onceward.system import FileStat, OpenFile, SystemFiles
 from tests.proof.simulation.scheduler import Lock, Simulation
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)

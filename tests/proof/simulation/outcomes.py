@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import orjson
 
+from onceward.client import Onceward
 from onceward.errors import (
     FenceLost,
     KeyAmbiguous,
@@ -22,7 +23,6 @@ from onceward.errors import (
     RecordedFailure,
     StoreBusy,
 )
-from onceward.handle import Onceward
 from onceward.outcomes.models import Done, EffectState, OutcomeState, Verdict
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.outcomes_calls import (

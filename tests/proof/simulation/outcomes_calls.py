@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 
 from onceward.errors import OutcomeUnknown, StoreBusy
-from onceward.outcomes.claims import Overtaken, Wanted
+from onceward.outcomes.claims import ClaimRequest, KeyAlreadySettled
 from onceward.outcomes.models import Done, Fence, Fresh, NotDone, Replay, Verdict
-from onceward.outcomes.refusals import refusal
-from onceward.outcomes.running import CURRENT
+from onceward.outcomes.rejections import rejection_error
+from onceward.outcomes.running_call import CURRENT_CALL
 from onceward.stores import Transaction
 from tests.proof.simulation.outcomes_hearts import HandHeart
 from tests.proof.simulation.scheduler import Process, Simulation
@@ -74,7 +74,7 @@ class Calls:
         self.simulation: Simulation = process.simulation
         self.random = self.simulation.random
         self.ow = stage.handle(process)
-        self.heart = self.ow.outcomes.heart = HandHeart(stage.clock)
+        self.heart = self.ow.outcomes.heartbeat = HandHeart(stage.clock)
         self._made: dict[str, Callable[[str, int], Any]] = {}
         self._count = 0
         #: Whether the last call has run its function.
@@ -126,7 +126,7 @@ class Calls:
             # Not before: it may have waited for its turn to write.
             at = [self.simulation.now, result]
             tx.execute("update effects set at = ? where result = ?", at)
-        except Overtaken:
+        except KeyAlreadySettled:
             self.simulation.sometimes("overtaken by a twin at the first write")
             raise
         if self.random.random() < 0.2:
@@ -136,7 +136,7 @@ class Calls:
 
     def outright(self, key: str, amount: int) -> str:
         """Do something outside, at one go."""
-        work = CURRENT.get()
+        work = CURRENT_CALL.get()
         assert work is not None
         assert work.fence is not None
         with self.holding(work.fence):
@@ -149,7 +149,7 @@ class Calls:
 
     def in_steps(self, key: str, amount: int) -> list[str]:
         """Do something outside, in steps of which each is known before it happens."""
-        work = CURRENT.get()
+        work = CURRENT_CALL.get()
         assert work is not None
         assert work.fence is not None
         with self.holding(work.fence):
@@ -182,7 +182,7 @@ class Calls:
     def bare(self, key: str, amount: int) -> Any:
         """Do the same as `outright`, with claims alone."""
         self._count += 1
-        wanted = Wanted("simulated", key, str(amount), f"{self.process.id}/{self._count}")
+        wanted = ClaimRequest("simulated", key, str(amount), f"{self.process.id}/{self._count}")
         outcomes = self.ow.outcomes
         scope, _, fingerprint, owner = wanted
         claim = outcomes.claim(
@@ -191,8 +191,8 @@ class Calls:
         if isinstance(claim, Replay):
             return orjson.loads(claim.result)
         if not isinstance(claim, Fresh):
-            raise refusal(claim, wanted)
-        with self.holding(claim.fence), self.heart.keep(outcomes, claim.fence, LEASE_SECONDS):
+            raise rejection_error(claim, wanted)
+        with self.holding(claim.fence), self.heart.keep_alive(outcomes, claim.fence, LEASE_SECONDS):
             self.dawdle()
             result = self.happen(key, "", amount)
             self.dawdle()
@@ -226,7 +226,7 @@ class Calls:
             return
         self.simulation.sleep(self.random.choice((1.0, 25.0, LEASE_SECONDS, 2 * LEASE_SECONDS)))
         if self.random.random() < 0.6:
-            self.heart.beat()
+            self.heart.renew_due()
             self.look_at_lease()
 
     def perhaps_fail(self, key: str = "", step: str = "") -> None:
@@ -286,7 +286,7 @@ class Calls:
 
     def look_at_lease(self) -> None:
         """See how long the lease lasts since the heart has beaten."""
-        for kept in self.heart._kept:
+        for kept in self.heart._renewed:
             until = self.lease_of(kept.fence)
             held = self.outside.held[kept.fence.key]
             if until is not None and until > held[kept.fence.owner]:

@@ -6,10 +6,10 @@ import logging
 
 from greenlet import getcurrent  # type: ignore[import-untyped]
 
-from onceward.outcomes.heartbeat import Heartbeat
+from onceward.outcomes.heartbeat import ClaimHeartbeat
 
 
-class HandHeart(Heartbeat):
+class HandHeart(ClaimHeartbeat):
     """The production heartbeat without its thread, which no seed would govern: call `beat`."""
 
     def _start(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from onceward.client import Onceward
 from onceward.errors import (
     CursorMissing,
     NothingToUndo,
@@ -18,14 +19,13 @@ from onceward.errors import (
     StoreBusy,
     Superseded,
 )
-from onceward.handle import Onceward
-from onceward.retries import DeadFilter, Steps
+from onceward.retries import DeadFilter, FixedDelays
 from onceward.stores import Transaction
-from onceward.workers.handling import Reject
-from onceward.workers.models import POISON_DEATHS, Consumer, Limits, Message
-from onceward.workers.reader import Reader
-from onceward.workers.reports import Reports
-from onceward.workers.source import Item
+from onceward.workers.cursor_reader import CursorReader
+from onceward.workers.handler_calls import Reject
+from onceward.workers.models import POISON_DEATHS, ConcurrencyLimits, Consumer, Message
+from onceward.workers.source_protocol import Item
+from onceward.workers.telemetry import Telemetry
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.parked_lines import CURSOR, Lines
 from tests.proof.simulation.scheduler import Process, Simulation
@@ -128,14 +128,14 @@ class Parked(World):
             order=self.random.choice(("key", "key", "none", "cursor")),
             key=lambda data: data[1],
             decode=self.decode,
-            retry=Steps(seconds=WAITS),
+            retry=FixedDelays(seconds=WAITS),
             poison_deaths=POISON_DEATHS,
             lease_seconds=LEASE_SECONDS,
             heartbeat_seconds=LEASE_SECONDS / 3,
             version=1,
             migrations={},
             poll_seconds=POLL_SECONDS,
-            limits=Limits(),
+            limits=ConcurrencyLimits(),
         )
 
     def leases_max(self) -> float:
@@ -181,20 +181,20 @@ class Parked(World):
 
     def work_on(self, process: Process) -> None:
         self.handles[process] = ow = self.watched(self.stage.handle(process))
-        reports = _Told(self, process)
+        reports = _TracedTelemetry(self, process)
         while True:
-            reader = Reader(
+            reader = CursorReader(
                 ow,
                 self.consumer,
                 None,
                 self,
                 worker=process.id,
                 clock=self.stage.clock,
-                reports=reports,
+                telemetry=reports,
                 is_stopping=lambda: False,
             )
             while self.random.random() > 0.05:
-                turned = reader.turn()
+                turned = reader.poll()
                 self.simulation.sleep(max(turned.seconds, 0.001))
                 self.beat(process)
             reader.release()
@@ -254,7 +254,7 @@ class Parked(World):
 
     def work_slowly(self, process: Process) -> None:
         self.simulation.sleep(LEASE_SECONDS * self.random.choice((0.4, 0.9, 2.0)))
-        beats = self.handles[process].cursors.heartbeat._beats
+        beats = self.handles[process].cursors.heartbeat._renewed
         held = list(beats)
         self.beat(process)
         if any(lease.lost.is_set() for lease in held):
@@ -319,7 +319,7 @@ class Parked(World):
                 self.simulation.sometimes(what)
 
 
-class _Told(Reports):
+class _TracedTelemetry(Telemetry):
     """Reports into the trace of the simulation."""
 
     def __init__(self, world: Parked, process: Process) -> None:
@@ -330,17 +330,19 @@ class _Told(Reports):
         del args, kwargs
         self._world.simulation.sometimes("a batch failed, and was taken singly")
 
-    def trouble(self, action: str, cursor: str, error: BaseException, seconds: float) -> None:
+    def warn_and_retry(
+        self, action: str, cursor: str, error: BaseException, seconds: float
+    ) -> None:
         del cursor, seconds
         simulation, tried = self._world.simulation, self._world.trying.get(self._process)
         simulation.note(f"{action}: {error!r}")
-        if action == "commit_unknown":
+        if action == "commit_outcome_unknown":
             simulation.sometimes("a commit was in doubt")
         if action == "lease_lost" and tried is not None and tried.attempt > 1:
             simulation.sometimes("a retry was due while its lease was lost")
-        is_ours = action in ("lease_lost", "commit_unknown", "store_unavailable")
+        is_ours = action in ("lease_lost", "commit_outcome_unknown", "store_unavailable")
         assert is_ours or not isinstance(error, Exception), f"{action}: {error!r}"
 
     @staticmethod
-    def _say(level: int, text: str, **facts: object) -> None:
+    def _log_event(level: int, text: str, **facts: object) -> None:
         """Keep the logs of so many schedules to ourselves."""

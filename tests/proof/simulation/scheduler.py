@@ -19,9 +19,9 @@ from typing import Final
 
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
-from onceward.crash import Crashed
 from onceward.errors import OutcomeUnknown
-from tests.sqlite_errors import sqlite_error
+from onceward.system.crash_points import Crashed
+from tests.support.sqlite_errors import sqlite_error
 
 #: A schedule that takes more steps than this is stuck.
 STEPS_MAX: Final = 8_000

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onceward import crash
-from onceward.handle import Onceward
-from onceward.seams import Randomness
+from onceward.client import Onceward
 from onceward.stores import migrate
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.stores.sqlite.transaction import SqliteTransaction
+from onceward.system import Randomness, crash_points
 from tests.proof.simulation.machine import SimulatedClock, SimulatedFiles
 from tests.proof.simulation.scheduler import Process, Simulation
 
@@ -70,7 +69,7 @@ class Stage:
         handle = Onceward(self._stores[number])
         # No seed would govern a thread. Notes of refusals decide nothing; leases are renewed by
         # `beat`, from the process itself.
-        handle.cursors.refusals.add = lambda *_: None  # type: ignore[method-assign]
+        handle.cursors.fence_log.add = lambda *_: None  # type: ignore[method-assign]
         heartbeat = handle.cursors.heartbeat
         heartbeat._thread, heartbeat._clock = threading.current_thread(), self.clock
         chance = _Chance(simulation)
@@ -81,8 +80,8 @@ class Stage:
     def beat(self, handle: Onceward) -> None:
         """Renew what is due, as the thread of the heartbeat would."""
         heartbeat, now = handle.cursors.heartbeat, self.clock.monotonic()
-        for each in [beat for beat in heartbeat._beats.values() if beat.due <= now]:
-            each.due = now + each.beat()
+        for each in [beat for beat in heartbeat._renewed.values() if beat.due <= now]:
+            each.due = now + each.renew()
 
     def rows(self, sql: str, *params: object) -> list[tuple[Any, ...]]:
         """Look at the store from outside."""
@@ -130,7 +129,7 @@ def staged(tables: tuple[str, ...]) -> Iterator[Stage]:
                 simulation.doubt()
             transaction._end()
 
-        if simulation is not None and (transaction.is_writing or transaction._last):
+        if simulation is not None and (transaction.is_writing or transaction._commit_queries):
             simulation.lose()
         transaction._end = end  # type: ignore[method-assign]  # between COMMIT and its answer
         try:
@@ -145,14 +144,14 @@ def staged(tables: tuple[str, ...]) -> Iterator[Stage]:
             stage.files.simulation.give_way(point)
 
     SqliteTransaction.commit = commit  # type: ignore[method-assign,assignment]
-    crash.watch(passed)
+    crash_points.watch(passed)
     log = logging.getLogger("onceward")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)  # Every fault would be told, in thousands of schedules.
     try:
         yield stage
     finally:
-        crash.watch(None)
+        crash_points.watch(None)
         log.setLevel(level)
         SqliteTransaction.commit = original  # type: ignore[method-assign]
         stage.files.simulation = None

@@ -9,21 +9,21 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.dispatch import dispatcher as dispatching
-from onceward.dispatch.arrivals import Arrivals
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group, NewMessage
-from onceward.dispatch.operators import Operators
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries.schedule import Steps
-from tests.conformance.dispatch.oracle import fates
+from onceward.dispatch.operator_actions import Operators
+from onceward.retries.retry_schedule import FixedDelays
 from tests.proof.zombies.cells import LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk
 from tests.proof.zombies.patience import until
-from tests.system.dispatch_world import BARE
-from tests.system.file_channel import FileChannel
+from tests.support.dispatch_oracle import fates
+from tests.support.dispatch_store import BARE
+from tests.support.file_channel import FileChannel
 
 BEFORE, AFTER = ("one", "two"), ("three",)
 
@@ -39,7 +39,7 @@ def started(place: Place, ow: Onceward, poll_seconds: float) -> Dispatcher:
         ow,
         home=place.directory / "home",
         channels=channels,
-        schedule=Steps(seconds=(0.05, 0.05)),
+        schedule=FixedDelays(seconds=(0.05, 0.05)),
         poll_seconds=poll_seconds,
     )
     made.start()
@@ -88,7 +88,7 @@ def tell(ow: Onceward, group: str, *texts: str) -> None:
     """Let somebody write, and be answered by an agent that then waits for a file."""
     for text in texts:
         message = NewMessage(group=group, id=text, sender="ann", text=f"!say {text}; wait go")
-        Arrivals(ow.store).receive(message)
+        Inbox(ow.store).receive(message)
 
 
 def freeze(place: Place, *, name: str, channel: str, spec: str, goes_on: bool) -> Seen:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from onceward import crash
+from onceward.system import crash_points
 from tests.proof.zombies.patience import PATIENCE_SECONDS
 
 _PR_SET_PDEATHSIG = 1
@@ -123,10 +123,10 @@ def _live(work: Callable[[Talk], object], spec: str | None, talk: Talk) -> None:
     # Frozen for ever it would be, if whoever wakes it died.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     logging.disable(logging.CRITICAL)
-    crash.arm(spec)
+    crash_points.arm(spec)
     try:
         work(talk)
-    except BaseException:  # noqa: BLE001 - told, then the child ends whatever it was
+    except BaseException:  # noqa: BLE001 - reported, then the child ends whatever it was
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     os._exit(0)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OncewardError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk

@@ -8,8 +8,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from onceward.client import open as open_handle
 from onceward.errors import OncewardError
-from onceward.handle import open as open_handle
 from onceward.testing.zombie import freeze
 from tests.proof.zombies.cells import LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk
@@ -38,7 +38,7 @@ def may_write(place: Place) -> bool:
     """Say whether nobody holds the write lock; on PostgreSQL there is none."""
     if place.engine != "sqlite":
         return True
-    with Path(f"{place.url.removeprefix('sqlite:///')}-turns").open("ab") as turns:
+    with Path(f"{place.url.removeprefix('sqlite:///')}-write-lock").open("ab") as turns:
         try:
             fcntl.flock(turns, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

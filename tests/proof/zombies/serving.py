@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from onceward.handle import open as open_handle
+from onceward.client import open as open_handle
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child
 from tests.proof.zombies.leasing import SILENCE_SECONDS
 from tests.proof.zombies.patience import PATIENCE_SECONDS
-from tests.system.middleware_server import main as serve
+from tests.support.middleware_server import main as serve
 
 TABLE = "create table if not exists effects (note text)"
 

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import KeyAmbiguous, OncewardError
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Done, NotDone
 from onceward.outcomes.models import OnCrash
 from onceward.stores import Transaction

@@ -1,7 +1,7 @@
 """Skewed: a worker process whose wall clock says what a file says, and jumps when the file changes.
 
 Run as `python -m tests.proof.zombies.skewed URL`, under libfaketime. One JSON command a line, one
-JSON answer a line, as in `tests.system.lease_worker`, with what else depends on time.
+JSON answer a line, as in `tests.support.lease_worker`, with what else depends on time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from onceward.dispatch.arrivals import Arrivals
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import NewMessage
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Fresh
-from tests.system.lease_worker import Remote, Worker, obey
+from tests.support.lease_worker import Remote, Worker, obey
 
 #: As libfaketime reads it: an hour ahead, an hour behind, standing still, and right.
 AHEAD, BEHIND, STILL, RIGHT = "+3600", "-3600", "2026-02-06 12:00:00", "+0"
@@ -52,7 +52,7 @@ class TimedWorker(Worker):
     def receive(self, group: str, id_: str) -> int:
         """Take a message in, and return its place in the order of arrival."""
         message = NewMessage(group=group, id=id_, sender="ann", text=id_)
-        return Arrivals(self.ow.store).receive(message).seq
+        return Inbox(self.ow.store).receive(message).seq
 
 
 class Skewed(Remote):

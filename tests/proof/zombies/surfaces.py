@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.journal import Journal
 from tests.proof.zombies.wires import Answer, Request
-from tests.system.chat_servers import ChatServer
-from tests.unit.lab.labs import make_lab, make_run, submission
+from tests.support.chat_servers import ChatServer
+from tests.support.labs import make_lab, make_run, submission
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -46,7 +46,7 @@ def shop(url: str, path: str) -> Iterator[Surface]:
         with ow.transaction() as tx:
             tx.execute("create table if not exists effects (note text)")
         words = [url, str(listening.fileno()), "ambiguous", "60"]
-        command = [sys.executable, "-m", "tests.system.middleware_server", *words]
+        command = [sys.executable, "-m", "tests.support.middleware_server", *words]
         process = subprocess.Popen(
             command, pass_fds=[listening.fileno()], cwd=ROOT, env={**os.environ}
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.outcomes import Ambiguous, Expired, Fresh, InFlight, Replay
 from onceward.outcomes.models import OnCrash
-from onceward.retries import Steps
-from onceward.retries.models import Failure, Later, Message
-from onceward.seams import ManualClock
+from onceward.retries import FixedDelays
+from onceward.retries.models import Failure, Later, RetryMessage
 from onceward.stores.sqlite.store import SqliteStore
+from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
 
 SECONDS = 3600.0
@@ -112,8 +112,8 @@ def test_a_failed_message_is_due_behind_its_wait(ow: Onceward, edge: Edge) -> No
     """Not before, whoever asks, and not later."""
     lease = ow.cursors.acquire("c", "one", 10 * SECONDS)
     assert lease is not None
-    message = Message(cursor="c", position="1", raw=b"1")
-    schedule = Steps(seconds=(SECONDS,))
+    message = RetryMessage(cursor="c", position="1", raw=b"1")
+    schedule = FixedDelays(seconds=(SECONDS,))
     with ow.transaction() as tx:
         later = ow.retries.attempts.fail(tx, message, Failure.of(ValueError()), schedule=schedule)
     assert isinstance(later, Later)

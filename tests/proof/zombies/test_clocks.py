@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from onceward.dispatch.arrivals import Arrivals
+from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
+from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group
-from onceward.handle import open as open_handle
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.zombies.patience import PATIENCE_SECONDS, until
 from tests.proof.zombies.skewed import AHEAD, BEHIND, RIGHT, STILL, Skewed, skewed
+from tests.support.evidence import Entry, Evidence
 
 #: Short, so that a test need not wait long for it to run out.
 SECONDS = 0.3
@@ -135,7 +135,7 @@ def test_wrong_clocks_change_nothing(
             check_told(pair)
             done += work(pair, f"{work.__name__} {number}", jump)
     with open_handle(ow_url) as ow:
-        items, _ = Arrivals(ow.store).conversation("team", 0, limit=100)
+        items, _ = Inbox(ow.store).conversation("team", 0, limit=100)
     arrived = [item.text for item in items]
     said = [f"arrive {number} {n}" for number in range(len(ways)) for n in (1, 2, 3)]
     evidence.record(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.proxy import Proxy
 from tests.proof.zombies.surfaces import Surface, shop, up
 from tests.proof.zombies.wires import FAULTS, LOSING, QUICK_FAULTS, Fault, insist, send_under, weigh
+from tests.support.evidence import Entry, Evidence
 
 
 class Tally:

@@ -19,14 +19,14 @@ import orjson
 import psycopg
 import pytest
 
+from onceward.client import open as open_handle
 from onceward.errors import StoreUnavailable
-from onceward.handle import open as open_handle
 from onceward.stores import Transaction
 from onceward.stores.postgres.store import CONNECT_SECONDS_MAX, PostgresStore
 from onceward.workers import App, Item, Message, Worker
-from tests.proof.evidence import Entry, Evidence
 from tests.proof.proxy import Proxy
 from tests.proof.zombies.patience import PATIENCE_SECONDS, until
+from tests.support.evidence import Entry, Evidence
 
 LEASE_SECONDS = 0.5
 #: How many messages are there, at most; they come as fast as they are taken.

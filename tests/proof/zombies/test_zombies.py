@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 #: A cell waits for one lease or two; the rest is for a busy machine.
 SECONDS_MAX = 600.0

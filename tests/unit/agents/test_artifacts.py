@@ -8,7 +8,7 @@ import pytest
 
 from onceward.agents import artifacts
 from onceward.errors import FileMissing, InvalidArgument, WrongPath
-from onceward.seams import SystemFiles
+from onceward.system import SystemFiles
 
 
 @pytest.fixture

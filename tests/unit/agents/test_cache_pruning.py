@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from onceward.agents import answer_cache as cache_module
 from onceward.agents import artifacts
-from onceward.agents import cache as cache_module
-from onceward.agents.cache import ENTRY_DAYS_MAX, Answer, ResultCache
-from onceward.seams import ManualClock
-from tests.unit.agents.test_cache import KEY, OTHER, an_answer, name_of
+from onceward.agents.answer_cache import ENTRY_DAYS_MAX, AgentAnswer, AnswerCache
+from onceward.system import ManualClock
+from tests.unit.agents.test_answer_cache import KEY, OTHER, an_answer, name_of
 
 DAY_SECONDS = 24 * 60 * 60
 
@@ -24,9 +24,9 @@ class Cached:
         self.workspace.mkdir()
         (self.workspace / "out.txt").write_text("done")
         self.clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
-        self.cache = ResultCache(self.directory, clock=self.clock)
+        self.cache = AnswerCache(self.directory, clock=self.clock)
 
-    def put(self, key: str, run: str = "", *, basis: str = "") -> Answer:
+    def put(self, key: str, run: str = "", *, basis: str = "") -> AgentAnswer:
         answer = replace(an_answer(key, self.workspace), run=run, basis=basis)
         self.cache.put(answer, self.workspace)
         return answer
@@ -110,7 +110,7 @@ def test_bytes_without_an_answer_are_pruned(cached: Cached) -> None:
 
 def test_a_directory_that_is_not_there_is_empty(tmp_path: Path) -> None:
     """Pruning comes before the first answer."""
-    assert ResultCache(tmp_path / "nothing").prune(()) == 0
+    assert AnswerCache(tmp_path / "nothing").prune(()) == 0
 
 
 def test_bytes_are_restored_with_their_rights(cached: Cached) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from onceward.agents import Chat, ChatAgent
 from onceward.errors import InvalidArgument, OncewardError
-from tests.system.agent_tools import until
-from tests.unit.agents.chat_talk import Begin, taking, talk
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery, a_message
+from tests.support.agent_messages import ODD_TEXTS, a_delivery, a_message
+from tests.support.agent_processes import until
+from tests.unit.agents.chat_dialog import Begin, taking, talk
 
 __all__ = ["talk"]
 
@@ -102,7 +102,7 @@ def test_a_reply_says_how_far_the_call_had_looked(talk: Begin) -> None:
     """What was handed over and not taken by then is not answered by it."""
 
     def answer(chat: Chat) -> str:
-        until(lambda: talking.agent._waiting._lines)
+        until(lambda: talking.agent._stdin_lines._lines)
         chat.reply("before")
         taking(chat, 1)
         return "after"
@@ -140,7 +140,7 @@ def test_half_a_follow_up_is_not_taken(talk: Begin) -> None:
     def answer(chat: Chat) -> str | None:
         if chat.text != "hello":
             return None
-        until(lambda: talking.agent._waiting._lines)
+        until(lambda: talking.agent._stdin_lines._lines)
         found = len(chat.follow_ups())
         rest.set()
         return f"{found}, then {len(taking(chat, 2))}"
@@ -172,7 +172,7 @@ def test_nothing_is_said_after_a_call_is_over(talk: Begin) -> None:
     talking.give("hello")
     until(lambda: talking.said() == [("done", 1)])
     for late in (lambda: kept[0].reply("late"), kept[0].follow_ups):
-        with pytest.raises(OncewardError, match="this call is over") as caught:
+        with pytest.raises(OncewardError, match="call has ended") as caught:
             late()
         assert caught.value.code == "CALL_OVER"
     assert talking.end() == [("done", 1)]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from onceward.agents import chat_messages
-from onceward.agents.chat_exec import ChatWrapping, chat_exec_agent
-from onceward.agents.prompts import chat_parts, chat_prompt
+from onceward.agents.chat_exec import ChatExecOptions, chat_exec_agent
+from onceward.agents.prompts import chat_placeholders, chat_prompt
 from onceward.errors import InvalidArgument
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery, a_message
+from tests.support.agent_messages import ODD_TEXTS, a_delivery, a_message
 
 ECHO = "import sys; sys.stdout.write(sys.stdin.read())"
 
@@ -21,7 +21,7 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Answer in this process, the program being a real one, and return all but heartbeats."""
     line = (sys.executable, "-c", program) if isinstance(program, str) else program
-    wrapping = ChatWrapping(program=line, **fields)
+    wrapping = ChatExecOptions(program=line, **fields)
     environ = {"ONCEWARD_WORKSPACE": str(workspace), "PATH": "/usr/bin:/bin"}
     told = io.BytesIO()
     asked = io.BytesIO(b"".join(deliveries or (a_delivery("hello"),)))
@@ -107,7 +107,7 @@ def test_of_too_long_an_answer_the_end_is_said(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_at_once(fields: dict[str, Any], says: str) -> None:
     """Before anybody says anything."""
     with pytest.raises(InvalidArgument, match=says):
-        ChatWrapping(**{"program": ("true",), **fields})
+        ChatExecOptions(**{"program": ("true",), **fields})
 
 
 # --- prompts -------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_prompt_says_who_said_what() -> None:
 def test_a_template_names_what_it_wants() -> None:
     """What is put in is not looked at again, and other braces stay."""
     said = [a_message(1, "{sender}"), a_message(2, "aside", is_call=False)]
-    assert tuple(chat_parts("garden", said)) == (
+    assert tuple(chat_placeholders("garden", said)) == (
         "text",
         "sender",
         "id",

@@ -7,8 +7,8 @@ import pytest
 
 from onceward.agents import Chat
 from onceward.errors import InvalidArgument, OncewardError, Retryable
-from tests.system.agent_tools import until
-from tests.unit.agents.chat_talk import Begin, Handler, taking, talk
+from tests.support.agent_processes import until
+from tests.unit.agents.chat_dialog import Begin, Handler, taking, talk
 
 __all__ = ["talk"]
 
@@ -87,7 +87,7 @@ def test_errors_and_logs_hold_no_secrets(talk: Begin) -> None:
         (3, "BAD_RESULT"),
         (b"bytes", "BAD_RESULT"),
         ("ä" * 65_537, "INVALID_ARGUMENT"),
-        ("\ud800", "INVALID_ARGUMENT"),
+        ("\ud800", "NOT_CANONICAL"),
     ],
 )
 def test_what_cannot_be_said_is_a_failure(talk: Begin, returned: object, code: str) -> None:
@@ -111,7 +111,7 @@ def test_an_empty_reply_is_refused(talk: Begin) -> None:
     talking = talk(answer)
     talking.give("hello")
     assert talking.end() == [("done", 1)]
-    assert seen == ["say something, or nothing at all"]
+    assert seen == ["pass a text, or do not reply"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_follow_up_that_cannot_be_read_does_not_disturb_the_call(talk: Begin) 
     def answer(chat: Chat) -> str:
         found = taking(chat, 1)
         taken.set()
-        until(lambda: talking.agent._waiting._lines)
+        until(lambda: talking.agent._stdin_lines._lines)
         return ",".join([*found, *(each.text for each in chat.follow_ups())])
 
     talking = talk(answer)

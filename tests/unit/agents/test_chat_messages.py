@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceward.agents import chat_messages, messages
-from onceward.agents.chat_messages import ChatMessage, DeliveryReader, Handed, last_call
-from onceward.agents.lines import LINE_BYTES_MAX, LineReader, Oversized
+from onceward.agents import chat_messages, protocol
+from onceward.agents.chat_messages import ChatDelivery, ChatMessage, DeliveryReader, last_trigger
+from onceward.agents.line_reader import LINE_BYTES_MAX, LineReader, OversizedLine
 from onceward.dispatch import models
 from onceward.errors import InvalidArgument, InvalidJson, MessageRefused
-from tests.unit.agents.samples import (
+from tests.support.agent_messages import (
     ODD_TEXTS,
     a_command,
     a_heartbeat,
@@ -41,7 +41,7 @@ ALL = {
 OPTIONAL = {"output": {"key", "upto"}, "error": {"code", "retryable", "upto"}}
 
 
-def joined(lines: list[bytes]) -> Handed:
+def joined(lines: list[bytes]) -> ChatDelivery:
     """Put lines together as an agent does, from the bytes on."""
     reader, deliveries = LineReader(line_bytes_max=chat_messages.LINE_BYTES_MAX), DeliveryReader()
     found = [deliveries.add(each) for each in reader.feed(b"".join(lines))]
@@ -50,7 +50,7 @@ def joined(lines: list[bytes]) -> Handed:
     return found[-1]
 
 
-@pytest.mark.parametrize("kind", messages.CHAT_KINDS)
+@pytest.mark.parametrize("kind", protocol.CHAT_KINDS)
 def test_every_kind_survives_the_wire(kind: str) -> None:
     """What is encoded is one line, and decodes to the same message."""
     check_wire(chat_messages, ALL[kind])
@@ -104,15 +104,15 @@ def test_an_orchestrator_takes_no_chat(kind: str) -> None:
     """Its agents send events, and a chat message among them is none of its kinds."""
     line = chat_messages.encode(ALL[kind])
     with pytest.raises(MessageRefused, match="kind: is missing or unknown"):
-        messages.decode(line)
-    assert json.loads(messages.schema(kind))["title"].lower() == kind
+        protocol.decode(line)
+    assert json.loads(protocol.schema(kind))["title"].lower() == kind
 
 
 def test_a_chat_agent_does_no_commands() -> None:
     """Only heartbeats come from chat agents too."""
     for wrong in (a_command(agent_type="chat"), an_event(agent_type="chat")):
         with pytest.raises(MessageRefused, match="agent_type"):
-            messages.check(wrong)
+            protocol.check(wrong)
 
 
 # --- deliveries ----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_h45_odd_texts_arrive_unchanged(text: str) -> None:
     """Whatever stands in a text, it is the same at the other end."""
     said = a_message(7, text, timestamp="yesterday", is_call=False)
     lines = chat_messages.delivery_lines("run-1", "garden", 7, [said], True)
-    assert joined(lines) == Handed(
+    assert joined(lines) == ChatDelivery(
         run_id="run-1", group="garden", upto=7, is_follow_up=True, messages=(said,)
     )
 
@@ -173,7 +173,7 @@ def test_a_delivery_of_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (Oversized(2_000_000), MessageRefused),
+        (OversizedLine(2_000_000), MessageRefused),
         (b"{", InvalidJson),
         (chat_messages.encode(chat_messages.done(1)), MessageRefused),
         (chat_messages.encode(a_line(upto=2)), MessageRefused),
@@ -181,7 +181,7 @@ def test_a_delivery_of_nothing_is_refused() -> None:
     ],
 )
 def test_what_breaks_a_delivery_ends_it(
-    line: bytes | Oversized, problem: type[InvalidArgument]
+    line: bytes | OversizedLine, problem: type[InvalidArgument]
 ) -> None:
     """A line that does not belong is refused, and nothing of that delivery is left for the next."""
     reader = DeliveryReader()
@@ -196,5 +196,5 @@ def test_what_breaks_a_delivery_ends_it(
 def test_the_last_call_counts() -> None:
     """What calls the agent is answered, not what was said behind; if nothing calls, the last is."""
     said = [a_message(1), a_message(2), a_message(3, is_call=False)]
-    assert last_call(said).seq == 2
-    assert last_call([a_message(seq, is_call=False) for seq in (1, 2)]).seq == 2
+    assert last_trigger(said).seq == 2
+    assert last_trigger([a_message(seq, is_call=False) for seq in (1, 2)]).seq == 2

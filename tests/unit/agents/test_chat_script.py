@@ -10,7 +10,7 @@ from onceward.agents import chat_messages
 from onceward.agents.chat_script import chat_script_agent
 from onceward.agents.scenarios import parse_scenario
 from onceward.errors import InvalidArgument
-from tests.unit.agents.samples import ODD_TEXTS, a_delivery
+from tests.support.agent_messages import ODD_TEXTS, a_delivery
 
 
 def lines(workspace: Path, scenario: Any, *deliveries: bytes) -> list[bytes]:
@@ -32,8 +32,8 @@ def play(workspace: Path, scenario: Any, *deliveries: bytes) -> list[dict[str, A
     ("chat", "says"),
     [
         (3, "scenario: chat must be a list"),
-        ([{"dance": 1}], "chat[0].dance is no step"),
-        ([{"answer": {}}], "chat[0].answer is no step"),
+        ([{"dance": 1}], "chat[0].dance is not a step"),
+        ([{"answer": {}}], "chat[0].answer is not a step"),
         ([{"reply": ""}], "chat[0].reply must be text"),
         ([{"reply": {"key": "k"}}], "chat[0].reply.text is missing"),
         ([{"reply": {"text": "x", "key": 1}}], "chat[0].reply.key must be text"),
@@ -45,7 +45,7 @@ def play(workspace: Path, scenario: Any, *deliveries: bytes) -> list[dict[str, A
         ({"rounds": []}, "chat.rounds is not known here"),
         ({"rules": [{"when": "x"}]}, "chat.rules[0].do is missing"),
         ({"rules": [{"when": "", "do": []}]}, "chat.rules[0].when must be text"),
-        ({"rules": [{"do": [{"delay": -1}]}]}, "chat.rules[0].do[0].delay is no time"),
+        ({"rules": [{"do": [{"delay": -1}]}]}, "chat.rules[0].do[0].delay is not a delay"),
     ],
 )
 def test_a_wrong_chat_is_refused_by_place(chat: Any, says: str) -> None:
@@ -58,7 +58,7 @@ def test_a_wrong_chat_is_refused_by_place(chat: Any, says: str) -> None:
 
 def test_chat_steps_are_no_steps_of_commands() -> None:
     """An orchestrator's agent replies to nobody."""
-    with pytest.raises(InvalidArgument, match="reply is no step"):
+    with pytest.raises(InvalidArgument, match="reply is not a step"):
         parse_scenario({"actions": {"review": [{"reply": "x"}]}})
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceward.agents.prompts import as_argument, chat_prompt
-from tests.unit.agents.samples import a_delivery, a_message
+from tests.support.agent_messages import a_delivery, a_message
 from tests.unit.agents.test_chat_exec import ask
 
 #: All that `str.splitlines` takes for the end of a line.

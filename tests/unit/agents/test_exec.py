@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from onceward.agents import messages
-from onceward.agents.exec import Wrapping, exec_agent
+from onceward.agents import protocol
+from onceward.agents.exec import ExecOptions, exec_agent
 from onceward.errors import InvalidArgument
-from tests.system.agent_tools import command
+from tests.support.agent_processes import command
 
 
 def ask(
@@ -22,14 +22,14 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Answer commands in this process, the program being a real one, and return the ends."""
     line = (sys.executable, "-c", program) if isinstance(program, str) else program
-    wrapping = Wrapping(**{"type": "builder", "program": line, **fields})
+    wrapping = ExecOptions(**{"type": "builder", "program": line, **fields})
     environ = {"ONCEWARD_WORKSPACE": str(workspace), "PATH": "/usr/bin:/bin"}
     environ["ONCEWARD_RUN"] = run
     told = io.BytesIO()
-    asked = io.BytesIO(b"".join(map(messages.encode, commands or (command(),))))
+    asked = io.BytesIO(b"".join(map(protocol.encode, commands or (command(),))))
     exec_agent(wrapping, environ=environ).run(asked, told)
-    found = [messages.decode(line) for line in told.getvalue().splitlines()]
-    return [each for each in found if each["kind"] == "event" and messages.is_terminal(each)]
+    found = [protocol.decode(line) for line in told.getvalue().splitlines()]
+    return [each for each in found if each["kind"] == "event" and protocol.is_terminal(each)]
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_only_its_own_actions_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"type": "tester"}, "--type: 'tester' is no type of agent"),
+        ({"type": "tester"}, "--type: 'tester' is not a type of agent"),
         ({"program": ()}, "program: is missing"),
-        ({"type": "reviewer", "verdict": "yes"}, "--verdict: 'yes' is no form"),
+        ({"type": "reviewer", "verdict": "yes"}, "--verdict: 'yes' is not a form"),
         ({"type": "reviewer", "verdict": "exit", "check": "x"}, "--check: a reviewer runs no"),
         ({"verdict": "json"}, "--verdict: a builder gives no verdict"),
         ({"seconds": 0}, "--timeout: must be more than 0"),
@@ -221,5 +221,5 @@ def test_only_its_own_actions_are_taken(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_at_once(fields: dict[str, Any], says: str) -> None:
     """Before any command comes, naming the option."""
     with pytest.raises(InvalidArgument, match=says) as caught:
-        Wrapping(**{"type": "builder", "program": ("true",), **fields})
+        ExecOptions(**{"type": "builder", "program": ("true",), **fields})
     assert caught.value.fix

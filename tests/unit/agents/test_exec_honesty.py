@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.agent_tools import command
+from tests.support.agent_processes import command
 from tests.unit.agents.test_exec import ask
 
 CHANGES = "echo new > out.txt; echo done"
@@ -104,6 +104,24 @@ def test_h73_a_wanted_file_that_git_ignores_is_a_change(tmp_path: Path) -> None:
     assert (
         build(tmp_path, script, asked=asked, check="true")["payload"]["tests"]["status"] == "pass"
     )
+
+
+def test_h73_a_question_after_a_half_done_attempt_is_one(tmp_path: Path) -> None:
+    """The first attempt left files and may be tried again; the second only asks about them."""
+    script = (
+        "test -e part.txt && echo 'part.txt exists. Overwrite it?' || { touch part.txt; exit 75; }"
+    )
+    first = build(tmp_path, script)
+    assert (first["event"], first["payload"]["retryable"]) == ("error", True)
+    assert build(tmp_path, script)["payload"]["code"] == "QUESTION_ASKED"
+
+
+def test_h71_a_wrapped_reviewer_says_that_it_only_saw_changes(tmp_path: Path) -> None:
+    """It cannot tell its own files from a person's, so the orchestrator must not trust it."""
+    options: dict[str, Any] = {"type": "reviewer", "verdict": "exit"}
+    answer = build(tmp_path, "echo fine > REVIEW.md", asked=command("review"), **options)
+    assert (answer["status"], answer["payload"]["observed"]) == ("approved", True)
+    assert [each["path"] for each in answer["artifacts"]] == ["REVIEW.md"]
 
 
 @pytest.mark.parametrize("agent", ["reviewer", "spec_maintainer"])

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from onceward import crash
-from onceward.agents import Agent, Command, Result, approved, changes_requested, completed, messages
+from onceward.agents import (
+    Agent,
+    Command,
+    HandlerResult,
+    approved,
+    changes_requested,
+    completed,
+    protocol,
+)
 from onceward.errors import InvalidArgument, Retryable
-from tests.unit.agents.kit_lives import (
+from onceward.system import crash_points
+from tests.support.agent_messages import a_command
+from tests.unit.agents.agent_restarts import (
+    AgentRestarts,
     Handler,
-    Lives,
     error_of,
     lives,
     no_work,
@@ -21,12 +30,11 @@ from tests.unit.agents.kit_lives import (
     without_ids,
     write_out,
 )
-from tests.unit.agents.samples import a_command
 
 __all__ = ["lives"]
 
 
-def test_a_command_is_answered(lives: Lives) -> None:
+def test_a_command_is_answered(lives: AgentRestarts) -> None:
     """The answer names the command's correlation, task and version, and describes the files."""
     (event,) = lives.ask(write_out, a_command())
     assert event["event"] == "builder.completed"
@@ -38,7 +46,7 @@ def test_a_command_is_answered(lives: Lives) -> None:
     assert event["artifacts"][0]["size"] == len("implement feature X")
 
 
-def test_the_same_key_is_answered_the_same_without_work(lives: Lives) -> None:
+def test_the_same_key_is_answered_the_same_without_work(lives: AgentRestarts) -> None:
     """In one life and in the next, only message id, correlation and time differ."""
     again = a_command(message_id="msg_9", correlation_id="corr_9")
     first, second = lives.ask(write_out, a_command(), again)
@@ -53,18 +61,18 @@ def test_the_same_key_is_answered_the_same_without_work(lives: Lives) -> None:
     assert len(lives.begun) == 1
 
 
-def test_other_work_is_done(lives: Lives) -> None:
+def test_other_work_is_done(lives: AgentRestarts) -> None:
     """Another round has other inputs, so it is not answered with the first round's result."""
     lives.ask(write_out, a_command(), a_command(inputs={"goal": "other", "round": 2}))
     assert len(set(lives.begun)) == 2
 
 
-def test_another_run_is_answered_with_its_own_work(lives: Lives, tmp_path: Path) -> None:
+def test_another_run_is_answered_with_its_own_work(lives: AgentRestarts, tmp_path: Path) -> None:
     """A review of the files as they were in one run is no review of what the next run made."""
     review = a_command(agent_type="reviewer", action="review")
     (tmp_path / "code.txt").write_text("good")
 
-    def read(command: Command) -> Result:
+    def read(command: Command) -> HandlerResult:
         is_good = (command.workspace / "code.txt").read_text() == "good"
         return approved() if is_good else changes_requested(["bad"])
 
@@ -78,12 +86,12 @@ def test_another_run_is_answered_with_its_own_work(lives: Lives, tmp_path: Path)
     assert without_ids(again) == without_ids(second)
 
 
-def test_h32_no_secret_is_kept_or_told(lives: Lives, tmp_path: Path) -> None:
+def test_h32_no_secret_is_kept_or_told(lives: AgentRestarts, tmp_path: Path) -> None:
     """What a handler gives away is blotted out before it is kept, so that later answers equal."""
     secret = "topsecretvalue"
     lives.env = {"MY_TOKEN": secret, "PIN_SECRET": "99887766"}
 
-    def careless(command: Command) -> Result:
+    def careless(command: Command) -> HandlerResult:
         command.progress(f"with {secret}", n=99887766)
         command.log(secret, fields=[secret])
         return completed(payload={"used": secret, "n": 99887766, "password": ["hunter2"]})
@@ -98,7 +106,7 @@ def test_h32_no_secret_is_kept_or_told(lives: Lives, tmp_path: Path) -> None:
         assert hidden not in f"{kept}{way}{first}{again}"
 
 
-def test_h32_failures_are_told_without_secrets(lives: Lives) -> None:
+def test_h32_failures_are_told_without_secrets(lives: AgentRestarts) -> None:
     """Neither what a handler raised nor half of a secret at the end of a long text goes out."""
     secret = "topsecretvalue"
     lives.env = {"MY_TOKEN": secret}
@@ -107,14 +115,14 @@ def test_h32_failures_are_told_without_secrets(lives: Lives) -> None:
     assert "topse" not in event["payload"]["message"]
 
 
-def test_h32_what_grows_too_big_without_its_secrets_is_refused(lives: Lives) -> None:
+def test_h32_what_grows_too_big_without_its_secrets_is_refused(lives: AgentRestarts) -> None:
     """What stands for a secret may be longer, and then the answer no longer fits into a line."""
     lives.env = {"MY_TOKEN": "abcdef"}
     handler: Handler = lambda _: completed(payload={"x": "abcdef" * 40_000})  # noqa: E731
     assert error_of(lives.ask(handler, a_command())) == ("BAD_RESULT", False)
 
 
-def test_lost_artifacts_are_made_again(lives: Lives, tmp_path: Path) -> None:
+def test_lost_artifacts_are_made_again(lives: AgentRestarts, tmp_path: Path) -> None:
     """A kept answer whose file was changed does not count."""
     lives.ask(write_out, a_command())
     (tmp_path / "out.txt").write_text("changed")
@@ -124,11 +132,11 @@ def test_lost_artifacts_are_made_again(lives: Lives, tmp_path: Path) -> None:
     assert len(lives.begun) == 2
 
 
-def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) -> None:
+def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: AgentRestarts) -> None:
     """Duplicates that come while a command is at work hear its outcome, also when it fails."""
     come = threading.Event()
 
-    def slow(_: Command) -> Result:
+    def slow(_: Command) -> HandlerResult:
         assert come.wait(60)
         raise Retryable
 
@@ -136,29 +144,29 @@ def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: Lives) ->
     reader, writer = os.pipe()
     out = io.BytesIO()
     agent = lives.agent(slow)
-    fill = agent._waiting._add
+    fill = agent._stdin_lines._add
 
-    def noticed(lines: Any, *, is_over: bool = False) -> None:
-        fill(lines, is_over=is_over)
-        if is_over:
+    def noticed(lines: Any, *, is_closed: bool = False) -> None:
+        fill(lines, is_closed=is_closed)
+        if is_closed:
             come.set()
 
-    agent._waiting._add = noticed  # type: ignore[method-assign]
+    agent._stdin_lines._add = noticed  # type: ignore[method-assign]
     with os.fdopen(writer, "wb") as pipe:
-        pipe.write(b"".join(map(messages.encode, duplicates)))
+        pipe.write(b"".join(map(protocol.encode, duplicates)))
     with os.fdopen(reader, "rb", buffering=0) as stdin:
         agent.run(stdin, out)
-    said = [messages.decode(line) for line in out.getvalue().splitlines()]
+    said = [protocol.decode(line) for line in out.getvalue().splitlines()]
     errors = [each for each in said if each["kind"] == "event"]
     assert [event["correlation_id"] for event in errors] == ["corr_0", "corr_1", "corr_2"]
-    assert {event["payload"]["code"] for event in errors} == {"UNAVAILABLE"}
+    assert {event["payload"]["code"] for event in errors} == {"RETRYABLE"}
     assert len(lives.begun) == 1
 
 
-def test_progress_logs_and_artifacts_are_told_on_the_way(lives: Lives) -> None:
+def test_progress_logs_and_artifacts_are_told_on_the_way(lives: AgentRestarts) -> None:
     """A handler can speak before it is done; a reviewer's progress is a log."""
 
-    def talking(command: Command) -> Result:
+    def talking(command: Command) -> HandlerResult:
         command.progress("half", percent=50)
         command.log("careful", level="warn", n=1)
         (command.workspace / "a.txt").write_text("a")
@@ -174,73 +182,75 @@ def test_progress_logs_and_artifacts_are_told_on_the_way(lives: Lives) -> None:
     assert [each["kind"] for each in said] == ["log", "log", "event", "event"]
 
 
-def test_a_kept_answer_cannot_be_changed_afterwards(lives: Lives) -> None:
+def test_a_kept_answer_cannot_be_changed_afterwards(lives: AgentRestarts) -> None:
     """What a handler does later to the payload it returned changes no answer."""
     comments = [["first"]]
 
-    def handler(_: Command) -> Result:
+    def handler(_: Command) -> HandlerResult:
         return changes_requested(comments)
 
     review = a_command(agent_type="reviewer", action="review")
     agent = lives.agent(handler, "reviewer")
-    agent.run(io.BytesIO(messages.encode(review)), io.BytesIO())
+    agent.run(io.BytesIO(protocol.encode(review)), io.BytesIO())
     comments[0].append("second")
     answer = agent.cache.get(review["idempotency_key"], lives.workspace)
     assert answer
     assert answer.payload == {"comments": [["first"]]}
 
 
-def test_nobody_listening_does_not_undo_the_work(lives: Lives) -> None:
+def test_nobody_listening_does_not_undo_the_work(lives: AgentRestarts) -> None:
     """When the orchestrator is gone, the running command is finished and its answer kept."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb", buffering=0) as out:
-        lives.agent(write_out).run(io.BytesIO(messages.encode(a_command())), out)
+        lives.agent(write_out).run(io.BytesIO(protocol.encode(a_command())), out)
     (event,) = lives.ask(no_work, a_command())
     assert event["event"] == "builder.completed"
 
 
 @pytest.mark.parametrize(("point", "begun"), [("before", 2), ("after", 1)])
-def test_a_crash_redoes_only_what_was_not_kept(point: str, begun: int, lives: Lives) -> None:
+def test_a_crash_redoes_only_what_was_not_kept(
+    point: str, begun: int, lives: AgentRestarts
+) -> None:
     """Who dies before the answer is kept begins again; who dies before it is told does not."""
-    crash.arm(f"agents.cache.{point}_store:1:raise")
+    crash_points.arm(f"agents.cache.{point}_store:1:raise")
     try:
-        with pytest.raises(crash.Crashed):
+        with pytest.raises(crash_points.Crashed):
             lives.ask(write_out, a_command())
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
     (event,) = lives.ask(write_out, a_command())
     assert event["event"] == "builder.completed"
     assert len(lives.begun) == begun
 
 
-def test_a_full_disk_is_told(lives: Lives, tmp_path: Path) -> None:
+def test_a_full_disk_is_told(lives: AgentRestarts, tmp_path: Path) -> None:
     """Work whose answer cannot be kept is not told as done: a retry might do it twice."""
     (tmp_path / "state").write_text("in the way")
     assert error_of(lives.ask(write_out, a_command())) == ("NOT_KEPT", True)
 
 
-def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
+def test_heartbeats_say_what_the_agent_is_at(lives: AgentRestarts) -> None:
     """Numbers rise by one, and the states follow one another."""
     beaten = threading.Event()
     out = io.BytesIO()
 
-    def waits(_: Command) -> Result:
+    def waits(_: Command) -> HandlerResult:
         assert beaten.wait(60)
         return completed()
 
     agent = lives.agent(waits)
-    agent.voice.heartbeat_seconds = 0.01
-    beat = agent.voice.beat
+    agent.writer.heartbeat_seconds = 0.01
+    beat = agent.writer.send_heartbeat
 
     def noticed() -> None:
         beat()
         if b'"busy"' in out.getvalue():
             beaten.set()
 
-    agent.voice.beat = noticed  # type: ignore[method-assign]
-    agent.run(io.BytesIO(messages.encode(a_command())), out)
-    said = [messages.decode(line) for line in out.getvalue().splitlines()]
+    agent.writer.send_heartbeat = noticed  # type: ignore[method-assign]
+    agent.run(io.BytesIO(protocol.encode(a_command())), out)
+    said = [protocol.decode(line) for line in out.getvalue().splitlines()]
     beats = [each for each in said if each["kind"] == "heartbeat"]
     assert [each["seq"] for each in beats] == list(range(1, len(beats) + 1))
     states = list(dict.fromkeys(each["status"] for each in beats))
@@ -257,12 +267,12 @@ def test_heartbeats_say_what_the_agent_is_at(lives: Lives) -> None:
 def test_the_heartbeat_comes_from_the_environment(text: str, seconds: float) -> None:
     """A number of seconds counts; anything else means the default."""
     agent = Agent("builder", environ={"ONCEWARD_HEARTBEAT_SECONDS": text})
-    assert agent.voice.heartbeat_seconds == seconds
+    assert agent.writer.heartbeat_seconds == seconds
 
 
 def test_the_type_comes_from_the_environment() -> None:
     """An agent is of the type that the orchestrator wants, and of no unknown one."""
     assert Agent(environ={"ONCEWARD_AGENT": "reviewer"}).type == "reviewer"
     for unknown in ({}, {"ONCEWARD_AGENT": "painter"}):
-        with pytest.raises(InvalidArgument, match="no type of agent"):
+        with pytest.raises(InvalidArgument, match="not a type of agent"):
             Agent(environ=unknown)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from onceward.agents import Agent, Command, Result, completed
+from onceward.agents import Agent, Command, HandlerResult, completed
 from onceward.agents.handlers import version_of
 from onceward.errors import InvalidArgument
-from tests.unit.agents.kit_lives import Lives, error_of, lives, no_work, raising
-from tests.unit.agents.samples import a_command
+from tests.support.agent_messages import a_command
+from tests.unit.agents.agent_restarts import AgentRestarts, error_of, lives, no_work, raising
 
 __all__ = ["lives"]
 
@@ -34,11 +34,11 @@ def free_port() -> int:
         return port
 
 
-def test_a_handler_may_be_a_coroutine(lives: Lives, tmp_path: Path) -> None:
+def test_a_handler_may_be_a_coroutine(lives: AgentRestarts, tmp_path: Path) -> None:
     """Its answer is kept and told as any other; all calls share one event loop."""
     loops: set[int] = set()
 
-    async def handler(command: Command) -> Result:
+    async def handler(command: Command) -> HandlerResult:
         await asyncio.sleep(0)
         loops.add(id(asyncio.get_running_loop()))
         (command.workspace / "out.txt").write_text("x")
@@ -54,10 +54,10 @@ def test_a_handler_may_be_a_coroutine(lives: Lives, tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").exists()
 
 
-def test_a_coroutine_fails_as_a_function_does(lives: Lives) -> None:
+def test_a_coroutine_fails_as_a_function_does(lives: AgentRestarts) -> None:
     """What it raises is told, and what it returns must be a result."""
 
-    async def broken(_: Command) -> Result:
+    async def broken(_: Command) -> HandlerResult:
         await asyncio.sleep(0)
         raise ValueError
 
@@ -68,11 +68,11 @@ def test_a_coroutine_fails_as_a_function_does(lives: Lives) -> None:
     assert error_of(lives.ask(wrong, a_command())) == ("BAD_RESULT", False)
 
 
-def test_the_event_loop_ends_with_the_agent(lives: Lives) -> None:
+def test_the_event_loop_ends_with_the_agent(lives: AgentRestarts) -> None:
     """What a handler left running is cancelled, and nothing is left open."""
     left: list[asyncio.Task[None]] = []
 
-    async def handler(_: Command) -> Result:
+    async def handler(_: Command) -> HandlerResult:
         left.append(asyncio.create_task(asyncio.sleep(3600)))
         return completed()
 
@@ -84,20 +84,20 @@ def test_the_event_loop_ends_with_the_agent(lives: Lives) -> None:
     "error",
     [ConnectionRefusedError(), ConnectionResetError("x"), BrokenPipeError(), TimeoutError()],
 )
-def test_connection_errors_are_worth_a_retry(lives: Lives, error: Exception) -> None:
+def test_connection_errors_are_worth_a_retry(lives: AgentRestarts, error: Exception) -> None:
     """The orchestrator tries again; the handler need not know."""
     assert error_of(lives.ask(raising(error), a_command())) == ("HANDLER_FAILED", True)
 
 
-def test_connection_errors_are_found_inside_of_others(lives: Lives) -> None:
+def test_connection_errors_are_found_inside_of_others(lives: AgentRestarts) -> None:
     """Clients wrap them; one that was dealt with and hidden does not count."""
 
-    def real(_: Command) -> Result:
+    def real(_: Command) -> HandlerResult:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(f"http://127.0.0.1:{free_port()}/"):
             return completed()
 
-    def hidden(_: Command) -> Result:
+    def hidden(_: Command) -> HandlerResult:
         try:
             return real(_)
         except urllib.error.URLError:
@@ -115,7 +115,7 @@ def test_retryable_exceptions_can_be_declared(
     tmp_path: Path, error: Exception, retryable: bool
 ) -> None:
     """With the classes that follow from them; every other one is final as before."""
-    declared = Lives(tmp_path)
+    declared = AgentRestarts(tmp_path)
     agent = declared.agent
     declared.agent = lambda *given: _declared(agent(*given))  # type: ignore[method-assign]
     assert error_of(declared.ask(raising(error), a_command())) == ("HANDLER_FAILED", retryable)
@@ -130,7 +130,7 @@ def _declared(agent: Agent) -> Agent:
 @pytest.mark.parametrize("wrong", ["RateLimited", RateLimited(), int, None])
 def test_only_classes_of_exceptions_are_declared(wrong: Any) -> None:
     """Anything else would never match, and is refused when the agent is made."""
-    with pytest.raises(InvalidArgument, match="retryable: .* is no class of exceptions") as caught:
+    with pytest.raises(InvalidArgument, match="retryable: .* is not an exception class") as caught:
         Agent("builder", retryable=(wrong,), environ={})
     assert caught.value.fix
 

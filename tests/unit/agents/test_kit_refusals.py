@@ -6,16 +6,24 @@ from typing import Any
 
 import pytest
 
-from onceward.agents import Command, Result, approved, completed, messages
-from onceward.agents.messages import Message
+from onceward.agents import Command, HandlerResult, approved, completed, protocol
+from onceward.agents.protocol import Message
 from onceward.errors import InvalidArgument, Retryable
-from tests.unit.agents.kit_lives import Handler, Lives, error_of, lives, no_work, raising, write_out
-from tests.unit.agents.samples import a_command, a_log
+from tests.support.agent_messages import a_command, a_log
+from tests.unit.agents.agent_restarts import (
+    AgentRestarts,
+    Handler,
+    error_of,
+    lives,
+    no_work,
+    raising,
+    write_out,
+)
 
 __all__ = ["lives"]
 
 
-def test_a_wrong_key_is_refused(lives: Lives) -> None:
+def test_a_wrong_key_is_refused(lives: AgentRestarts) -> None:
     """The agent computes the key itself, and does nothing under another one."""
     forged = a_command() | {"idempotency_key": "ik:" + "0" * 64}
     assert error_of(lives.ask(no_work, forged)) == ("KEY_MISMATCH", False)
@@ -31,16 +39,16 @@ def test_a_wrong_key_is_refused(lives: Lives) -> None:
     ],
 )
 def test_commands_that_are_not_for_it_are_refused(
-    command: Message, code: str, lives: Lives
+    command: Message, code: str, lives: AgentRestarts
 ) -> None:
     """Who asks hears why, and nothing is done."""
     assert error_of(lives.ask(no_work, json.dumps(command).encode() + b"\n")) == (code, False)
 
 
 @pytest.mark.parametrize(
-    "line", [b"garbage\n", b"\xff\n", b"{}\n", b"x" * 300_000 + b"\n", messages.encode(a_log())]
+    "line", [b"garbage\n", b"\xff\n", b"{}\n", b"x" * 300_000 + b"\n", protocol.encode(a_log())]
 )
-def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: Lives) -> None:
+def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: AgentRestarts) -> None:
     """What nobody can be answered for is reported as a log, and the agent goes on."""
     log, event = lives.ask(write_out, line, a_command())
     assert (log["kind"], log["level"]) == ("log", "error")
@@ -64,7 +72,7 @@ def nested(depth: int) -> Any:
         {"inputs": {"goal": "x", "deep": nested(600)}},
     ],
 )
-def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Lives) -> None:
+def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: AgentRestarts) -> None:
     """One that cannot be answered, or has no key, is refused, and the next one is done."""
     odd = json.dumps(a_command() | change).encode() + b"\n"
     refused, event = lives.ask(write_out, odd, a_command())
@@ -79,7 +87,7 @@ def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Liv
         (raising(ValueError("no")), ("HANDLER_FAILED", False)),
         (raising(ValueError("\ud800" * 100_000)), ("HANDLER_FAILED", False)),
         (raising(SystemExit(3)), ("HANDLER_FAILED", False)),
-        (raising(Retryable("later")), ("UNAVAILABLE", True)),
+        (raising(Retryable("later")), ("RETRYABLE", True)),
         (raising(InvalidArgument("no goal")), ("INVALID_ARGUMENT", False)),
         (lambda _: None, ("BAD_RESULT", False)),
         (lambda _: approved(), ("BAD_RESULT", False)),
@@ -95,7 +103,7 @@ def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Liv
     ],
 )
 def test_failures_are_told_and_not_kept(
-    handler: Handler, expected: tuple[str, bool], lives: Lives
+    handler: Handler, expected: tuple[str, bool], lives: AgentRestarts
 ) -> None:
     """An error event says what happened, and the same key may be tried again."""
     assert error_of(lives.ask(handler, a_command())) == expected
@@ -104,20 +112,20 @@ def test_failures_are_told_and_not_kept(
 
 
 @pytest.mark.parametrize("odd", ["\ud800", nested(200), nested(5000)])
-def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: Lives) -> None:
+def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: AgentRestarts) -> None:
     """A handler that tells what nobody could write down fails, and hears why."""
 
-    def telling(command: Command) -> Result:
+    def telling(command: Command) -> HandlerResult:
         command.progress("half", odd=odd)
         return completed()
 
     (event,) = lives.ask(telling, a_command())
-    assert event["payload"]["code"] == "INVALID_ARGUMENT"
+    assert event["payload"]["code"] == ("NOT_CANONICAL" if odd == "\ud800" else "INVALID_MESSAGE")
     said = event["payload"]["message"]
     assert "surrogate" in said or "nested" in said
 
 
-def test_required_outputs_must_be_there(lives: Lives, tmp_path: Path) -> None:
+def test_required_outputs_must_be_there(lives: AgentRestarts, tmp_path: Path) -> None:
     """A required file that is missing fails the command; one that is there is an artifact."""
     wanted = [{"path": "want.txt", "required": True}, {"path": "may.txt", "required": False}]
     command = a_command(expected_outputs=wanted)

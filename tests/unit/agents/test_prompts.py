@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from onceward.agents.prompts import Request, changes, prompt
+from onceward.agents.prompts import PromptRequest, changes, prompt
 
 
-def request(**fields: Any) -> Request:
+def request(**fields: Any) -> PromptRequest:
     given = {"action": "implement", "task_id": "T-0042", "inputs": {"goal": "do it"}}
-    return Request(**{**given, **fields})
+    return PromptRequest(**{**given, **fields})
 
 
 def test_the_standard_prompt_says_all_there_is() -> None:
@@ -37,9 +37,9 @@ def test_the_standard_prompt_says_all_there_is() -> None:
         "Make the requested changes in this working directory, then stop.\n\n"
         "Task T-0042 (round 2): do it\n\n"
         "Changes requested by the last review:\n- too slow\n- a.py:3: x\n\n"
-        'More about the task:\n- language: Python\n- limits: {"seconds":3}\n\n'
-        "Files that must be there afterwards:\n- a.py: the module\n- b.md (optional)\n\n"
-        "Afterwards this command decides whether it worked: pytest -q\n\n"
+        'Task inputs:\n- language: Python\n- limits: {"seconds":3}\n\n'
+        "Files that must exist when you are done:\n- a.py: the module\n- b.md (optional)\n\n"
+        "This command then checks your work: pytest -q\n\n"
         "Say yes.\n"
     )
 

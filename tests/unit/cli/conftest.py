@@ -1,46 +1,33 @@
-"""Run commands in this process, exactly as `onceward` does, and look at all they say."""
+"""Fixtures of the command line: a fake orchestrator, and a workspace to run in."""
 
-import io
-import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from onceward.cli import main
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The one JSON line on stdout."""
-        (line,) = self.out.splitlines()
-        return json.loads(line)
-
-
-Run = Callable[..., Ran]
+from onceward.orchestrator.scaffold import create_workspace
+from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture, given on
+from tests.unit.cli.played_orchestrator import Played
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Call the command line with these words."""
+def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
+    """Put the played orchestrator in the place of the real one."""
 
-    def call(*words: str, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "argv", ["onceward", *words])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        assert isinstance(code, int)
-        assert "Traceback" not in captured.err
-        return Ran(code, captured.out, captured.err)
+    class Fresh(Played):
+        asked: list[Any] = []  # noqa: RUF012 - the same
 
-    return call
+    module = ModuleType("onceward.orchestrator.orchestrator")
+    module.Orchestrator = Fresh  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return Fresh
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace, which is also where the command runs."""
+    create_workspace(tmp_path / "demo", example=True)
+    monkeypatch.chdir(tmp_path / "demo")
+    return tmp_path / "demo"

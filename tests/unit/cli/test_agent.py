@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from onceward.cli.agent import _template
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 
 @pytest.mark.parametrize(
@@ -13,26 +13,41 @@ from tests.unit.cli.conftest import Run
     [
         (("exec",), "Missing argument 'PROGRAM"),
         (("exec", "--", "true"), "Missing option '--type'"),
-        (("exec", "--type", "tester", "true"), "--type: 'tester' is no type of agent"),
+        (("exec", "--type", "tester", "true"), "--type: 'tester' is not a type of agent"),
         (("exec", "--type", "builder", "--verdict", "json", "true"), "a builder gives no verdict"),
-        (("exec", "--type", "reviewer", "--verdict", "x", "true"), "'x' is no form of verdict"),
+        (("exec", "--type", "reviewer", "--verdict", "x", "true"), "'x' is not a form of verdict"),
         (("exec", "--type", "reviewer", "--check", "x", "true"), "runs no check"),
         (("exec", "--type", "builder", "--timeout", "0", "true"), "--timeout: must be more than 0"),
         (("exec", "--type", "builder", "--actions", "review", "true"), "--actions: review is no"),
         (("exec", "--type", "builder", "--actions", ",", "true"), "--actions: nothing is no"),
         (("exec", "--type", "builder", "--prompt-file", "none", "true"), "none does not exist"),
         (("exec", "--type", "builder", "--prompt-file", "/", "true"), "cannot read /"),
-        (("exec", "--type", "builder", "--prompt", "a", "--prompt-file", "b", "true"), "are two"),
+        (
+            ("exec", "--type", "builder", "--prompt", "a", "--prompt-file", "b", "true"),
+            "exclude each other",
+        ),
         (("exec", "--type", "builder", "--bogus", "true"), "No such option"),
-        (("exec", "--type", "chat", "--check", "x", "true"), "--check: is not for chats"),
-        (("exec", "--type", "chat", "--verdict", "json", "true"), "--verdict: is not for chats"),
-        (("exec", "--type", "chat", "--actions", "review", "true"), "--actions: is not for chats"),
-        (("exec", "--type", "chat", "--allow-failures", "true"), "--allow-failures: is not for"),
+        (
+            ("exec", "--type", "chat", "--check", "x", "true"),
+            "--check: does not apply to --type chat",
+        ),
+        (
+            ("exec", "--type", "chat", "--verdict", "json", "true"),
+            "--verdict: does not apply to --type chat",
+        ),
+        (
+            ("exec", "--type", "chat", "--actions", "review", "true"),
+            "--actions: does not apply to --type chat",
+        ),
+        (
+            ("exec", "--type", "chat", "--allow-failures", "true"),
+            "--allow-failures: does not apply",
+        ),
         (("exec", "--type", "chat", "--timeout", "0", "true"), "--timeout: must be more than 0"),
         (("exec", "--type", "chat", ""), "program: is missing"),
         (("script",), "Missing argument"),
         (("script", "none.json", "--type", "builder"), "none.json does not exist"),
-        (("script", "none.json", "--type", "tester"), "--type: 'tester' is no type of agent"),
+        (("script", "none.json", "--type", "tester"), "--type: 'tester' is not a type of agent"),
     ],
 )
 def test_bad_words_are_refused_with_a_fix(run: Run, words: tuple[str, ...], says: str) -> None:
@@ -50,7 +65,7 @@ def test_a_scenario_can_be_checked_alone(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "scenario.json"
     path.write_text('{"actions": {"review": [{"answer": {"status": "approved"}}]}}')
     ran = run("agent", "script", str(path), "--type", "reviewer", "--check")
-    assert (ran.code, ran.out) == (0, f"{path} is right\n")
+    assert (ran.code, ran.out) == (0, f"{path} is valid\n")
     assert run("agent", "script", str(path), "--type", "reviewer", "--check", "--json").json == {
         "ok": True
     }

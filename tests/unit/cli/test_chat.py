@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from onceward.cli import chat as command
-from tests.system.dispatch_processes import Place
-from tests.unit.cli.conftest import Ran, Run
+from tests.support.command_runner import Ran, Run
+from tests.support.dispatch_commands import Place
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def test_items_are_json_for_machines(run: Run, here: Place) -> None:
 def test_items_look_the_same_over_http(run: Run, here: Place) -> None:
     """What the command line prints as JSON is what the routes answer."""
     from onceward.cli.dispatch import conversations
+    from onceward.client import open as open_handle
     from onceward.dispatch.views import page_body
-    from onceward.handle import open as open_handle
 
     chat(run, "hi\n")
     told = run("dispatch", "tail", "team", "--json").json
@@ -65,7 +65,7 @@ def test_nobody_to_answer_is_told(run: Run, here: Place, monkeypatch: pytest.Mon
     ran = run("chat", "team", "--json", stdin=b"hello\n")
     assert (ran.code, ran.out) == (1, "")
     error = json.loads(ran.err)["error"]
-    assert error["code"] == "UNAVAILABLE"
+    assert error["code"] == "RETRYABLE"
     assert "onceward dispatch serve" in error["context"]["fix"]
     assert "--run-agents" in error["context"]["fix"]
     assert chat(run, "?\n").out == "echo: hello\necho: ?\n"

@@ -62,8 +62,8 @@ def test_completion_is_installed_once_and_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("zsh", '"cursors":"Look at cursors, pause them, move them, undo that."'),
-        ("fish", "cursors\tLook at cursors, pause them, move them, undo that."),
+        ("zsh", '"cursors":"List, pause, resume and move cursors."'),
+        ("fish", "cursors\tList, pause, resume and move cursors."),
     ],
 )
 def test_the_first_word_is_completed_without_loading_commands(kind: str, says: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from onceward.stores import open_store
 from onceward.stores.queries import migrations
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_migrate_status_check(run: Run, url: str) -> None:
     before = run("db", "status", "--store", url, "--json")
     assert (before.code, before.json["pending"]) == (1, numbers)
     assert run("db", "migrate", "--store", url, "--json").json["applied"] == numbers
-    assert run("db", "migrate", "--store", url).out == "nothing to do\n"
+    assert run("db", "migrate", "--store", url).out == "no pending migrations\n"
     assert run("db", "status", "--store", url).code == 0
     assert run("db", "check", "--store", url).out == "ok\n"
 
@@ -40,7 +40,7 @@ def test_a_newer_store_is_told(run: Run, url: str) -> None:
     run("db", "migrate", "--store", url)
     store = open_store(url)
     store.write(lambda tx: tx.query("note_migration", number=999, name="later"))
-    assert "a newer Onceward was here" in run("db", "status", "--store", url).out
+    assert "applied by a newer Onceward" in run("db", "status", "--store", url).out
     ran = run("db", "migrate", "--store", url)
     assert ran.code == 1
     assert "fix: install the version" in ran.err
@@ -50,7 +50,7 @@ def test_a_newer_store_is_told(run: Run, url: str) -> None:
 def test_who_looks_makes_no_store(run: Run, url: str, command: str, tmp_path: Path) -> None:
     """A slip in the path is told, and leaves no empty store that would be found healthy."""
     ran = run("db", command, "--store", url)
-    assert (ran.code, "fix: look at the path" in ran.err) == (2, True)
+    assert (ran.code, "fix: check the path" in ran.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

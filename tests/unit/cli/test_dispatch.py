@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import open as open_handle
-from tests.system.dispatch_processes import Place
-from tests.unit.cli.conftest import Ran, Run
+from onceward.client import open as open_handle
+from tests.support.command_runner import Ran, Run
+from tests.support.dispatch_commands import Place
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_group_is_added_talked_to_and_looked_at(run: Run, place: Place) -> Non
     assert (status["read"], status["history"]) == (2, [])
     told = run("dispatch", "status").out
     assert "quiet" in told
-    assert "nobody" in told
+    assert "none; start one: onceward dispatch serve" in told
 
 
 def test_a_message_with_an_id_is_sent_once(run: Run, place: Place) -> None:
@@ -95,14 +95,14 @@ def test_a_message_with_an_id_is_sent_once(run: Run, place: Place) -> None:
 
 def test_a_conversation_is_printed_in_parts_and_whole(run: Run, here: Place) -> None:
     """The last so many, or all behind a number, however many pages that takes."""
-    from onceward.dispatch.arrivals import Arrivals
+    from onceward.dispatch.inbox import Inbox
     from onceward.dispatch.models import NewMessage
 
     add(run, here)
     with open_handle(here.variables["ONCEWARD_STORE"]) as ow:
         for number in range(1, 451):
             new = NewMessage(group="team", id=str(number), sender="ann", text=f"m{number}")
-            Arrivals(ow.store).receive(new)
+            Inbox(ow.store).receive(new)
     last = run("dispatch", "tail", "team", "--last", "2")
     assert [line.split()[-1] for line in last.out.splitlines()] == ["m449", "m450"]
     assert last.err == "next: --since 450\n"
@@ -114,41 +114,60 @@ def test_a_conversation_is_printed_in_parts_and_whole(run: Run, here: Place) -> 
 
 
 def test_dead_letters_are_listed_and_redriven(run: Run, place: Place) -> None:
-    """What an agent fails at for good is a dead letter until somebody decides."""
+    """What an agent fails at for good is in the dead-letter queue until an operator decides."""
     add(run, place)
     failed = chat(run, "poison\n")
     assert failed.code == 1
     assert "cannot read this" in failed.err
-    (letter,) = run("dispatch", "dead", "list", "--group", "team", "--json").json["items"]
-    assert (letter["group"], letter["state"], letter["attempt"]) == ("team", "dead", 1)
-    assert f"dead redrive {letter['id']}" in failed.err
+    assert "onceward dead redrive --group team --yes" in failed.err
+    (letter,) = run("dead", "list", "--group", "team", "--json").json["items"]
+    assert (letter["group"], letter["state"], letter["attempts"]) == ("team", "dead", 1)
     number = str(letter["id"])
-    shown = run("dispatch", "dead", "show", number, "--json").json
+    shown = run("dead", "show", number, "--json").json
     assert [each["text"] for each in shown["messages"]] == ["poison"]
+    assert ": poison\n" in run("dead", "show", number).out
     assert run("dispatch", "status", "--json").json["items"][0]["dead"] == 1
-    assert "cannot read this" in run("dispatch", "dead", "list").out
-    redrive = ("dispatch", "dead", "redrive", number, "--json")
-    assert run(*redrive, "--dry-run").json == {"wouldRedrive": [letter["id"]]}
+    assert "cannot read this" in run("dead", "list").out
+    redrive = (
+        "dead",
+        "redrive",
+        "--group",
+        "team",
+        "--json",
+        "--actor",
+        "ann",
+        "--reason",
+        "fixed",
+    )
+    plan = {"action": "redrive", "applied": False, "ids": [letter["id"]], "messages": 1}
+    assert run(*redrive).json == {**plan, "skipped": []}
     (place.directory / "mended").touch()
-    assert run(*redrive).json == {"redriven": [letter["id"]], "skipped": []}
-    assert run(*redrive).json == {"redriven": [], "skipped": [letter["id"]]}
+    assert run(*redrive, "--yes").json == {
+        "applied": True,
+        "redriven": [letter["id"]],
+        "skipped": [],
+    }
+    lost = run("dead", "drop", number, "--reason", "spam", "--yes", "--actor", "bob")
+    assert lost.code == 1
+    assert f"dead letter {number} was redriven by ann" in lost.err
+    assert run("dead", "show", number, "--json").json["reason"] == "fixed"
     assert chat(run, "again\n").out == "echo: poison\necho: again\n"
-    assert run("dispatch", "dead", "list").out == "no dead letters\n"
+    assert run("dead", "list").out == "no dead letters\n"
 
 
-def test_a_dropped_letter_stays_to_be_read(run: Run, here: Place) -> None:
-    """Giving up wants a yes; the letter can still be shown, and not be redriven."""
+def test_a_dropped_letter_stays_readable(run: Run, here: Place) -> None:
+    """A drop wants --yes; the letter can still be shown, and not be redriven."""
     add(run, here)
     chat(run, "poison\n")
-    drop = ("dispatch", "dead", "drop", "1")
-    refused = run(*drop)
-    assert refused.code == 2
-    assert "--yes" in refused.err
-    assert run(*drop, "--yes", "--json").json == {"dropped": [1]}
-    assert "left alone" in run(*drop, "--yes").out
-    assert "1, dropped" in run("dispatch", "dead", "show", "1").out
-    assert run("dispatch", "dead", "redrive", "1", "--json").json["redriven"] == []
-    assert run("dispatch", "dead", "show", "2").code == 1
+    drop = ("dead", "drop", "1", "--reason", "spam")
+    planned = run(*drop)
+    assert (planned.code, "--yes" in planned.out) == (0, True)
+    assert "dispatch/team: 1 message" in planned.out
+    assert run(*drop, "--yes", "--json").json == {"applied": True, "dropped": [1], "skipped": []}
+    assert "was dropped by" in run(*drop, "--yes").err
+    assert run("dead", "show", "1", "--json").json["state"] == "dropped"
+    assert run("dead", "redrive", "1", "--yes").code == 1
+    assert run("dead", "show", "2").code == 1
 
 
 def test_a_replay_is_thought_through_first_and_then_repeats(run: Run, place: Place) -> None:
@@ -157,14 +176,14 @@ def test_a_replay_is_thought_through_first_and_then_repeats(run: Run, place: Pla
     chat(run, "one\ntwo\n")
     replay = ("dispatch", "replay", "team", "--since")
     for since in ("1", "2020-01-01", "2020-01-01T00:00:00+02:00"):
-        told = run(*replay, since, "--dry-run", "--json").json
-        assert (told["messages"], told["to"], told["dryRun"]) == (2, 0, True)
+        told = run(*replay, since, "--json").json
+        assert (told["messages"], told["to"], told["applied"]) == (2, 0, False)
         assert [each["line"] for each in told["first"]] == ["one", "two"]
-    assert "nothing was changed" in run(*replay, "1", "--dry-run").out
-    wanting = run(*replay, "1")
+    assert "nothing was changed" in run(*replay, "1").out
+    wanting = run(*replay, "1", "--yes")
     assert wanting.code == 2
     assert "reason" in wanting.err
-    done = run(*replay, "2", "--reason", "a wrong answer", "--actor", "ann")
+    done = run(*replay, "2", "--reason", "a wrong answer", "--actor", "ann", "--yes")
     assert done.out.startswith("repeats 1 message of team\n")
     assert chat(run, "three\n").out == "echo: two\necho: three\n"
     assert place.began() == ["one", "two", "two", "three"]
@@ -179,7 +198,7 @@ def test_a_replay_never_skips(run: Run, here: Place, since: str) -> None:
     add(run, here)
     chat(run, "one\n")
     run("dispatch", "send", "team", "two")
-    ran = run("dispatch", "replay", "team", "--since", since, "--reason", "a slip")
+    ran = run("dispatch", "replay", "team", "--since", since, "--reason", "a slip", "--yes")
     assert ran.code == 2
     assert run("dispatch", "status", "--json").json["items"][0]["pending"] == 1
 
@@ -199,9 +218,12 @@ def test_groups_are_set_paused_and_removed(run: Run, place: Place) -> None:
     assert "paused" in run(*groups, "list").out
     run("dispatch", "send", "team", "hello")
     assert "paused" in run("dispatch", "status").out
-    kept = run(*groups, "remove", "team")
-    assert kept.code == 2
-    assert run(*groups, "remove", "team", "--yes", "--json").json == {"removed": "team"}
+    remove = (*groups, "remove", "team")
+    plan = {"group": "team", "pending": 1, "unsent": 0}
+    assert run(*remove, "--json").json == {"applied": False, **plan}
+    refused = run(*remove, "--yes")
+    assert (refused.code, "--force" in refused.err) == (2, True)
+    assert run(*remove, "--yes", "--force", "--json").json == {"applied": True, **plan}
     assert run(*groups, "list", "--json").json == {"items": []}
     assert run("dispatch", "send", "team", "hello").code == 1
 
@@ -240,15 +262,15 @@ def test_the_agents_files_are_found_from_anywhere(run: Run, here: Place) -> None
         (("groups", "add", "b", "--agent", "true", "--trigger", "prefix"), "word"),
         (("groups", "add", "b", "--agent", "true", "--workdir", "nowhere"), "workdir"),
         (("groups", "add", "b", "--agent", "true", "--idle", "0"), "idle_seconds"),
-        (("groups", "set", "team"), "nothing to change"),
+        (("groups", "set", "team"), "nothing was changed"),
         (("groups", "set", "team", "--word", "@bot"), "--trigger"),
         (("send", "team", "hi", "--timestamp", "yesterday"), "timestamp"),
         (("send", "team", ""), "text"),
         (("send", "team", "hi", "--id", "x" * 201), "id"),
         (("send", "team", "half \udcff"), "text"),
         (("tail", "team", "--since", "9"), "since"),
-        (("replay", "team", "--since", "soon", "--dry-run"), "neither a number nor a time"),
-        (("replay", "team", "--since", "0001-01-01T00:00:00+14:00", "--dry-run"), "nor a time"),
+        (("replay", "team", "--since", "soon"), "neither a number nor a time"),
+        (("replay", "team", "--since", "0001-01-01T00:00:00+14:00"), "nor a time"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_field(
@@ -269,7 +291,7 @@ def test_what_cannot_be_is_refused_by_its_field(
         ("send", "hi"),
         ("tail",),
         ("status",),
-        ("replay", "--since", "1", "--dry-run"),
+        ("replay", "--since", "1"),
         ("groups set", "--pause"),
         ("groups remove",),
     ],
@@ -283,5 +305,5 @@ def test_a_group_that_is_not_there_is_told(
     command, *rest = words
     ran = run("dispatch", *command.split(), name, *rest, "--json")
     assert (ran.code, ran.out) == (1, "")
-    assert json.loads(ran.err)["error"]["code"] == "NOT_FOUND"
+    assert json.loads(ran.err)["error"]["code"] == "GROUP_NOT_FOUND"
     assert "groups add" in run("dispatch", *command.split(), name, *rest).err

@@ -11,9 +11,9 @@ import pytest
 
 from onceward import doctor
 from onceward.doctor import Check, examine_installation, examine_machine, examine_url
+from onceward.doctor.directories import kind_of_mount
 from onceward.doctor.machine import _home
-from onceward.doctor.places import kind_of_mount
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 MOUNTS = r"""
 21 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -181,7 +181,7 @@ def test_a_disk_that_cannot_keep_promises_is_a_warning(
 ) -> None:
     """Memory is gone at a restart, and SQLite does not share a file across a network."""
     (tmp_path / "mounts").write_text(f"21 1 254:0 / / rw - {kind} /dev/vda rw\n")
-    monkeypatch.setattr(doctor.places, "MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(doctor.directories, "MOUNTS", tmp_path / "mounts")
     check = found(examine_machine(), "filesystem")
     assert check.status == status
     assert says in check.why + check.fix

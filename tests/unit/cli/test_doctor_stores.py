@@ -13,11 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from onceward.cli.doctor import _tell
-from onceward.doctor import Check, examine_url, places, reading, server
+from onceward.cli.doctor import _print_checks
+from onceward.doctor import Check, directories, examine_url, sqlite_read_only
+from onceward.doctor import postgres_server as server
 from onceward.stores.queries import migrations
 from onceward.stores.sqlite.store import SqliteStore
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 #: Opens a database, adds to it, and waits for a line; then it ends without closing it.
 USER = """
@@ -170,7 +171,7 @@ def test_somebody_who_comes_meanwhile_is_not_overlooked(
     """A file that was read without a lock is read again when it changed under the reader."""
     other = SqliteStore(store)
     looks = []
-    read = reading.SqliteFile.read
+    read = sqlite_read_only.SqliteFile.read
 
     def disturbed(self: Any, name: str, /, **params: object) -> Any:
         rows = read(self, name, **params)
@@ -180,7 +181,7 @@ def test_somebody_who_comes_meanwhile_is_not_overlooked(
                 tx.execute("insert into onceward_migrations values (999, 'later', '')")
         return rows
 
-    monkeypatch.setattr(reading.SqliteFile, "read", disturbed)
+    monkeypatch.setattr(sqlite_read_only.SqliteFile, "read", disturbed)
     assert "migration 999" in schema(url_of(store))[1]
     other.close()
 
@@ -189,11 +190,11 @@ def test_somebody_who_comes_meanwhile_is_not_overlooked(
 
 
 def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, place: Path) -> None:
-    """An older one wants a migration, a newer one a newer version."""
+    """One of an earlier development version is refused, a newer one wants a newer version."""
     last = len(migrations("sqlite"))
     changes: dict[str, tuple[str, str]] = {
         "select 1": ("ok", f"{last} of {last}"),
-        f"delete from onceward_migrations where number = {last}": ("fail", "onceward db migrate"),
+        "update onceward_migrations set name = 'time'": ("fail", "create a new store"),
         "insert into onceward_migrations values (999, 'later', '')": ("fail", "or newer"),
     }
     for number, (sql, (status, says)) in enumerate(changes.items()):
@@ -203,6 +204,16 @@ def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, pl
         connection.close()
         told = schema(url_of(copy))
         assert (told[0], says in told[1]) == (status, True), told
+
+
+def test_a_store_that_lacks_a_migration_is_told_so(
+    sqlite_template: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fix is to migrate."""
+    later = (*migrations("sqlite"), (len(migrations("sqlite")) + 1, "later", ""))
+    monkeypatch.setattr("onceward.doctor.store_checks.migrations", lambda _: later)
+    told = schema(url_of(Path(shutil.copy(sqlite_template, place / "old.db"))))
+    assert (told[0], "onceward db migrate" in told[1]) == ("fail", True), told
 
 
 def test_a_refused_statement_is_not_taken_for_a_new_store(place: Path) -> None:
@@ -228,7 +239,7 @@ def test_advice_names_what_said_where_the_store_is(
 ) -> None:
     """Another home does not move a store that was named."""
     (place / "mounts").write_text("21 1 254:0 / / rw - tmpfs tmpfs rw\n")
-    monkeypatch.setattr(places, "MOUNTS", place / "mounts")
+    monkeypatch.setattr(directories, "MOUNTS", place / "mounts")
     url = url_of(place / "a.db")
     assert found(examine_url(url), "filesystem").fix.startswith("set --store to")
     monkeypatch.setenv("ONCEWARD_STORE", url)
@@ -261,12 +272,12 @@ def test_a_store_that_may_not_be_written_fails(
     """That the doctor can read it does not help whoever works with it."""
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
     check = found(examine_url(url_of(store)), "store")
-    assert (check.status, "check the owner" in check.fix) == ("fail", True)
+    assert (check.status, "check owner" in check.fix) == ("fail", True)
 
 
 def test_what_has_no_fix_has_no_line_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty line helps nobody."""
-    _tell([Check(name="store", status="fail", detail="odd", why="it is")])
+    _print_checks([Check(name="store", status="fail", detail="odd", why="it is")])
     assert (
         capsys.readouterr().out
         == "fail  store  odd\n             why: it is\nnot fit: 1 of 1 checks failed\n"
@@ -302,7 +313,7 @@ def test_a_role_that_may_not_read_is_not_told_that_all_is_well(postgres_server: 
     """Only a table that is missing means that there is none yet."""
     url = postgres_server.new_database("doctor_refused")
     with psycopg.connect(url) as connection:
-        connection.execute("create table onceward_migrations (number bigint)")
+        connection.execute("create table onceward_migrations (number bigint, name text)")
         connection.execute("create role doctor_reader login")
     check = examine_url(url.replace("postgres@", "doctor_reader@"))[0]
     assert (check.name, check.status) == ("store", "fail")

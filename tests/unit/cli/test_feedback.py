@@ -9,8 +9,8 @@ import pytest
 from onceward.cli import feedback
 from onceward.journal import Journal
 from onceward.lab import Lab
-from tests.unit.cli.conftest import Run
-from tests.unit.lab.labs import make_lab, make_run
+from tests.support.command_runner import Run
+from tests.support.labs import make_lab, make_run
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_a_request_id_adds_once(run: Run, path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "there is nothing to add"),
-        (["--notes", " "], "there is nothing to add"),
+        ([], "the judgement is empty"),
+        (["--notes", " "], "the judgement is empty"),
         (["--rating", "overall"], "must read NAME=VALUE"),
         (["--rating", "overall=high"], "must be a number from 0 to 100"),
         (["--rating", "overall=101"], "ratings.overall"),
@@ -85,7 +85,7 @@ def test_a_request_id_adds_once(run: Run, path: Path) -> None:
         (["--rating", "overall=80", "--rating", "overall=90"], "'overall' is given twice"),
         (["--answer", "q1=a", "--answer", "q1=a"], "'q1' is given twice"),
         (["--answer", "=yes"], "must read NAME=VALUE"),
-        (["--notes", "x", "--session", "../x"], "not the id of a session"),
+        (["--notes", "x", "--session", "../x"], "not a valid session id"),
         (["--notes", "x", "--request-id", ""], "requestId"),
     ],
 )
@@ -108,7 +108,7 @@ def test_an_unknown_run_is_refused(run: Run, path: Path) -> None:
 
 def test_list_shows_the_newest_first(run: Run, path: Path) -> None:
     """So many as asked for; with --json an entry a line, for people a table."""
-    assert run("feedback", "list").out == "nothing yet\n"
+    assert run("feedback", "list").out == "no entries\n"
     assert run("feedback", "list", "--json").out == ""
     fill(path, 30, notes="n" * 100, ratings={"overall": 7}, tags=["t1"])
     found = [json.loads(line) for line in run("feedback", "list", "--json").out.splitlines()]
@@ -194,13 +194,17 @@ def test_export_replaces_nothing_else(run: Run, path: Path, tmp_path: Path) -> N
 
 
 def test_poll_is_the_journals(run: Run, path: Path) -> None:
-    """The cursor and the tag of one answer go into the next question."""
-    assert run("feedback", "poll", "--json").json == {"items": [], "nextCursor": "0", "tag": "0"}
+    """The cursor and the fingerprint of one answer go into the next question."""
+    assert run("feedback", "poll", "--json").json == {
+        "items": [],
+        "nextCursor": "0",
+        "fingerprint": "0",
+    }
     fill(path, 3, sessionId="s")
     fill(path, 1)
     page = run("feedback", "poll", "--limit", "2", "--json").json
     assert [entry["id"] for entry in page["items"]] == ["fb_0", "fb_1"]
-    words = ["--since", page["nextCursor"], "--tag", page["tag"]]
+    words = ["--since", page["nextCursor"], "--fingerprint", page["fingerprint"]]
     ran = run("feedback", "poll", "--session", "s", *words)
     assert json.loads(ran.out)["id"] == "fb_2"
     assert ran.err == f"next cursor: {path.stat().st_size}\n"
@@ -231,7 +235,7 @@ def test_wait_gives_the_first_entry_that_matches(run: Run, path: Path) -> None:
     fill(path, 2, runId="run_1")
     ran = run("feedback", "wait", "--run", "run_1", "--json")
     assert [entry["id"] for entry in ran.json["items"]] == ["fb_0"]
-    words = ["--since", ran.json["nextCursor"], "--tag", ran.json["tag"]]
+    words = ["--since", ran.json["nextCursor"], "--fingerprint", ran.json["fingerprint"]]
     assert json.loads(run("feedback", "wait", *words).out)["id"] == "fb_1"
 
 
@@ -242,7 +246,7 @@ def test_wait_gives_up_in_time(run: Run, path: Path, since: str) -> None:
     words = ["--session", "s", "--since", since, "--timeout", "0.05"]
     ran = run("feedback", "wait", *words)
     assert (ran.code, ran.out) == (1, "")
-    assert "nothing that matches came within 0.05 seconds" in ran.err
+    assert "no entry matched within 0.05 seconds" in ran.err
     assert f"--since {path.stat().st_size}" in ran.err
 
 
@@ -302,8 +306,8 @@ def test_add_takes_the_path_of_a_run_and_ratings_by_name(
     [
         (["--overall", "high"], "ratings.overall: must be a number from 0 to 100"),
         (["--overall", "80", "--rating", "overall=90"], "'overall' is given twice"),
-        ([], "there is nothing to add"),
-        (["--overall", "80", "--run", "run_1"], "named twice"),
+        ([], "the judgement is empty"),
+        (["--overall", "80", "--run", "run_1"], "exclude each other"),
     ],
 )
 def test_add_with_a_path_refuses_what_it_refuses_without(
@@ -325,5 +329,5 @@ def test_export_takes_its_file_as_an_option(run: Run, path: Path, tmp_path: Path
     assert ran.json == {"path": str(target), "count": 2}
     ran = run("feedback", "export", str(target), "--output", str(tmp_path / "other.json"))
     assert ran.code == 2
-    assert "named twice" in ran.err
+    assert "exclude each other" in ran.err
     assert not (tmp_path / "other.json").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onceward.journal import Journal
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_append_then_poll_then_poll_again(run: Run, path: Path) -> None:
     assert ran.json == {"start": "0", "end": str(path.stat().st_size), "records": 3}
     page = run("journal", "poll", str(path), "--limit", "2", "--json").json
     assert [item["id"] for item in page["items"]] == ["1", "2"]
-    words = ["--since", page["nextCursor"], "--tag", page["tag"]]
+    words = ["--since", page["nextCursor"], "--fingerprint", page["fingerprint"]]
     ran = run("journal", "poll", str(path), *words)
     assert ran.out == '{"id":"3"}\n'
     assert ran.err == f"next cursor: {path.stat().st_size}\n"
@@ -37,7 +37,7 @@ def test_append_from_stdin(run: Run, path: Path) -> None:
 @pytest.mark.parametrize(
     ("records", "says"),
     [
-        (["[]"], "records: there is nothing in the array"),
+        (["[]"], "records: the array is empty"),
         (["7"], "records[0]: must be a JSON object"),
         (['{"id":"1"}', "oops"], "records: not JSON"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onceward import keys
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 IK = ["keys", "ik", "--action", "implement", "--task", "T-0042", "--snapshot", "snap-abc123"]
 KNOWN = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
@@ -43,7 +43,7 @@ def test_ik_warns_about_ephemeral_inputs(run: Run) -> None:
         ("[1]", "inputs: must be a JSON object"),
         ("@/nowhere/x.json", "inputs: /nowhere/x.json does not exist"),
         ("@/", "inputs: cannot read /"),
-        ('{"a": "\\ud800"}', "inputs.a: holds half of a surrogate pair"),
+        ('{"a": "\\ud800"}', "inputs.a: contains half of a surrogate pair"),
         ('{"a":1,"a":2}', "inputs: not acceptable JSON: the key 'a' appears twice"),
     ],
 )
@@ -119,6 +119,30 @@ def test_snapshot_lists_files(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_stable_keys(run: Run, words: list[str], key: str) -> None:
-    """Each kind of thing has a command that names it."""
+    """Each kind of value has a key."""
     assert run("keys", "stable", *words).out == key + "\n"
     assert run("keys", "stable", *words, "--json").json == {"key": key}
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "fix"),
+    [
+        (["file", "a.py", "--cwd", "/r"], "--cwd", "run, command"),
+        (["error", "boom", "--exit", "0"], "--exit", "run, command"),
+        (["doc", "https://example.com", "2"], "VERSION", "dependency, mode, tool"),
+        (["tool", "ruff", "--changes", "[]"], "--changes", "fix"),
+        (["command", "make", "--started-at", "2026-02-06T12:00:00Z"], "--started-at", "run"),
+        (["run", "make"], "--started-at", "add --started-at 2026"),
+        (["fix", "err#x", "--strategy", "1"], "--changes", "add --changes"),
+        (["novel", "x"], "novel", "--help"),
+    ],
+)
+def test_an_option_of_another_kind_is_rejected(
+    run: Run, words: list[str], names: str, fix: str
+) -> None:
+    """The error names the option, and its fix the kinds that take it."""
+    ran = run("keys", "stable", *words)
+    assert (ran.code, ran.out) == (2, "")
+    error, said = ran.err.splitlines()
+    assert names in error
+    assert fix in said

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from onceward.cli.lab_serving import allowed_roots
-from onceward.cli.lab_tasks import Asked, compare_task, review_task
+from onceward.cli.lab_server import allowed_roots
+from onceward.cli.lab_tasks import ComparisonDetails, compare_task, review_task
 from onceward.errors import FileMissing, InvalidArgument
-from onceward.journal import Journal, Page
+from onceward.journal import Journal, RecordPage
 from onceward.lab import Lab, NewFeedback
 from onceward.lab.sessions import open_session, save_task
-from tests.unit.cli.conftest import Run
-from tests.unit.lab.labs import make_lab, make_run, submission
+from tests.support.command_runner import Run
+from tests.support.labs import make_lab, make_run, submission
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_help_names_the_commands(run: Run) -> None:
         (("lab", "--bogus"), "No such option"),
         (("lab", "--port", "many"), "port"),
         (("lab", "--port", "70000"), "is not a port"),
-        (("lab", "--host", "0.0.0.0"), "would let other machines in"),
+        (("lab", "--host", "0.0.0.0"), "would accept other machines"),
         (("lab", "review"), "Missing argument"),
         (("lab", "review", "x", "--timeout", "-1"), "timeout"),
         (("lab", "review", "a" * 300), "does not exist"),
@@ -74,9 +74,9 @@ def test_roots_are_those_given_and_those_of_the_runs(
 def test_a_comparison_names_its_sides_after_their_directories(lab: Lab, tmp_path: Path) -> None:
     """By the last name, or by the whole path where two have the same."""
     places = [make_run(tmp_path, name) for name in ("x/out", "y/out", "z")]
-    compare_task(lab, [places[0], places[2]], Asked())
+    compare_task(lab, [places[0], places[2]], ComparisonDetails())
     assert [each.label for each in lab.experiment(experiment_of(lab)).variants] == ["z"]
-    compare_task(lab, places, Asked())
+    compare_task(lab, places, ComparisonDetails())
     labels = [each.label for each in lab.experiment(experiment_of(lab)).variants]
     assert labels == [str(each) for each in places[1:]]
 
@@ -84,7 +84,7 @@ def test_a_comparison_names_its_sides_after_their_directories(lab: Lab, tmp_path
 def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) -> None:
     """So a killed command can go on with it; what was answered is forgotten after it was told."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
-    task = compare_task(lab, places, Asked(questions=["Better?", "text: Why? "]))
+    task = compare_task(lab, places, ComparisonDetails(questions=["Better?", "text: Why? "]))
     stored = open_session(lab.paths, "lab_mine").task
     assert stored == {"type": "compare", "experimentId": experiment_of(lab)}
     experiment = lab.experiment(experiment_of(lab))
@@ -93,7 +93,7 @@ def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) ->
         ("Why?", "text"),
     ]
     assert task.result() is None
-    again = compare_task(make_lab(tmp_path, "lab_mine"), places, Asked())
+    again = compare_task(make_lab(tmp_path, "lab_mine"), places, ComparisonDetails())
     assert again.page == task.page
     lab.submit(experiment.experiment_id, submission(experiment))
     result = again.result()
@@ -107,9 +107,9 @@ def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) ->
 def test_a_stored_task_that_leads_nowhere_is_no_obstacle(lab: Lab, tmp_path: Path) -> None:
     """Somebody removed the experiments: a new one is made."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
-    first = compare_task(lab, places, Asked())
+    first = compare_task(lab, places, ComparisonDetails())
     lab.paths.experiments.unlink()
-    second = compare_task(make_lab(tmp_path, "lab_mine"), places, Asked())
+    second = compare_task(make_lab(tmp_path, "lab_mine"), places, ComparisonDetails())
     assert first.page != second.page
 
 
@@ -153,7 +153,7 @@ def test_a_file_rewritten_while_it_is_read_gives_each_entry_once(
     lab.add_feedback(NewFeedback(runId=run_id, notes="now"))
     read, looks = Journal.read, iter([False, True])
 
-    def rewritten(self: Journal, *given: Any, **options: Any) -> Page:
+    def rewritten(self: Journal, *given: Any, **options: Any) -> RecordPage:
         if next(looks, False):
             rewrite(lab.paths.feedback)
         return read(self, *given, **options)
@@ -174,8 +174,8 @@ def rewrite(path: Path) -> None:
 @pytest.mark.parametrize(
     ("odd", "says"),
     [
-        ({"ratings": 5}, "nothing in particular"),
-        ({"ratings": [1]}, "nothing in particular"),
+        ({"ratings": 5}, "no details"),
+        ({"ratings": [1]}, "no details"),
         ({"tags": 7, "notes": "fine"}, "fine"),
         ({"notes": 3, "tags": ["a", 7]}, "#a #7"),
         ({"ratings": {"overall": {"a": 1}}}, "overall {'a': 1}"),
@@ -197,28 +197,30 @@ def test_odd_entries_of_others_are_told_as_far_as_they_go(
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked(questions=["Faster?"]),
-        Asked(questions=["text:Better?"]),
-        Asked(questions=["Better?", "Faster?"]),
-        Asked(name="other"),
-        Asked(hypothesis="other"),
-        Asked(topic="other"),
+        ComparisonDetails(questions=["Faster?"]),
+        ComparisonDetails(questions=["text:Better?"]),
+        ComparisonDetails(questions=["Better?", "Faster?"]),
+        ComparisonDetails(name="other"),
+        ComparisonDetails(hypothesis="other"),
+        ComparisonDetails(topic="other"),
     ],
 )
 def test_other_words_are_another_comparison(
-    lab: Lab, tmp_path: Path, asked: Asked, capsys: pytest.CaptureFixture[str]
+    lab: Lab, tmp_path: Path, asked: ComparisonDetails, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever asks something else of the same runs is asked that, and is told so."""
+    """Whoever has other questions of the same runs is asked that, and is told so."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
-    words = Asked(name="n", hypothesis="h", topic="t", questions=["Better?"])
+    words = ComparisonDetails(name="n", hypothesis="h", topic="t", questions=["Better?"])
     first = compare_task(lab, places, words)
     assert compare_task(make_lab(tmp_path, "lab_mine"), places, words).page == first.page
-    assert compare_task(make_lab(tmp_path, "lab_mine"), places, Asked()).page == first.page
+    assert (
+        compare_task(make_lab(tmp_path, "lab_mine"), places, ComparisonDetails()).page == first.page
+    )
     assert capsys.readouterr().err == ""
     left = experiment_of(lab)
     lab = make_lab(tmp_path, "lab_mine")
     assert compare_task(lab, places, asked).page != first.page
-    assert f"{left} asks something else" in capsys.readouterr().err
+    assert f"{left} has other questions" in capsys.readouterr().err
     made = lab.experiment(experiment_of(lab))
     assert [each["prompt"] for each in made.questions] == [
         each.removeprefix("text:") for each in asked.questions
@@ -232,10 +234,12 @@ def test_a_finished_task_leaves_the_task_of_another_command(
     """Two commands share a session: the first to end forgets its own task and no other."""
     places = [make_run(tmp_path, name) for name in ("a", "b", "c")]
     first = (
-        compare_task(lab, places[:2], Asked()) if kind == "compare" else review_task(lab, places[0])
+        compare_task(lab, places[:2], ComparisonDetails())
+        if kind == "compare"
+        else review_task(lab, places[0])
     )
     other = make_lab(tmp_path, "lab_mine")
-    second = compare_task(other, places, Asked())
+    second = compare_task(other, places, ComparisonDetails())
     first.forget()
     assert open_session(lab.paths, "lab_mine").task == other.session.task
     second.forget()

@@ -13,7 +13,7 @@ from onceward.cli import keys
 from onceward.cli.main import COMMANDS as LISTED
 from onceward.cli.main import SECTIONS, app
 from onceward.version import __version__
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 
 def commands(
@@ -38,7 +38,7 @@ def test_version(run: Run) -> None:
     assert (ran.code, ran.out) == (0, f"onceward {__version__}\n")
 
 
-@pytest.mark.parametrize("words", [("keys",), ("journal",), ("keys", "stable")])
+@pytest.mark.parametrize("words", [("keys",), ("journal",), ("dispatch", "groups")])
 def test_a_group_alone_shows_its_help(run: Run, words: tuple[str, ...]) -> None:
     """Whoever does not know what to type is told."""
     ran = run(*words)
@@ -140,7 +140,7 @@ def test_json_before_the_command_is_the_same_as_behind_it(run: Run, words: tuple
 def test_json_before_the_command_reaches_no_other_program(run: Run) -> None:
     """It goes right behind the words that name the command, not to the end of the line."""
     context = typer.Context(typer.main.get_command(app))
-    moved = context.command._with_json_behind  # type: ignore[attr-defined]  # of our own group
+    moved = context.command._with_json_after_command  # type: ignore[attr-defined]  # of our own group
     assert moved(context, ["lab", "compare", "a", "b"]) == ["lab", "compare", "--json", "a", "b"]
     assert moved(context, ["lab", "--port", "0"]) == ["lab", "--json", "--port", "0"]
     assert moved(context, ["lab"]) == ["lab", "--json"]

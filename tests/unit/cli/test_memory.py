@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import onceward
-from onceward.cli.memory_offer import offer_import
+from onceward.cli.memory_import_hint import offer_import
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.memory import Memory
-from tests.unit.cli.conftest import Run
+from tests.support.command_runner import Run
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "tall\x1b[31m"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": []}
@@ -62,7 +62,7 @@ def test_search_finds_names_facts_and_types(run: Run) -> None:
     assert BOB in run("memory", "search", "type:person", "--json").json["entities"]
     page = run("memory", "search", "type:person", "--limit", "1")
     assert len([line for line in page.out.splitlines() if "person" in line]) == 1
-    cursor = page.err.removeprefix("there is more: --cursor ").strip()
+    cursor = page.err.removeprefix("next page: --cursor ").strip()
     rest = run("memory", "search", "type:person", "--limit", "1", "--cursor", cursor)
     assert rest.out.splitlines()[0] in ("Ann  person", "Bob  person")
     assert rest.out not in page.out
@@ -96,7 +96,7 @@ def test_graph_draws_in_both_languages(run: Run) -> None:
     assert drawn["edges"] == [KNOWS]
     assert [each["name"] for each in drawn["nodes"]] == ["Ann", "Bob"]
     cut = run("memory", "graph", "Ann", "--nodes", "1")
-    assert cut.err == "warning: there is more around it; pass a larger --nodes\n"
+    assert cut.err == "warning: the diagram is truncated; pass a larger --nodes\n"
 
 
 def test_history_and_restore_bring_back_what_was_deleted(run: Run, memory: Memory) -> None:
@@ -127,7 +127,7 @@ def test_restore_names_the_change_of_what_was_made_anew(run: Run, memory: Memory
         opened.create_entities([{"name": "Ann", "entityType": "person"}])
     (number,) = run("memory", "restore", "Ann", "--json").json["changes"]
     told = run("memory", "restore", "Ann")
-    assert told.out.endswith(f"it is there; for what it had before, restore change {number}\n")
+    assert told.out.endswith(f"it exists; to restore earlier parts, restore change {number}\n")
     assert "2 observations" in run("memory", "restore", "--change", str(number)).out
     assert run("memory", "restore", "Ann").out == "nothing to be restored\n"
 
@@ -198,11 +198,11 @@ def test_h63_captures_wait_on_disk_while_the_store_is_away(
             raise error
 
         # Imported while this is patched, it would keep what fails.
-        import_module("onceward.memory.replaying")
-        patch.setattr("onceward.memory.capture.capturing.capture", fail)
+        import_module("onceward.memory.buffer_replay")
+        patch.setattr("onceward.memory.capture.command_capture.capture", fail)
         ran = run("memory", "capture", "--", "true")
         assert ran.code == 0
-        assert "warning: the store is away; the command waits on disk" in ran.err
+        assert "warning: the store is unavailable; the command is buffered on disk" in ran.err
         ran = run("memory", "capture", "--json", "--", "false")
         assert ran.code == 1
         assert (ran.json["recorded"], ran.json["buffered"]) == (recorded, True)
@@ -220,7 +220,7 @@ def test_capture_says_when_it_can_neither_be_recorded_nor_wait(
     def fail(*_: object) -> None:
         raise StoreUnavailable
 
-    monkeypatch.setattr("onceward.memory.capture.capturing.capture", fail)
+    monkeypatch.setattr("onceward.memory.capture.command_capture.capture", fail)
     (tmp_path / "home").write_text("no directory")
     ran = run("memory", "capture", "--", "true")
     assert ran.code == 0
@@ -255,9 +255,9 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("restore", "nobody"), 1, "no entity is named 'nobody'"),
         (("graph", "nobody"), 1, "no entity is named 'nobody'"),
         (("fix", "never seen", "--strategy", "x"), 1, "no entity is named 'err#never seen'"),
-        (("restore",), 2, "say which entity"),
-        (("restore", "x", "--change", "3"), 2, "say which entity"),
-        (("restore", "--change", "99"), 2, "change 99 is no deletion"),
+        (("restore",), 2, "pass either NAME or --change"),
+        (("restore", "x", "--change", "3"), 2, "pass either NAME or --change"),
+        (("restore", "--change", "99"), 2, "change 99 is not a deletion"),
         (("graph", "x", "--depth", "9"), 2, "depth: must be 1 to 3"),
         (("graph", "x", "--nodes", "0"), 2, "nodes: must be 1 to 200"),
         (("graph", "x", "--format", "png"), 2, "png"),
@@ -309,7 +309,7 @@ def test_help_is_quick_to_load() -> None:
 
 
 def test_spellings_are_shown_merged_and_restored(run: Run) -> None:
-    """A dry run changes nothing; --apply merges, --undo brings the old names back."""
+    """The plan changes nothing; --yes merges, --undo brings the old names back."""
     with onceward.open() as ow:
         Memory(ow).create_entities(
             [{"name": each, "entityType": "thing", "observations": [each]} for each in "abc"]
@@ -323,23 +323,27 @@ def test_spellings_are_shown_merged_and_restored(run: Run) -> None:
         "concept#rate-limits  (new)",
         "  ← concept#Rate Limits",
         "  ← concept#rate_limits",
-        "would merge 2 names: pass --apply",
+        "would merge 2 names",
+        "nothing was changed; pass --yes to apply",
     ]
     assert run("memory", "merge", "--json").json["names"][0]["others"] == [
         "concept#Rate Limits",
         "concept#rate_limits",
     ]
-    done = run("memory", "merge", "--apply", "--json").json
+    done = run("memory", "merge", "--yes", "--json").json
     assert run("memory", "search", "key:concept#", "--json").json["entities"] == [
         {"name": "concept#rate-limits", "entityType": "thing", "observations": ["a", "b"]}
     ]
     assert "can be undone" in run("memory", "merge").out
-    assert run("memory", "merge", "--apply").out == "nothing to merge\n"
+    assert run("memory", "merge", "--yes").out == "nothing to merge\n"
     number = str(done["merge"])
-    assert run("memory", "merge", "--undo", number).out == "undone: 2 names restored\n"
-    assert run("memory", "merge", "--undo", number).out == "it was undone before\n"
-    assert run("memory", "merge", "--undo", "77").code == 2
-    assert run("memory", "merge", "--undo", number, "--apply").code == 2
+    undo = ("memory", "merge", "--undo", number)
+    assert run(*undo).out.splitlines()[0] == "would restore 2 names"
+    assert run(*undo, "--json").json == {"applied": False, "merge": int(number), "names": 2}
+    assert run(*undo, "--yes").out == "undone: 2 names restored\n"
+    assert run(*undo, "--yes").out == "was undone already\n"
+    assert "is undone or unknown" in run(*undo).out
+    assert run("memory", "merge", "--undo", "77", "--yes").code == 2
 
 
 def test_the_file_of_the_reference_server_is_offered_once(
@@ -358,7 +362,7 @@ def test_the_file_of_the_reference_server_is_offered_once(
 
     assert offered() == ""  # There is no such file yet.
     path.write_text(json.dumps({"type": "entity", **BOB}) + "\n")
-    assert offered().endswith(f"to import it once: onceward memory import '{path}'\n")
+    assert offered().endswith(f"to import it: onceward memory import '{path}'\n")
     assert offered() == ""
     assert "import --store sqlite:///b.db" in offered("sqlite:///b.db")
     monkeypatch.delenv("MEMORY_FILE_PATH")

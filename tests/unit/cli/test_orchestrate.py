@@ -3,94 +3,14 @@
 import json
 import os
 import signal
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
-import typer
 
-from onceward.errors import Drifted, RunHeld, RunMissing
-from onceward.orchestrator.config import Config
-from onceward.orchestrator.models import RunResult, Task
-from onceward.orchestrator.starting import start_workspace
-from onceward.orchestrator.workspace import Workspace
-from tests.unit.cli.conftest import Run
-
-RUN = "run-20260301-093000-1a2b3c4d"
-AT = "2026-03-01T09:30:00.000Z"
-
-
-class Played:
-    """An orchestrator that ends as it is told to, and remembers what it was asked."""
-
-    result = RunResult(run_id=RUN, status="done")
-    refusal: Exception | None = None
-    #: Happens while a run is live.
-    during: Callable[["Played"], None] = staticmethod(lambda _: None)
-    asked: list[Any] = []  # noqa: RUF012 - shared on purpose, emptied by the fixture
-
-    def __init__(self, config: Config, *, watch: Callable[[Any], None]) -> None:
-        self.workspace = Workspace(root=config.workspace)
-        self.watch = watch
-        self.stops = 0
-
-    def run(self, tasks: Sequence[Task], **_: object) -> RunResult:
-        self.asked.append([task.id for task in tasks])
-        return self._live()
-
-    def resume(
-        self,
-        run_id: str | None,
-        *,
-        accept_drift: bool = False,
-        redo: bool = False,
-        retry: bool,
-        **_: object,
-    ) -> RunResult:
-        self.asked.append((run_id, accept_drift, redo, retry))
-        if self.refusal is not None and not (accept_drift or redo):
-            raise self.refusal
-        return self._live()
-
-    def runs(self) -> list[RunResult]:
-        return []
-
-    def stop(self) -> None:
-        self.stops += 1
-
-    def _live(self) -> RunResult:
-        tasks = [{"id": "T-0001"}]
-        self.watch({"seq": 1, "at": AT, "kind": "run.started", "run_id": RUN, "tasks": tasks})
-        type(self).during(self)
-        if self.stops:
-            return RunResult(run_id=RUN, status="stopped", reason="it was asked to stop")
-        self.watch({"seq": 2, "at": AT, "kind": "run.completed"})
-        return self.result
-
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
-    """Put the played orchestrator in the place of the real one."""
-
-    class Fresh(Played):
-        asked: list[Any] = []  # noqa: RUF012 - the same
-
-    module = ModuleType("onceward.orchestrator.orchestrator")
-    module.Orchestrator = Fresh  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return Fresh
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace, which is also where the command runs."""
-    start_workspace(tmp_path / "demo", example=True)
-    monkeypatch.chdir(tmp_path / "demo")
-    return tmp_path / "demo"
-
+from onceward.errors import RunHeld, RunMissing
+from onceward.orchestrator.models import RunResult
+from tests.support.command_runner import Run
+from tests.unit.cli.played_orchestrator import AT, RUN, Played
 
 # --- init ----------------------------------------------------------------------------------------
 
@@ -214,7 +134,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_resume(
     [
         (("--task", "T-002"), "there is no task T-002; there are T-0001, T-0002"),
         (("--task", "T-0001", "--task", "T-0001"), "--task T-0001 is named twice"),
-        (("--task", "../x"), "is not the id of a task"),
+        (("--task", "../x"), "is not a task id"),
         ((), "Missing option '--task'"),
         (("--task", "T-0001", "--workspace", "nowhere"), "there is no onceward.json"),
     ],
@@ -264,7 +184,7 @@ def test_secrets_of_agents_are_left_out_too(
     (workspace / "tasks" / "T-0003.json").write_text(json.dumps(task))
     ran = run("run", "--task", "T-0003")
     assert (ran.code, played.asked) == (0, [["T-0003"]])
-    assert "goal holds a secret, which is left out" in ran.err
+    assert "goal contains a secret, which is redacted" in ran.err
 
 
 @pytest.mark.usefixtures("workspace")
@@ -301,58 +221,6 @@ def test_a_complete_run_is_not_an_error(run: Run, played: type[Played]) -> None:
     assert ran.out.splitlines()[-1] == f"{RUN} is complete; there is nothing to do"
 
 
-def drift(count: int) -> Drifted:
-    changes = [f"changed file-{number:02}" for number in range(count)]
-    return Drifted(f"{count} files are not as the run left them", changes=changes)
-
-
-@pytest.mark.usefixtures("workspace")
-def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[Played]) -> None:
-    """The first ten files, how many more, and the option that goes on."""
-    played.refusal = drift(12)
-    ran = run("resume")
-    assert (ran.code, ran.out) == (3, "")
-    assert "  changed file-00\n" in ran.err
-    assert "file-09" in ran.err
-    assert "file-10" not in ran.err
-    assert "  and 2 more\n" in ran.err
-    assert "--accept-drift" in ran.err
-
-
-@pytest.mark.usefixtures("workspace")
-@pytest.mark.parametrize(
-    ("answer", "asked"),
-    [("keep", (None, True, False, False)), ("redo", (None, False, True, False)), ("stop", None)],
-)
-def test_drift_is_asked_about_on_a_terminal(
-    run: Run,
-    played: type[Played],
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    asked: tuple[object, ...] | None,
-) -> None:
-    """Keep, redo, or stop; what is none of them is asked again."""
-    played.refusal = drift(1)
-    answers = iter(["perhaps", answer])
-    monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
-    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(answers))
-    ran = run("resume")
-    assert ran.code == (0 if asked else 3)
-    assert played.asked[1:] == ([asked] if asked else [])
-
-
-@pytest.mark.usefixtures("workspace")
-def test_machines_are_not_asked(
-    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With --json drift is an error that carries the files."""
-    played.refusal = drift(12)
-    monkeypatch.setattr("onceward.cli.orchestrate._is_terminal", lambda: True)
-    ran = run("resume", "--json")
-    assert (ran.code, ran.out) == (3, "")
-    assert len(json.loads(ran.err)["error"]["context"]["changes"]) == 12
-
-
 @pytest.mark.usefixtures("workspace")
 def test_h29_a_run_that_is_held_names_its_holder(run: Run, played: type[Played]) -> None:
     """Whoever comes second is told who has it."""
@@ -374,7 +242,7 @@ def test_a_reader_that_leaves_does_not_end_the_run(
         raise BrokenPipeError
 
     monkeypatch.setattr("onceward.cli.run_output.print_json", refuse)
-    monkeypatch.setattr("onceward.cli.run_output._silence", lambda: None)
+    monkeypatch.setattr("onceward.cli.run_output._discard_stdout", lambda: None)
     assert run("run", "--task", "T-0001", "--json").code == 0
     assert played.asked == [["T-0001"]]
     assert told == [1]

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from onceward.errors import RunMissing
-from onceward.orchestrator.config import Config
+from onceward.orchestrator.config import WorkspaceConfig
 from onceward.orchestrator.models import (
-    CommandStory,
+    CommandExplanation,
     CommandView,
-    Finding,
-    RunSummary,
+    RunVerification,
     RunView,
-    Verification,
+    TaskRunSummary,
+    VerificationFinding,
 )
-from onceward.orchestrator.starting import start_workspace
-from tests.unit.cli.conftest import Run
+from onceward.orchestrator.scaffold import create_workspace
+from tests.support.command_runner import Run
 
 RUN = "run-20260301-093000-1a2b3c4d"
 KEY = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
@@ -53,7 +53,7 @@ COMMAND: dict[str, Any] = {
     "artifacts": ({"path": "a.py", "sha256": "ab" * 32, "size": 7},),
     "problem": "BAD_ARTIFACT: a.py has other content",
 }
-STORY = CommandStory(
+STORY = CommandExplanation(
     step=4,
     task_id="T-1",
     stage="review",
@@ -73,26 +73,26 @@ STORY = CommandStory(
 class Played:
     """An orchestrator that knows the runs it is given."""
 
-    known: Sequence[RunSummary] = (RunSummary(**SUMMARY),)
-    findings: tuple[Finding, ...] = ()
+    known: Sequence[TaskRunSummary] = (TaskRunSummary(**SUMMARY),)
+    findings: tuple[VerificationFinding, ...] = ()
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: WorkspaceConfig) -> None:
         self.config = config
 
-    def runs(self) -> list[RunSummary]:
+    def runs(self) -> list[TaskRunSummary]:
         return list(self.known)
 
     def show(self, run_id: str) -> RunView:
         self._check(run_id)
         return RunView(summary=self.known[0], commands=(CommandView(**COMMAND),))
 
-    def verify(self, run_id: str) -> Verification:
+    def verify(self, run_id: str) -> RunVerification:
         self._check(run_id)
-        return Verification(
+        return RunVerification(
             run_id=run_id, findings=self.findings, records=9, receipts=3, artifacts=2
         )
 
-    def explain(self, run_id: str) -> list[CommandStory]:
+    def explain(self, run_id: str) -> list[CommandExplanation]:
         self._check(run_id)
         return [STORY, STORY]
 
@@ -113,7 +113,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Played]:
     module.Orchestrator = Fresh  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setenv("COLUMNS", "120")
-    start_workspace(tmp_path)
+    create_workspace(tmp_path)
     (tmp_path / "events").mkdir()
     for name in ("run-20260228-235959-ffffffff", RUN):
         (tmp_path / "events" / f"{name}.ndjson").touch()
@@ -166,7 +166,7 @@ def test_show_tells_each_command(run: Run) -> None:
 
 def test_damage_is_named(run: Run, played: type[Played]) -> None:
     """Lines of a ledger that are lost are not passed over in silence."""
-    played.known = (RunSummary(**{**SUMMARY, "damaged": 2}),)
+    played.known = (TaskRunSummary(**{**SUMMARY, "damaged": 2}),)
     assert "failed, damaged" in run("runs", "list").out
     assert f"2 lines of the ledger; see `onceward runs verify {RUN}`" in run("runs", "show").out
 
@@ -174,7 +174,7 @@ def test_damage_is_named(run: Run, played: type[Played]) -> None:
 def test_a_run_whose_beginning_is_lost_is_listed_as_damaged(run: Run, played: type[Played]) -> None:
     """Nobody knows when it began; it hides none of the other runs."""
     lost = {**SUMMARY, "started_at": "", "updated_at": "", "tasks": ()}
-    played.known = (RunSummary(**lost), RunSummary(**SUMMARY))
+    played.known = (TaskRunSummary(**lost), TaskRunSummary(**SUMMARY))
     ran = run("runs", "list")
     assert ran.code == 0
     assert ran.out.count("failed, damaged") == 1
@@ -194,7 +194,7 @@ def test_verify_says_that_all_is_well(run: Run) -> None:
 
 def test_verify_names_what_is_wrong(run: Run, played: type[Played]) -> None:
     """Exit 1, and each file with its problem."""
-    played.findings = (Finding(path="a.py", problem="has other content"),)
+    played.findings = (VerificationFinding(path="a.py", problem="has other content"),)
     ran = run("runs", "verify")
     assert ran.code == 1
     assert ran.out.splitlines()[1:] == ["  a.py: has other content"]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from onceward.console.house import House
+from onceward.client import Onceward
+from onceward.console.context import ConsoleContext
 from onceward.console.runs_http import runs_router
 from onceward.console.workspaces import Workspaces
 from onceward.errors import StoreUnavailable
-from onceward.handle import Onceward
 from onceward.orchestrator.ledger import seal_line
-from onceward.orchestrator.registry import workspace_id
-from tests.unit.console.asking import Asking
-from tests.unit.orchestrator.theatre import Died, Theatre
+from onceward.orchestrator.workspace_registry import workspace_id
+from tests.support.console_requests import Asking
+from tests.support.function_agents import OrchestratorHarness, SimulatedCrash
 
 RUN = "run-20260101-000000-0000000a"
 BASE = "/api/orchestrator"
@@ -27,17 +27,19 @@ def no_store() -> Onceward:
     raise StoreUnavailable
 
 
-def house_of(workspaces: Workspaces) -> House:
-    return House(ow=no_store, store_url="", version="0", actor="ann", workspaces=workspaces)
+def context_of(workspaces: Workspaces) -> ConsoleContext:
+    return ConsoleContext(
+        ow=no_store, store_url="", version="0", actor="ann", workspaces=workspaces
+    )
 
 
 class Site(Asking):
     """The routes of runs, and a workspace whose agents are played."""
 
-    def __init__(self, theatre: Theatre, home: Path) -> None:
-        self.theatre, self.root = theatre, theatre.workspace
+    def __init__(self, harness: OrchestratorHarness, home: Path) -> None:
+        self.harness, self.root = harness, harness.workspace
         self.workspaces = Workspaces([self.root], home=home)
-        super().__init__(runs_router(house_of(self.workspaces)))
+        super().__init__(runs_router(context_of(self.workspaces)))
 
     @property
     def place(self) -> dict[str, str]:
@@ -53,9 +55,9 @@ class Site(Asking):
 
     def die_in(self, action: str, nth: int = 1) -> None:
         """Let the orchestrator die while this command is under way."""
-        self.theatre.die_at(action, nth)
-        with pytest.raises(Died):
-            self.theatre.run() if not list(self.root.glob("events/*")) else self.theatre.resume()
+        self.harness.die_at(action, nth)
+        with pytest.raises(SimulatedCrash):
+            self.harness.run() if not list(self.root.glob("events/*")) else self.harness.resume()
 
     def write(self, *lines: bytes, run: str = RUN) -> dict[str, str]:
         """Put a ledger there, line by line."""

@@ -10,7 +10,7 @@ import pytest
 from onceward.console import key_inspection
 from onceward.console.keys_http import keys_router
 from onceward.keys import idempotency_key
-from tests.unit.console.asking import Asking, error_of
+from tests.support.console_requests import Asking, error_of
 
 PATH = "/api/console/keys/inspect"
 COMMAND = {

@@ -11,15 +11,15 @@ import pytest
 
 from onceward.console import run_files
 from onceward.orchestrator.ledger import seal_line
-from onceward.rooted import RootedFile
-from tests.unit.console.asking import error_of
+from onceward.system.safe_paths import RootedFile
+from tests.support.console_requests import error_of
+from tests.support.function_agents import OrchestratorHarness, stage
 from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, started
-from tests.unit.orchestrator.theatre import Theatre, stage
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    return Site(stage(Theatre(tmp_path / "workspace"), monkeypatch), tmp_path / "home")
+    return Site(stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch), tmp_path / "home")
 
 
 # --- the ledger -----------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_damaged_line_is_shown_as_such(site: Site) -> None:
     place = site.write(started(), hurt, b"\xff\0<script>\n", b"\n", record(4), b'{"seq":5')
     items = site.body(f"{BASE}/journal", **place)["items"]
     assert [each["is_damaged"] for each in items] == [False, True, True, False]
-    assert items[1]["problem"] == "its checksum does not fit"
+    assert items[1]["problem"] == "its checksum does not match"
     assert items[1]["line"] == hurt.decode().rstrip()
     assert (items[2]["kind"], items[2]["seq"], items[2]["line"]) == (
         "damaged",
@@ -111,7 +111,7 @@ def test_a_run_that_never_began_is_not_shown(site: Site) -> None:
     """Its first record was torn, so nothing has happened."""
     place = site.write(b'{"seq":1')
     assert site.items() == []
-    assert error_of(site.get(f"{BASE}/run", **place))[:2] == (404, "NOT_FOUND")
+    assert error_of(site.get(f"{BASE}/run", **place))[:2] == (404, "RUN_NOT_FOUND")
     assert site.body(f"{BASE}/journal", **place)["items"] == []
 
 
@@ -125,7 +125,7 @@ def artifact(site: Site, path: str, step: Any = 1) -> dict[str, Any]:
 
 def test_an_artifact_is_shown_as_it_is_and_as_it_was(site: Site) -> None:
     """Whether it is what the receipt says, and its text."""
-    site.theatre.run()
+    site.harness.run()
     found = artifact(site, "src/T-1.txt")
     assert (found["text"], found["is_as_recorded"]) == ("implement 1\n", True)
     assert found["recorded"] == {"sha256": found["sha256"], "size": found["size"]}
@@ -146,7 +146,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large file takes long, and nobody waits for that who only wants the run."""
-    site.theatre.run()
+    site.harness.run()
     place, real = site.place, run_files._look
     site.look("run")  # Remembered from now on, for everybody.
     waited: list[bool] = []
@@ -165,7 +165,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
 
 def test_only_what_a_receipt_names_is_shown(site: Site) -> None:
     """Not another file of the workspace, nor one beside it, whatever the path looks like."""
-    site.theatre.run()
+    site.harness.run()
     (site.root / "secret.txt").write_text("mine")
     (site.root.parent / "outside.txt").write_text("mine")
     run = site.place["run"]
@@ -189,7 +189,7 @@ def test_only_what_a_receipt_names_is_shown(site: Site) -> None:
 
 def test_a_link_leads_nowhere(site: Site) -> None:
     """Neither the file nor a directory on the way to it may be one."""
-    site.theatre.run()
+    site.harness.run()
     outside = site.root.parent / "outside"
     outside.mkdir()
     (outside / "T-1.txt").write_text("mine")

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from onceward.console import run_reading
-from onceward.console.run_reading import runs_of
+from onceward.console import run_index
+from onceward.console.run_index import runs_of
 from onceward.console.run_views import newest_runs
 from onceward.console.runs_http import runs_router
 from onceward.console.workspaces import Workspaces
-from onceward.journal.held import hold
-from onceward.orchestrator.ledger import lines_of
+from onceward.journal.process_lock import acquire_process_lock
+from onceward.orchestrator.ledger import ledger_lines
 from onceward.orchestrator.models import RunLimits
-from onceward.orchestrator.registry import workspace_id
 from onceward.orchestrator.workspace import Workspace
-from onceward.seams import SystemClock, SystemFiles
-from tests.unit.console.asking import Asking, error_of
-from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, house_of, record, started
-from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, stage
+from onceward.orchestrator.workspace_registry import workspace_id
+from onceward.system import SystemClock, SystemFiles
+from tests.support.console_requests import Asking, error_of
+from tests.support.function_agents import FIRST, SECOND, OrchestratorHarness, SimulatedCrash, stage
+from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, context_of, record, started
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    return Site(stage(Theatre(tmp_path / "workspace"), monkeypatch), tmp_path / "home")
+    return Site(stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch), tmp_path / "home")
 
 
 # --- the list -------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def test_a_run_in_the_list(site: Site) -> None:
     """It has the fields of `runs list --json`, where it is, what it is about, and its state."""
     empty = site.body(f"{BASE}/runs")
     assert (empty["items"], empty["next"]) == ([], None)
-    result = site.theatre.run(FIRST, SECOND)
+    result = site.harness.run(FIRST, SECOND)
     (item,) = site.items()
     assert (item["run_id"], item["status"], item["state"]) == (result.run_id, "done", "done")
     assert (item["goal"], item["tasks"], item["steps"]) == ("first", ["T-1", "T-2"], 6)
@@ -52,7 +52,7 @@ def test_runs_of_all_workspaces_stand_in_one_list(site: Site, tmp_path: Path) ->
         site.write(started(run), run=run)
         if number % 2:
             (site.root / "events" / f"{run}.ndjson").rename(other / "events" / f"{run}.ndjson")
-    both = Asking(runs_router(house_of(Workspaces([site.root, other], home=tmp_path))))
+    both = Asking(runs_router(context_of(Workspaces([site.root, other], home=tmp_path))))
     found: list[str] = []
     after: str | None = None
     while True:
@@ -83,7 +83,7 @@ def test_a_run_that_somebody_works_on_is_not_crashed(site: Site) -> None:
     """Looking for that takes no lock, so that nobody is in the way of a resume."""
     place = site.write(started())
     lock = Workspace(root=site.root).lock(RUN)
-    held = hold(lock, SystemFiles(), SystemClock())
+    held = acquire_process_lock(lock, SystemFiles(), SystemClock())
     note = lock.read_bytes()
     (item,) = site.items()
     assert (item["state"], item["is_held"]) == ("running", True)
@@ -104,9 +104,9 @@ def test_a_ledger_that_has_not_changed_is_not_read_again(
 
     def counted(file: Any, start: int, end: int) -> Any:
         reads.append(end - start)
-        return lines_of(file, start, end)
+        return ledger_lines(file, start, end)
 
-    monkeypatch.setattr(run_reading, "lines_of", counted)
+    monkeypatch.setattr(run_index, "ledger_lines", counted)
     for _ in range(3):
         assert site.items()[0]["updated_at"].endswith(":01.000Z")
     assert len(reads) == 1
@@ -123,21 +123,21 @@ def test_a_ledger_that_has_not_changed_is_not_read_again(
 
 def test_the_memory_of_runs_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, and however long their ledgers."""
-    monkeypatch.setattr(run_reading, "ITEMS_KEPT_MAX", 2)
-    monkeypatch.setattr(run_reading, "STORIES_KEPT_MAX", 2)
+    monkeypatch.setattr(run_index, "ITEMS_KEPT_MAX", 2)
+    monkeypatch.setattr(run_index, "STORIES_KEPT_MAX", 2)
     for number in range(5):
         site.write(started(), run=f"run-20260101-000000-0000000{number}")
     assert len(site.items()) == 5
     runs = runs_of(site.workspaces)
     assert (len(runs._items), len(runs._stories)) == (2, 2)
-    monkeypatch.setattr(run_reading, "STORIES_BYTES_MAX", 1)
+    monkeypatch.setattr(run_index, "STORIES_BYTES_MAX", 1)
     assert len(site.items()) == 5
     assert len(runs._stories) == 1
 
 
 def test_a_long_search_gives_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that looked at enough says where to go on, though it has found nothing yet."""
-    monkeypatch.setattr(run_reading, "SCAN_RUNS_MAX", 2)
+    monkeypatch.setattr(run_index, "SCAN_RUNS_MAX", 2)
     for number in range(5):
         site.write(started(), run=f"run-20260101-000000-0000000{number}")
     query: dict[str, Any] = {"q": "00000000"}
@@ -153,8 +153,8 @@ def test_a_long_search_gives_way(site: Site, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_long_ledger_hides_no_other_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks at everything is told of each failed run, however much there is to read."""
-    monkeypatch.setattr(run_reading, "SCAN_BYTES_MAX", 1)
-    monkeypatch.setattr(run_reading, "SCAN_RUNS_MAX", 1)
+    monkeypatch.setattr(run_index, "SCAN_BYTES_MAX", 1)
+    monkeypatch.setattr(run_index, "SCAN_RUNS_MAX", 1)
     ids = [f"run-20260101-000000-0000000{number}" for number in range(4)]
     for run in ids[:3]:
         site.write(started(run), record(2, "run.failed", reason="no", step=1), run=run)
@@ -170,11 +170,11 @@ def test_a_run_at_work_that_was_read_before_may_be_shown_as_it_was(
     """When there is much to read: it cannot have ended. One that nobody holds is read again."""
     ids = [f"run-20260101-000000-0000000{number}" for number in range(2)]
     locks = [Workspace(root=site.root).lock(run) for run in ids]
-    held = [hold(lock, SystemFiles(), SystemClock()) for lock in locks]
+    held = [acquire_process_lock(lock, SystemFiles(), SystemClock()) for lock in locks]
     for run in ids:
         site.write(started(run), run=run)
     newest_runs(site.workspaces, limit=5)
-    monkeypatch.setattr(run_reading, "SCAN_BYTES_MAX", 1)
+    monkeypatch.setattr(run_index, "SCAN_BYTES_MAX", 1)
     for run in ids:
         site.write(started(run), record(2, "run.failed", reason="no", step=1), run=run)
     found = newest_runs(site.workspaces, limit=5)
@@ -196,9 +196,9 @@ def test_a_run_tells_of_its_crashes_and_what_was_not_done_again(site: Site) -> N
     assert [each["ending"] for each in found["lives"]] == ["crashed", "crashed"]
     assert [each["text"] for each in found["crashes"]] == [
         "died in step 2, review",
-        "died in step 3, update_spec; nobody has resumed it yet",
+        "died in step 3, update_spec; it has not been resumed yet",
     ]
-    site.theatre.resume()
+    site.harness.resume()
     found = site.look("run")
     assert [each["ending"] for each in found["lives"]] == ["crashed", "crashed", "done"]
     assert found["headline"] == "crashed 2×, resumed from step 3, 0 recorded steps redone"  # noqa: RUF001 - a sign of its own
@@ -212,7 +212,7 @@ def test_a_run_tells_of_its_crashes_and_what_was_not_done_again(site: Site) -> N
 
 def test_a_run_that_was_never_interrupted_says_so(site: Site) -> None:
     """There is one life, and it is done."""
-    site.theatre.run()
+    site.harness.run()
     found = site.look("run")
     assert found["headline"] == "never interrupted, 3 steps recorded"
     assert [each["ending"] for each in found["lives"]] == ["done"]
@@ -221,11 +221,11 @@ def test_a_run_that_was_never_interrupted_says_so(site: Site) -> None:
 
 def test_a_step_that_had_to_be_redone_is_counted(site: Site) -> None:
     """Its file was gone when the run was resumed, so its receipt did not help."""
-    site.theatre.die_at("update_spec")
-    with pytest.raises(Died):
-        site.theatre.run()
+    site.harness.die_at("update_spec")
+    with pytest.raises(SimulatedCrash):
+        site.harness.run()
     (site.root / "src" / "T-1.txt").unlink()
-    site.theatre.resume()
+    site.harness.resume()
     found = site.look("run")
     assert (found["redone"], found["replays"]) == (1, 1)
     assert found["headline"].endswith("1 recorded step redone")
@@ -233,9 +233,9 @@ def test_a_step_that_had_to_be_redone_is_counted(site: Site) -> None:
 
 def test_a_failed_and_a_stopped_life_say_so(site: Site) -> None:
     """Neither is a crash."""
-    site.theatre.limits = RunLimits(attempts_max=1)
-    site.theatre.plays = lambda *_: {"code": "NO", "message": "cannot", "retryable": False}
-    site.theatre.run()
+    site.harness.limits = RunLimits(attempts_max=1)
+    site.harness.plays = lambda *_: {"code": "NO", "message": "cannot", "retryable": False}
+    site.harness.run()
     found = site.look("run")
     assert [each["ending"] for each in found["lives"]] == ["failed"]
     assert found["summary"]["state"] == "failed"
@@ -247,8 +247,8 @@ def test_a_failed_and_a_stopped_life_say_so(site: Site) -> None:
 
 def test_every_command_is_explained(site: Site) -> None:
     """As the command line does it."""
-    site.theatre.run()
-    orchestrator = site.theatre.orchestrator()
+    site.harness.run()
+    orchestrator = site.harness.orchestrator()
     place = site.place
     told = site.look("explain")["commands"]
     assert [each["why"] for each in told] == [
@@ -259,7 +259,7 @@ def test_every_command_is_explained(site: Site) -> None:
 
 def test_the_files_of_a_run_are_verified(site: Site) -> None:
     """What was changed since is named, and nothing is changed by looking."""
-    site.theatre.run()
+    site.harness.run()
     assert site.look("verify")["ok"]
     (site.root / "src" / "T-1.txt").write_text("something else")
     found = site.look("verify")

@@ -11,9 +11,9 @@ import pytest
 
 from onceward.console.workspaces import Workspaces, plain_workspace
 from onceward.errors import NotFound
-from onceward.orchestrator import registry
-from onceward.orchestrator.registry import Registry, workspace_id
-from tests.unit.orchestrator.theatre import Theatre, stage
+from onceward.orchestrator import workspace_registry
+from onceward.orchestrator.workspace_registry import WorkspaceRegistry, workspace_id
+from tests.support.function_agents import OrchestratorHarness, stage
 
 
 @pytest.fixture
@@ -36,16 +36,16 @@ def test_a_run_notes_its_workspace(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever starts or resumes a run need not tell the console where."""
-    theatre = stage(Theatre(tmp_path / "workspace"), monkeypatch)
-    result = theatre.run()
+    harness = stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch)
+    result = harness.run()
     assert result.status == "done"
-    assert Workspaces().list() == (theatre.workspace,)
+    assert Workspaces().list() == (harness.workspace,)
     (name,) = notes(home)
-    assert name == f"{workspace_id(theatre.workspace)}.json"
+    assert name == f"{workspace_id(harness.workspace)}.json"
     noted = json.loads((home / "workspaces" / name).read_text())
-    assert noted == {"schemaVersion": 1, "path": str(theatre.workspace)}
+    assert noted == {"schemaVersion": 1, "path": str(harness.workspace)}
     written = (home / "workspaces" / name).stat()
-    theatre.resume(result.run_id)
+    harness.resume(result.run_id)
     assert (home / "workspaces" / name).stat() == written
 
 
@@ -55,15 +55,15 @@ def test_a_home_that_cannot_be_written_stops_no_run(
     """The note is for who looks; the run does not need it."""
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("ONCEWARD_HOME", str(tmp_path / "file" / "home"))
-    theatre = stage(Theatre(tmp_path / "workspace"), monkeypatch)
-    assert theatre.run().status == "done"
+    harness = stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch)
+    assert harness.run().status == "done"
     assert Workspaces().list() == ()
 
 
 def test_those_that_are_gone_are_passed_over(home: Path, tmp_path: Path) -> None:
     """They come back when they are there again."""
     a, b = made(tmp_path / "a"), made(tmp_path / "b")
-    Registry(home=home).add(a)
+    WorkspaceRegistry(home=home).add(a)
     spaces = Workspaces([b], home=home)
     assert spaces.list() == (b, a)
     shutil.rmtree(a)
@@ -77,7 +77,7 @@ def test_a_workspace_is_one_by_whatever_way_one_comes(home: Path, tmp_path: Path
     """Named, noted and through a link: it is shown once, by its real path."""
     real = made(tmp_path / "real")
     (tmp_path / "link").symlink_to(real)
-    Registry(home=home).add(tmp_path / "link")
+    WorkspaceRegistry(home=home).add(tmp_path / "link")
     spaces = Workspaces([tmp_path / "link", real], home=home)
     assert spaces.list() == (real,)
     assert spaces.find(workspace_id(tmp_path / "link")) == real
@@ -112,12 +112,12 @@ def test_too_many_notes_lose_those_that_are_gone(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder has a limit, and what is there outlives what is not."""
-    monkeypatch.setattr(registry, "WORKSPACES_MAX", 3)
+    monkeypatch.setattr(workspace_registry, "WORKSPACES_MAX", 3)
     there = made(tmp_path / "there")
-    Registry(home=home).add(there)
+    WorkspaceRegistry(home=home).add(there)
     for number in range(5):
         gone = made(tmp_path / str(number))
-        Registry(home=home).add(gone)
+        WorkspaceRegistry(home=home).add(gone)
         gone.rmdir()
     assert len(notes(home)) <= 4
     assert Workspaces(home=home).list() == (there,)
@@ -126,7 +126,7 @@ def test_too_many_notes_lose_those_that_are_gone(
 def test_a_path_that_is_no_text_is_a_path_all_the_same(home: Path, tmp_path: Path) -> None:
     """It is noted, found, and shown with its bytes written out."""
     odd = made(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")))
-    Registry(home=home).add(odd)
+    WorkspaceRegistry(home=home).add(odd)
     assert Workspaces(home=home).list() == (odd,)
     assert plain_workspace(odd)["path"].endswith("/\\xff\\xfe")
 

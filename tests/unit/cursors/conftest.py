@@ -1,5 +1,5 @@
 """The command line, run as in the tests of the other commands."""
 
-from tests.unit.cli.conftest import run
+from tests.support.command_runner import run
 
 __all__ = ["run"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.retries import Message
-from tests.unit.cli.conftest import Run
+from onceward.client import Onceward
+from onceward.client import open as open_handle
+from onceward.retries import RetryMessage
+from tests.support.command_runner import Run
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_lag_and_rate_are_shown_as_they_were_measured(run: Run, ow: Onceward) ->
     assert cursor["measure"] is None
     row = {"cursor": "lead_intake_v1", "position": cursor["position"], "messages": 30}
     rows = json.dumps([{**row, "seconds": 500, "processed": 1, "rate": 12.0}])
-    ow.store.write_apart(lambda tx: tx.query("measure_write", rows=rows))
+    ow.store.run_in_own_transaction(lambda tx: tx.query("measure_write", rows=rows))
     (shown,) = (line for line in run("cursors", "list").out.splitlines() if "lead_intake" in line)
     assert re.fullmatch(r"30/50\ds", shown.split()[4])
     assert shown.split()[5] == "12"
@@ -77,7 +77,7 @@ def test_a_cursor_is_paused_and_resumed(run: Run, ow: Onceward) -> None:
     assert [entry.kind for entry in ow.cursors.history("lead_intake_v1")] == ["resume", "pause"]
 
 
-def test_a_seek_is_a_dry_run_unless_confirmed(run: Run, ow: Onceward) -> None:
+def test_a_seek_changes_nothing_without_yes(run: Run, ow: Onceward) -> None:
     """Nothing is repeated or lost by a command that was only tried."""
     words = ("cursors", "seek", "lead_intake_v1", "10", "--reason", "bad deploy")
     tried = run(*words)
@@ -88,7 +88,7 @@ def test_a_seek_is_a_dry_run_unless_confirmed(run: Run, ow: Onceward) -> None:
     assert "--yes" in tried.out
     assert ow.cursors.show("lead_intake_v1").position == "1200"
     done = run(*words, "--yes", "--json").json
-    assert (done["dry_run"], done["to_position"], done["epoch"]) == (False, "10", 2)
+    assert (done["applied"], done["to_position"], done["epoch"]) == (True, "10", 2)
     assert ow.cursors.show("lead_intake_v1").position == "10"
 
 
@@ -96,7 +96,7 @@ def test_a_seek_is_undone_in_the_same_way(run: Run, ow: Onceward) -> None:
     """First thought through, then done, then nothing is left to undo."""
     run("cursors", "seek", "lead_intake_v1", "--start", "--reason", "all again", "--yes")
     assert ow.cursors.show("lead_intake_v1").position is None
-    assert run("cursors", "undo", "lead_intake_v1", "--json").json["dry_run"] is True
+    assert run("cursors", "undo", "lead_intake_v1", "--json").json["applied"] is False
     assert "moved" in run("cursors", "undo", "lead_intake_v1", "--yes").out
     assert ow.cursors.show("lead_intake_v1").position == "1200"
     ran = run("cursors", "undo", "lead_intake_v1", "--yes")
@@ -108,19 +108,19 @@ def test_a_move_says_what_becomes_of_parked_messages(run: Run, ow: Onceward) -> 
     """Only a source can tell which will be read again; at the start it is all of them."""
     with ow.transaction() as tx:
         ow.retries.parked.park(
-            tx, Message(cursor="lead_intake_v1", position="7", raw=b"7", key="k")
+            tx, RetryMessage(cursor="lead_intake_v1", position="7", raw=b"7", key="k")
         )
     seek = ("cursors", "seek", "lead_intake_v1", "--reason", "again")
-    assert "forgotten   unknown" in run(*seek, "10").out
-    assert run(*seek, "10", "--json").json["forgotten"] is None
-    assert "forgotten   1\nrestored    0\n" in run(*seek, "--start", "--yes").out
+    assert "discarded   unknown" in run(*seek, "10").out
+    assert run(*seek, "10", "--json").json["discarded"] is None
+    assert "discarded   1\nrestored    0\n" in run(*seek, "--start", "--yes").out
     assert ow.retries.parked.waiting("lead_intake_v1").messages == 0
     undone = run("cursors", "undo", "lead_intake_v1", "--yes", "--json").json
-    assert (undone["forgotten"], undone["restored"]) == (0, 1)
+    assert (undone["discarded"], undone["restored"]) == (0, 1)
     assert ow.retries.parked.waiting("lead_intake_v1").messages == 1
 
 
-def test_history_is_told_with_who_and_why(run: Run, ow: Onceward) -> None:
+def test_history_shows_actor_and_reason(run: Run, ow: Onceward) -> None:
     """Text of others cannot play tricks with the terminal."""
     ow.cursors.seek("lead_intake_v1", "[red]10[/red]", "evil \x1b[2J reason", "ana")
     ran = run("cursors", "history", "lead_intake_v1")
@@ -142,9 +142,7 @@ def test_history_is_told_with_who_and_why(run: Run, ow: Onceward) -> None:
         (("history", "lead_intake_v1", "--limit", "0"), 2),
     ],
 )
-def test_mistakes_are_told_with_a_fix(
-    run: Run, ow: Onceward, words: tuple[str, ...], code: int
-) -> None:
+def test_errors_suggest_a_fix(run: Run, ow: Onceward, words: tuple[str, ...], code: int) -> None:
     """Every refusal says what to do, and changes nothing."""
     ran = run("cursors", *words)
     assert (ran.code, ran.out) == (code, "")

@@ -21,7 +21,7 @@ from onceward.errors import (
     StorageError,
 )
 from onceward.journal import Journal
-from onceward.seams import SystemFiles
+from onceward.system import SystemFiles
 from tests.unit.small_disks import small_disk
 
 __all__ = ["small_disk"]

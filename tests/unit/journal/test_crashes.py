@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from onceward.crash import Crashed
 from onceward.errors import FileRefused, OutcomeUnknown, StorageError
-from onceward.journal import Journal, atomic
-from onceward.seams import Files
+from onceward.journal import Journal, atomic_file
+from onceward.system import Files
+from onceward.system.crash_points import Crashed
 from onceward.testing import Acks, AuditedFiles, CrashFiles, run_with_crash_at_every_step
 
 PATH = Path("/home/me/.cm/feedback/feedback.jsonl")
@@ -181,7 +181,7 @@ def test_nothing_is_acknowledged_before_it_is_synced() -> None:
     files.ack(PATH)
     state = PATH.parent / "state" / "run.json"
     for content in (b"one", b"two" * 1000):
-        atomic.write(state, content, files=files)
+        atomic_file.write(state, content, files=files)
         files.ack(state)
     kinds = {event.kind for event in files.audit.events}
     assert {"create", "write", "sync", "replace", "sync_directory", "ack"} <= kinds
@@ -202,7 +202,7 @@ def test_replacement_leaves_the_old_or_the_new() -> None:
 
     def replace(files: Files, acks: Acks[bytes]) -> None:
         for content in contents:
-            atomic.write(target, content, files=files)
+            atomic_file.write(target, content, files=files)
             acks.ack(content)
 
     def check(files: CrashFiles, acks: Acks[bytes]) -> None:
@@ -212,7 +212,7 @@ def test_replacement_leaves_the_old_or_the_new() -> None:
                 found = file.read(0, 10_000)
         last = acks[-1] if acks else None
         assert found in (last, *contents[len(acks) : len(acks) + 1])
-        atomic.write(target, b"after", files=files)
+        atomic_file.write(target, b"after", files=files)
         with closing(files.open_read(target)) as file:
             assert file.read(0, 100) == b"after"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward.errors import StorageError
-from onceward.journal import Journal, atomic
+from onceward.journal import Journal, atomic_file
 
 #: A call into the system, by its name in `os`, and what becomes of it.
 Fault = tuple[str, Callable[..., Any]]
@@ -121,7 +121,7 @@ def test_a_replaced_file_leaves_no_lock_to_a_child(
     temporary = path.with_name(f".{path.name}.tmp")
     break_once(monkeypatch, "write", refuse if is_refused else os.write, fork)
     try:
-        atomic.write(path, b"new")
+        atomic_file.write(path, b"new")
     except StorageError:
         assert is_refused
         assert is_free(temporary)
@@ -129,5 +129,5 @@ def test_a_replaced_file_leaves_no_lock_to_a_child(
         assert not is_refused
         # The temporary has become the file.
         assert is_free(path)
-    atomic.write(path, b"newer")
+    atomic_file.write(path, b"newer")
     assert path.read_bytes() == b"newer"

@@ -11,7 +11,7 @@ import pytest
 from onceward.errors import FileMissing, InvalidArgument, InvalidCursor, StorageError
 from onceward.journal import Journal
 from onceward.journal.models import Record
-from onceward.journal.scan import SCAN_BYTES_MAX
+from onceward.journal.page_scan import SCAN_BYTES_MAX
 
 NO_CURSORS: list[Any] = ["", "-1", "+1", "1.0", "1e3", "abc", " 1", "1 ", "0x10", "1\n", "٣", "²"]
 NO_CURSORS += ["01", "1_0", "9" * 40, None, 0, 1.5, b"0"]
@@ -107,8 +107,8 @@ def test_a_limit_drops_nothing(path: Path, limit: int, session: str | None) -> N
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "10", float("nan")])
 def test_a_bad_limit_is_refused(path: Path, limit: Any) -> None:
-    """A limit is a positive whole number."""
-    with pytest.raises(InvalidArgument, match="^limit: must be a positive whole number"):
+    """A limit is a positive integer."""
+    with pytest.raises(InvalidArgument, match="^limit: must be a positive integer"):
         Journal(path).read(limit=limit)
 
 
@@ -308,7 +308,7 @@ class TestH10ReplacedFiles:
         if how == "replaced":
             path.unlink()
         path.write_bytes(bytes(other))
-        with pytest.raises(InvalidCursor, match="another file or for bytes that changed"):
+        with pytest.raises(InvalidCursor, match="another file, or the bytes before it"):
             journal.read(page.next_cursor, tag=page.tag)
         assert journal.read(page.next_cursor).items, "without the tag it cannot be known"
 

@@ -12,8 +12,8 @@ import pytest
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from onceward.errors import InvalidArgument, InvalidCursor
-from onceward.journal import Journal, watch
-from onceward.seams import ManualClock
+from onceward.journal import Journal, directory_watch
+from onceward.system import ManualClock
 
 #: What never takes so long unless it does not happen.
 GUARD_SECONDS = 60.0
@@ -51,7 +51,7 @@ def test_an_append_by_another_process_wakes_within_milliseconds(
     path: Path, prove: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A foreign append wakes the reader, not its next poll; the median is a few milliseconds."""
-    monkeypatch.setattr(watch, "WATCHED_SECONDS_MAX", 2 * GUARD_SECONDS)
+    monkeypatch.setattr(directory_watch, "WATCHED_SECONDS_MAX", 2 * GUARD_SECONDS)
     journal = Journal(path)
     delays = []
     cursor = "0"
@@ -81,7 +81,7 @@ def test_without_file_events_polling_finds_it(
     """No watches, or no directory to watch yet: the record is found all the same."""
     if not directory_exists:
         path = path.parent / "later" / "j.jsonl"
-    monkeypatch.setattr(watch, "_notifier", lambda _directory: None)
+    monkeypatch.setattr(directory_watch, "_notifier", lambda _directory: None)
     threading.Timer(0.2, Journal(path).append, [{"id": "1"}]).start()
     assert Journal(path).tail(wait=GUARD_SECONDS).items == [{"id": "1"}]
 
@@ -116,4 +116,4 @@ def test_without_watches_left_it_polls(tmp_path: Path, monkeypatch: pytest.Monke
         raise WatchfilesRustInternalError(message)
 
     monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
-    assert watch.Watch(tmp_path, ManualClock()).wait(1) is None
+    assert directory_watch.DirectoryWatch(tmp_path, ManualClock()).wait(1) is None

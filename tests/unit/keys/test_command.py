@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from onceward.errors import InvalidArgument, NotCanonical
-from onceward.keys import Command, explain, idempotency_key, lint
+from onceward.keys import CommandContent, explain, idempotency_key, lint
 
 BASE: dict[str, Any] = {
     "action": "implement",
@@ -83,10 +83,10 @@ def test_explain_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("part", "value", "problem"),
     [
-        ("action", "", "action: must be text that is not empty"),
-        ("action", "a\nb", "action: must not hold a newline"),
-        ("task_id", 42, "task_id: must be text"),
-        ("snapshot_id", "\ud800", "snapshot_id: holds half of a surrogate"),
+        ("action", "", "action: must be non-empty text"),
+        ("action", "a\nb", "action: must not contain a newline"),
+        ("task_id", 42, "task_id: must be non-empty text"),
+        ("snapshot_id", "\ud800", "snapshot_id: contains half of a surrogate"),
         ("inputs", [], "inputs: must be a JSON object"),
         ("inputs", None, "inputs: must be a JSON object"),
         ("expected_outputs", "src/main.py", "expected_outputs: must be a JSON array"),
@@ -110,8 +110,8 @@ def test_values_inside_are_refused_by_path() -> None:
 def test_a_command_without_a_part_is_refused() -> None:
     """A command message must hold every part but the expected outputs."""
     with pytest.raises(InvalidArgument, match="snapshot_id: is missing"):
-        Command.from_mapping({"action": "a", "task_id": "t", "inputs": {}})
-    assert Command.from_mapping({**BASE, "expected_outputs": None}).expected_outputs == []
+        CommandContent.from_mapping({"action": "a", "task_id": "t", "inputs": {}})
+    assert CommandContent.from_mapping({**BASE, "expected_outputs": None}).expected_outputs == []
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from onceward.errors import FileMissing, StorageError
 from onceward.keys import canonical_json, snapshot
-from onceward.keys.snapshot import Digests
-from onceward.seams import ManualClock
+from onceward.keys.snapshot import DigestCache
+from onceward.system import ManualClock
 
 
 def make(root: Path, files: dict[str, str]) -> None:
@@ -114,10 +114,10 @@ def test_known_digests_spare_reading_and_change_nothing(tmp_path: Path) -> None:
         (tmp_path / f"{number}.txt").write_text(f"content {number}")
         os.utime(tmp_path / f"{number}.txt", (1, 1))
     clock = ManualClock(datetime.now(UTC) + timedelta(hours=1))
-    digests = Digests()
+    digests = DigestCache()
     first = snapshot(tmp_path, digests=digests, clock=clock)
     assert first == snapshot(tmp_path)
-    again = Digests(digests.to_json())
+    again = DigestCache(digests.to_json())
     assert len(digests.to_json()) == 5
     (tmp_path / "3.txt").write_text("Content 3")
     (tmp_path / "4.txt").unlink()
@@ -130,11 +130,11 @@ def test_known_digests_spare_reading_and_change_nothing(tmp_path: Path) -> None:
 def test_a_file_that_was_just_touched_is_read_every_time(tmp_path: Path) -> None:
     """A second write within one tick of the clock would leave no trace."""
     (tmp_path / "fresh.txt").write_text("a")
-    digests = Digests()
+    digests = DigestCache()
     snapshot(tmp_path, digests=digests)
     assert digests.to_json() == {}
 
 
 def test_broken_digests_are_left_out() -> None:
     """A cache that somebody edited is no reason to fail."""
-    assert Digests({"a": "", "b": "1 2 3 digest", "c": "1 2 3 x digest"}).to_json() == {}
+    assert DigestCache({"a": "", "b": "1 2 3 digest", "c": "1 2 3 x digest"}).to_json() == {}

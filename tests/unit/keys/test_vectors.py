@@ -28,7 +28,7 @@ def test_idempotency_key(vector: dict[str, Any]) -> None:
     """Known work has its known key."""
     given = {name: part for name, part in vector.items() if name != "key"}
     assert keys.idempotency_key(**given) == vector["key"]
-    assert keys.Command.from_mapping(given).key == vector["key"]
+    assert keys.CommandContent.from_mapping(given).key == vector["key"]
 
 
 @pytest.mark.parametrize("vector", VECTORS["normalize_message"])

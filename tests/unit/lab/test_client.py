@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from onceward.errors import InvalidArgument, InvalidCursor, KeyInFlight
-from onceward.journal import Journal, Page, Record
+from onceward.journal import Journal, Record, RecordPage
 from onceward.lab import FeedbackClient
-from tests.system.lives import Ack, live_and_die
+from tests.support.killed_processes import Ack, live_and_die
 
 
 class Agent:
@@ -91,7 +91,7 @@ def test_an_entry_whose_work_failed_comes_again(agent: Agent) -> None:
     assert agent.available() == ["fb_4"]
 
 
-def test_who_leaves_the_loop_says_whether_the_last_entry_is_done(agent: Agent) -> None:
+def test_leaving_the_loop_early_repeats_the_last_entry_unless_done(agent: Agent) -> None:
     """After a break the entry comes again, unless `done()` was called for it."""
     agent.add(1, 2, 3)
     with agent.client() as client:
@@ -151,7 +151,7 @@ def test_a_cursor_file_is_for_one_session(agent: Agent) -> None:
     """Another filter would count other entries as done, so it is refused."""
     agent.add(1, sessionId="lab_a")
     assert agent.available(session_id="lab_a") == ["fb_1"]
-    with pytest.raises(InvalidCursor, match="was made for session 'lab_a'"):
+    with pytest.raises(InvalidCursor, match="is the cursor of session 'lab_a'"):
         agent.client()
     assert agent.available(session_id="lab_a") == []  # And the refused one holds no lock.
 
@@ -162,7 +162,7 @@ def test_a_page_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> N
     reads: list[str] = []
     tail = Journal.tail
 
-    def counted(self: Journal, since: str, *more: Any, **options: Any) -> Page:
+    def counted(self: Journal, since: str, *more: Any, **options: Any) -> RecordPage:
         reads.append(since)
         return tail(self, since, *more, **options)
 
@@ -253,21 +253,21 @@ def test_a_file_that_is_no_cursor_is_left_alone(agent: Agent, text: str) -> None
     """Somebody named the wrong file: it is refused and not overwritten."""
     agent.cursor.parent.mkdir()
     agent.cursor.write_text(text)
-    with pytest.raises(InvalidCursor, match="does not hold the place"):
+    with pytest.raises(InvalidCursor, match="is not a cursor file"):
         agent.client()
     assert agent.cursor.read_text() == text
 
 
-def test_a_second_client_is_told_who_has_the_cursor(agent: Agent) -> None:
+def test_a_second_client_gets_an_error_naming_the_holder(agent: Agent) -> None:
     """Two loops with one cursor would both get an entry; the second one is refused."""
     with agent.client():
         with pytest.raises(KeyInFlight, match=f"process {os.getpid()} on ") as raised:
             agent.client()
-        assert "cursor file of its own" in raised.value.fix
+        assert "different cursor file" in raised.value.fix
     agent.client().close()
 
 
-def test_a_forgotten_client_gives_the_cursor_back(agent: Agent) -> None:
+def test_a_garbage_collected_client_releases_its_cursor(agent: Agent) -> None:
     """Who does not close it keeps it no longer than the object lives."""
     client = agent.client()
     del client
@@ -295,7 +295,7 @@ def test_a_forked_child_does_not_use_the_parents_client(agent: Agent) -> None:
     with agent.client() as client:
 
         def child(_: int, ack: Ack) -> None:
-            with pytest.raises(InvalidArgument, match="belongs to the process"):
+            with pytest.raises(InvalidArgument, match="created in another process"):
                 client.poll()
             client.close()
             ack("refused")

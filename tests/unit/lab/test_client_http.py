@@ -16,8 +16,8 @@ from onceward import errors
 from onceward.journal import Journal
 from onceward.lab import FeedbackClient
 from onceward.lab.client_http import TAG_HEADER
-from onceward.seams import ManualClock
-from tests.unit.background import in_background
+from onceward.system import ManualClock
+from tests.support.background_servers import in_background
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -144,7 +144,7 @@ def test_half_an_answer_is_tried_again(stub: Stub, client: Make) -> None:
     assert ids(client()) == ["fb_1"]
 
 
-def test_what_does_not_pass_is_told_and_the_place_is_kept(stub: Stub, client: Make) -> None:
+def test_a_rejected_request_raises_and_keeps_the_position(stub: Stub, client: Make) -> None:
     """After three attempts it is an error; iterating again goes on where it was."""
     add(stub, 1, 2)
     with client() as made:
@@ -158,7 +158,7 @@ def test_what_does_not_pass_is_told_and_the_place_is_kept(stub: Stub, client: Ma
         assert [entry["id"] for entry in made.available()] == ["fb_3"]
 
 
-def test_a_server_that_is_gone_is_told(client: Make, tmp_path: Path) -> None:
+def test_an_unreachable_server_raises_an_error(client: Make, tmp_path: Path) -> None:
     """Nobody listens there: the error says what to check."""
     with serving(Stub(tmp_path / "other")) as other:
         pass
@@ -203,7 +203,9 @@ def test_a_refusal_is_our_error_and_is_not_repeated(
         (404, {}, b"<html>"),
     ],
 )
-def test_what_is_no_lab_is_told(stub: Stub, client: Make, answer: Answer) -> None:
+def test_a_server_that_is_not_a_lab_raises_an_error(
+    stub: Stub, client: Make, answer: Answer
+) -> None:
     """Another service at that address gives no entries, and redirects are not followed."""
     stub.before = [answer]
     with pytest.raises(errors.SourceRefused):

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from onceward.journal import Record
-from onceward.lab.bodies import NewFeedback
 from onceward.lab.models import Experiment
-from onceward.seams import Files, Ids, SeededRandomness
+from onceward.lab.request_models import NewFeedback
+from onceward.system import Files, Ids, SeededRandomness
 from onceward.testing import Acks, CrashFiles, run_with_crash_at_every_step
-from tests.unit.lab.labs import (
+from tests.support.labs import (
     NOTES,
     feedback_of,
     make_experiment,
@@ -79,7 +79,7 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
     assert states > (30_000 if soak else 3000 if prove else 300)
 
 
-def test_entries_that_a_dead_process_did_not_sync_are_synced_by_who_ends_the_request(
+def test_unsynced_entries_of_a_dead_process_are_synced_on_completion(
     tmp_path: Path,
 ) -> None:
     """They are in the file but not on disk: only a sync makes the end of the request true."""

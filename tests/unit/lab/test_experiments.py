@@ -1,4 +1,4 @@
-"""Experiments: set up once, decided once, and every mistake named by its field."""
+"""Experiments: created once, decided once; every error names its field."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from pydantic import ValidationError
 
 from onceward.errors import InvalidArgument, NotFound
 from onceward.journal import Journal
-from onceward.lab.bodies import NewExperiment, Question, RunJudgement, Submission, made
 from onceward.lab.lab import Lab
 from onceward.lab.models import Experiment
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
+from onceward.lab.request_models import (
+    ExperimentQuestion,
+    NewExperiment,
+    RunJudgement,
+    Submission,
+    build_request,
+)
+from tests.support.labs import feedback_of, make_experiment, make_lab, make_run, submission
 
 QUESTIONS = (
-    Question(id="clear", prompt="Is it clear?", type="yes_no_unsure"),
-    Question(id="why", prompt="Why?", type="text"),
+    ExperimentQuestion(id="clear", prompt="Is it clear?", type="yes_no_unsure"),
+    ExperimentQuestion(id="why", prompt="Why?", type="text"),
 )
 
 
@@ -166,7 +172,7 @@ def test_contradictions_are_refused_by_name(
     experiment = make_experiment(lab, tmp_path)
     plain = submission(experiment).model_dump(mode="json", exclude_none=True)
     with pytest.raises(InvalidArgument, match=name):
-        made(lambda: Submission.model_validate({**plain, **fields}))
+        build_request(lambda: Submission.model_validate({**plain, **fields}))
 
 
 def test_a_rating_of_an_unknown_aspect_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Feedback: entries that anybody can append, and polls that miss and repeat none."""
+"""Feedback: appends by any process, and polls that miss and repeat no entry."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from onceward.errors import InvalidArgument, InvalidCursor, NotFound
 from onceward.journal import Journal
-from onceward.lab.bodies import NewFeedback, check_request_id, made
 from onceward.lab.lab import Lab
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run
+from onceward.lab.request_models import NewFeedback, build_request, check_request_id
+from tests.support.labs import feedback_of, make_experiment, make_lab, make_run
 
 
 @pytest.fixture
@@ -76,12 +76,12 @@ def test_plan_missing_store_file_is_empty(lab: Lab) -> None:
 
 def test_plan_limit_drops_nothing(lab: Lab) -> None:
     """Page by page, every entry comes once."""
-    made = [lab.add_feedback(NewFeedback(notes="x")).body["feedbackId"] for _ in range(7)]
+    build_request = [lab.add_feedback(NewFeedback(notes="x")).body["feedbackId"] for _ in range(7)]
     seen, page = [], lab.poll(limit=2)
     while page.items:
         seen += [each["id"] for each in page.items]
         page = lab.poll(page.next_cursor, limit=2)
-    assert seen == made
+    assert seen == build_request
 
 
 def test_plan_malformed_lines_are_passed_once(lab: Lab) -> None:
@@ -131,7 +131,7 @@ def test_h10_a_replaced_file_is_noticed(lab: Lab) -> None:
 )
 def test_an_entry_with_nothing_in_it_is_refused(body: dict[str, Any]) -> None:
     """Ids and topics alone are no judgement."""
-    with pytest.raises(ValidationError, match="nothing in it"):
+    with pytest.raises(ValidationError, match="the feedback is empty"):
         NewFeedback.model_validate(body)
 
 
@@ -158,7 +158,7 @@ def test_an_answer_that_is_refused_is_named_as_it_was_sent() -> None:
     for value in ("x" * 20_001, {"deep": 1}, ["deep"], "\ud800"):
         body = {"answers": {"q1": value}}
         with pytest.raises(InvalidArgument) as refused:
-            made(lambda: NewFeedback.model_validate(body))  # noqa: B023 - called at once
+            build_request(lambda: NewFeedback.model_validate(body))  # noqa: B023 - called at once
         assert refused.value.context["field"] == "answers.q1"
 
 
@@ -194,7 +194,7 @@ def test_request_ids_are_printable_and_say_one_thing(lab: Lab) -> None:
     assert not lab.paths.feedback.exists()
 
 
-def test_a_change_rings_for_whoever_waits(lab: Lab) -> None:
+def test_a_change_notifies_waiting_requests(lab: Lab) -> None:
     """Once for each new entry, not for replays."""
     rung: list[int] = []
     lab.on_change(lambda: rung.append(1))

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from onceward.console.app import build_app
-from onceward.gate import Gate, GateSettings
-from onceward.lab import schemas
+from onceward.http.guard import GuardSettings, RequestGuard
+from onceward.lab import response_models
 from onceward.lab.sessions import save_task
-from tests.unit.lab.labs import (
+from tests.support.labs import (
     feedback_of,
     make_experiment,
     make_lab,
@@ -21,7 +21,7 @@ from tests.unit.lab.labs import (
     paths_in,
     submission,
 )
-from tests.unit.lab.sites import OURS, PORT, TOKEN, Site, body_of, error_of
+from tests.unit.lab.lab_site import OURS, PORT, TOKEN, Site, body_of, error_of
 
 
 @pytest.fixture
@@ -32,11 +32,13 @@ def site(tmp_path: Path) -> Site:
 # --- config ---------------------------------------------------------------------------------------
 
 
-def test_the_config_tells_a_page_what_it_needs(site: Site, tmp_path: Path) -> None:
+def test_the_config_has_what_a_page_needs(site: Site, tmp_path: Path) -> None:
     """Session, token, roots and the rest, under the names that pages know."""
-    assert body_of(site.get("/api/config"), schemas.Config) == {
+    config = body_of(site.get("/api/config"), response_models.LabConfig)
+    assert config["token"] not in (None, TOKEN)
+    assert config == {
         "sessionId": site.lab.session.session_id,
-        "token": TOKEN,
+        "token": config["token"],
         "version": site.app.version,
         "runnerEnabled": False,
         "runnerAllowNetwork": False,
@@ -53,25 +55,25 @@ def test_the_config_names_the_task(tmp_path: Path) -> None:
     site = Site(tmp_path, exit_after_submit=1)
     task = {"type": "compare", "experimentId": "exp_1"}
     site.lab.session = save_task(site.lab.paths, site.lab.session, task)
-    config = body_of(site.get("/api/config"), schemas.Config)
+    config = body_of(site.get("/api/config"), response_models.LabConfig)
     assert (config["task"], config["exitAfterSubmit"]) == (task, 1)
 
 
 def test_the_token_is_not_handed_out_to_other_machines(tmp_path: Path) -> None:
     """Whoever asks from elsewhere must bring the token, and does not get it here."""
     lab = make_lab(tmp_path)
-    gate = Gate(
+    guard = RequestGuard(
         build_app(lab=lab),
-        settings=GateSettings(port=PORT, token=TOKEN, is_owner=lambda _: True, external=True),
+        settings=GuardSettings(port=PORT, token=TOKEN, is_owner=lambda _: True, external=True),
     )
 
     async def ask() -> httpx.Response:
         headers = {"authorization": f"Bearer {TOKEN}"}
-        transport = httpx.ASGITransport(gate)
+        transport = httpx.ASGITransport(guard)
         async with httpx.AsyncClient(transport=transport, base_url=OURS) as client:
             return await client.get("/api/config", headers=headers)
 
-    config = body_of(asyncio.run(ask()), schemas.Config)
+    config = body_of(asyncio.run(ask()), response_models.LabConfig)
     assert config["token"] is None
     assert TOKEN not in json.dumps(config)
 
@@ -89,9 +91,11 @@ def test_an_experiment_is_made_listed_and_shown(site: Site, tmp_path: Path) -> N
         "variants": [{"label": "new", "runId": runs[1]}],
         "questions": [question],
     }
-    made = body_of(site.post("/api/experiments", body), schemas.ExperimentCreated)
-    shown = body_of(site.get(f"/api/experiments/{made['experimentId']}"), schemas.ExperimentDetail)
-    (listed,) = body_of(site.get("/api/experiments"), schemas.ExperimentPage)["items"]
+    made = body_of(site.post("/api/experiments", body), response_models.ExperimentCreated)
+    shown = body_of(
+        site.get(f"/api/experiments/{made['experimentId']}"), response_models.ExperimentDetail
+    )
+    (listed,) = body_of(site.get("/api/experiments"), response_models.ExperimentPage)["items"]
     assert shown == {**listed, "submission": None}
     assert (shown["name"], shown["hypothesis"], shown["status"]) == ("hooks", None, "queued")
     assert (shown["winner"], shown["answers"]) == (None, {})
@@ -116,13 +120,13 @@ def test_a_submission_is_answered_once_and_replayed_byte_for_byte(
     body = submission(experiment).model_dump(mode="json", exclude_none=True)
     first = site.post(f"{path}/submit", body, "one")
     again = site.post(f"{path}/submit", body, "one")
-    submitted = body_of(first, schemas.Submitted)
+    submitted = body_of(first, response_models.SubmissionRecorded)
     assert "idempotent-replayed" not in first.headers
     assert again.headers["idempotent-replayed"] == "true"
     assert again.content == first.content
     status, code, context = error_of(site.post(f"{path}/submit", body, "two"))
-    assert (status, code, context["result"]) == (409, "CONFLICT", submitted)
-    shown = body_of(site.get(path), schemas.ExperimentDetail)
+    assert (status, code, context["result"]) == (409, "ALREADY_SUBMITTED", submitted)
+    shown = body_of(site.get(path), response_models.ExperimentDetail)
     assert shown["submission"] == submitted
     assert shown["status"] == "done"
     assert shown["winner"] == {
@@ -136,7 +140,7 @@ def test_results_count_what_was_decided(site: Site, tmp_path: Path) -> None:
     """A decision shows up as a win of one side and a loss of the other."""
     experiment = make_experiment(site.lab, tmp_path)
     site.lab.submit(experiment.experiment_id, submission(experiment))
-    results = body_of(site.get("/api/experiments/results"), schemas.ResultsAnswer)
+    results = body_of(site.get("/api/experiments/results"), response_models.ExperimentResultsBody)
     assert results["experiments"] == 1
     by_label = {each["label"]: each for each in results["standings"]}
     assert by_label["variant 1"]["wins"] == 1
@@ -147,10 +151,10 @@ def test_results_count_what_was_decided(site: Site, tmp_path: Path) -> None:
 # --- export ---------------------------------------------------------------------------------------
 
 
-def test_an_export_says_where_it_lies_and_what_it_holds(site: Site, tmp_path: Path) -> None:
+def test_an_export_returns_its_path_and_count(site: Site, tmp_path: Path) -> None:
     """The file is there, with as many entries as the answer says."""
     site.post("/api/feedback", {"notes": "good"})
-    written = body_of(site.post("/api/export", {}), schemas.ExportWritten)
+    written = body_of(site.post("/api/export", {}), response_models.ExportWritten)
     assert written["count"] == 1
     export = json.loads(Path(written["path"]).read_bytes())
     assert [each["notes"] for each in export["feedback"]] == ["good"]
@@ -161,7 +165,7 @@ def test_an_export_says_where_it_lies_and_what_it_holds(site: Site, tmp_path: Pa
 
 
 def test_the_document_knows_every_error(site: Site) -> None:
-    """Each route lists the gate's answers; 422 stands only where a request id can be reused."""
+    """Each route lists the guard's responses; 422 only where a request id can be reused."""
     document = site.get("/api/console/openapi.json").json()
     assert "HTTPValidationError" not in json.dumps(document)
     reused = set()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from onceward.lab import schemas
-from onceward.lab.bodies import NewFeedback
-from tests.unit.lab.labs import feedback_of, make_experiment, paths_in
-from tests.unit.lab.sites import Site, body_of, error_of
+from onceward.lab import response_models
+from onceward.lab.request_models import NewFeedback
+from tests.support.labs import feedback_of, make_experiment, paths_in
+from tests.unit.lab.lab_site import Site, body_of, error_of
 
 
 @pytest.fixture
@@ -65,18 +65,19 @@ def test_a_malformed_request_id_is_refused(site: Site, request_id: str) -> None:
 
 def test_submitted_feedback_is_polled_once(site: Site) -> None:
     """What was submitted comes from "0", and not again from the cursor that came with it."""
-    added = body_of(site.post("/api/feedback", {"notes": "good"}), schemas.FeedbackAdded)
-    page = body_of(site.get("/api/feedback", params={"since": "0"}), schemas.FeedbackPage)
+    added = body_of(site.post("/api/feedback", {"notes": "good"}), response_models.FeedbackAdded)
+    page = body_of(site.get("/api/feedback", params={"since": "0"}), response_models.FeedbackPage)
     assert [each["id"] for each in page["items"]] == [added["feedbackId"]]
     again = body_of(
-        site.get("/api/feedback", params={"since": page["nextCursor"]}), schemas.FeedbackPage
+        site.get("/api/feedback", params={"since": page["nextCursor"]}),
+        response_models.FeedbackPage,
     )
     assert again == {"items": [], "nextCursor": page["nextCursor"]}
 
 
 def test_a_poll_of_a_missing_file_is_empty(site: Site) -> None:
     """Before the first entry there is nothing, and that is no error."""
-    page = body_of(site.get("/api/feedback"), schemas.FeedbackPage)
+    page = body_of(site.get("/api/feedback"), response_models.FeedbackPage)
     assert page == {"items": [], "nextCursor": "0"}
 
 

@@ -1,4 +1,4 @@
-"""Odd requests to the Lab: whatever is sent, the answer is a refusal that says why."""
+"""Malformed requests to the Lab: every one gets an error response with a reason."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.lab.labs import feedback_of, make_run
-from tests.unit.lab.sites import Site, error_of
+from tests.support.labs import feedback_of, make_run
+from tests.unit.lab.lab_site import Site, error_of
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Runs over HTTP: imported, listed, shown, and shown as what is left of them."""
+"""Runs over HTTP: import, list, and show, also when their directory has changed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onceward.lab import schemas
-from tests.unit.lab.labs import make_lab, make_run
-from tests.unit.lab.sites import Site, body_of, error_of
+from onceward.lab import response_models
+from tests.support.labs import make_lab, make_run
+from tests.unit.lab.lab_site import Site, body_of, error_of
 
 
 @pytest.fixture
@@ -20,14 +20,17 @@ def site(tmp_path: Path) -> Site:
 def test_an_import_answers_the_run(site: Site, tmp_path: Path) -> None:
     """A directory, and a file in it, are the same run as long as nothing in it changes."""
     place = make_run(tmp_path)
-    first = body_of(site.post("/api/runs/import", {"path": str(place)}), schemas.Imported)
+    first = body_of(
+        site.post("/api/runs/import", {"path": str(place)}), response_models.ImportedRun
+    )
     again = body_of(
-        site.post("/api/runs/import", {"path": str(place / "script.json")}), schemas.Imported
+        site.post("/api/runs/import", {"path": str(place / "script.json")}),
+        response_models.ImportedRun,
     )
     assert first == again
 
 
-def test_an_import_from_elsewhere_tells_nothing(site: Site) -> None:
+def test_an_import_from_outside_the_roots_reveals_nothing(site: Site) -> None:
     """What lies outside the roots is refused alike, whether it exists or not."""
     real = site.post("/api/runs/import", {"path": "/etc"})
     unreal = site.post("/api/runs/import", {"path": "/no/such/place"})
@@ -35,7 +38,7 @@ def test_an_import_from_elsewhere_tells_nothing(site: Site) -> None:
     assert real.content == unreal.content
 
 
-def test_an_import_of_nothing_recognisable_says_what_would_be(site: Site, tmp_path: Path) -> None:
+def test_an_import_without_known_files_lists_the_known_names(site: Site, tmp_path: Path) -> None:
     """The caller learns which files to put there."""
     (tmp_path / "empty").mkdir()
     status, code, context = error_of(
@@ -57,7 +60,7 @@ def test_runs_are_listed_newest_first_and_paged(site: Site, tmp_path: Path) -> N
     seen, cursor = [], None
     for _ in range(3):
         parameters = {"limit": 2, **({"cursor": cursor} if cursor else {})}
-        page = body_of(site.get("/api/runs", params=parameters), schemas.RunPage)
+        page = body_of(site.get("/api/runs", params=parameters), response_models.LabRunPage)
         seen += [each["runId"] for each in page["items"]]
         cursor = page["nextCursor"]
     assert seen == ids[::-1]
@@ -70,7 +73,7 @@ def test_a_run_shows_what_it_is_and_how_it_was_rated(site: Site, tmp_path: Path)
     run = site.lab.import_run(str(place))
     site.post("/api/feedback", {"runId": run.run_id, "ratings": {"overall": 40}})
     site.post("/api/feedback", {"runId": run.run_id, "ratings": {"overall": 70}})
-    (item,) = body_of(site.get("/api/runs"), schemas.RunPage)["items"]
+    (item,) = body_of(site.get("/api/runs"), response_models.LabRunPage)["items"]
     assert item == {
         "runId": run.run_id,
         "sessionId": site.lab.session.session_id,
@@ -91,7 +94,7 @@ def test_a_run_shows_what_it_is_and_how_it_was_rated(site: Site, tmp_path: Path)
         },
         "lastOverall": 70,
     }
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
+    detail = body_of(site.get(f"/api/runs/{run.run_id}"), response_models.RunDetail)
     assert {name: detail[name] for name in item} == item
     assert detail["artifacts"]["script"] == {"meta": {"topic": "cats"}}
     assert detail["artifacts"]["score"] == {"overall": 0.5}
@@ -103,7 +106,7 @@ def test_a_run_whose_directory_is_gone_is_shown_as_such(site: Site, tmp_path: Pa
     place = make_run(tmp_path)
     run = site.lab.import_run(str(place))
     shutil.rmtree(place)
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
+    detail = body_of(site.get(f"/api/runs/{run.run_id}"), response_models.RunDetail)
     assert detail["topic"] == "cats"
     assert detail["artifacts"] is None
     assert detail["artifactsProblem"]
@@ -115,7 +118,7 @@ def test_a_run_outside_the_roots_of_this_server_is_shown_as_such(tmp_path: Path)
     run = before.import_run(str(make_run(tmp_path)))
     site = Site(tmp_path)
     site.lab.roots = ()
-    detail = body_of(site.get(f"/api/runs/{run.run_id}"), schemas.RunDetail)
+    detail = body_of(site.get(f"/api/runs/{run.run_id}"), response_models.RunDetail)
     assert detail["artifacts"] is None
     assert "outside" in detail["artifactsProblem"]
     response = site.get(f"/api/runs/{run.run_id}/artifact/script.json")

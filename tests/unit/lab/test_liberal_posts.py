@@ -1,4 +1,4 @@
-"""What POSTs accept: numbers as forms send them, answers that nobody asked for, pasted paths."""
+"""Lenient requests: numbers as forms send them, answers to unknown questions, pasted paths."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from onceward.errors import InvalidArgument
-from onceward.lab.bodies import NewFeedback, RunJudgement, made
 from onceward.lab.lab import Lab
-from tests.unit.lab.labs import feedback_of, make_experiment, make_lab, make_run, submission
-from tests.unit.lab.sites import Site, error_of
+from onceward.lab.request_models import NewFeedback, RunJudgement, build_request
+from tests.support.labs import feedback_of, make_experiment, make_lab, make_run, submission
+from tests.unit.lab.lab_site import Site, error_of
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_other_ratings_are_refused_by_name(value: object) -> None:
     """Out of range, or no number: the person who sent it wants to know."""
     body = {"runId": "r", "variantId": "v", "ratings": {"hook": value}}
     with pytest.raises(InvalidArgument, match="ratings.hook: must be a number from 0 to 100"):
-        made(lambda: RunJudgement.model_validate(body))
+        build_request(lambda: RunJudgement.model_validate(body))
 
 
 def test_one_rating_in_three_spellings_is_one_request(lab: Lab) -> None:
@@ -54,7 +54,7 @@ def test_one_rating_in_three_spellings_is_one_request(lab: Lab) -> None:
     assert [each["ratings"] for each in feedback_of(lab)] == [{"overall": 85}]
 
 
-def test_answers_that_nobody_asked_for_are_kept(tmp_path: Path, lab: Lab) -> None:
+def test_answers_to_unknown_questions_are_kept(tmp_path: Path, lab: Lab) -> None:
     """Also null ones, in the entries and in the decision."""
     experiment = make_experiment(lab, tmp_path)
     answers = {"mode": "swipe", "confidence": 70, "activeVariantId": None}

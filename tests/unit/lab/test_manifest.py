@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from onceward.errors import DiskFull, FileMissing, NotWritable, StorageError, TooLarge, WrongPath
 from onceward.lab.manifest import (
     KIND_OF_EXTENSION,
-    Declared,
+    DeclaredArtifact,
     Manifest,
     content_type,
+    problem_text,
     read_json,
     read_manifest,
-    why_not,
 )
-from onceward.rooted import RootedDirectory
+from onceward.system.safe_paths import RootedDirectory
 
 
 def reading(directory: Path, manifest: object) -> Manifest:
@@ -59,11 +59,11 @@ def test_a_manifest_says_what_the_run_is(tmp_path: Path) -> None:
         prompt="Do it\nwell",
         video="out/movie.webm",
         files=(
-            Declared(path="answer.md", label="answer.md", kind="markdown"),
-            Declared(path="out/x.txt", label="Answer", kind="text"),
-            Declared(path="out/chart.SVG", label="out/chart.SVG", kind="image"),
-            Declared(path="notes.unknown", label="notes.unknown", kind="markdown"),
-            Declared(path="page.html", label="page.html", kind="text"),
+            DeclaredArtifact(path="answer.md", label="answer.md", kind="markdown"),
+            DeclaredArtifact(path="out/x.txt", label="Answer", kind="text"),
+            DeclaredArtifact(path="out/chart.SVG", label="out/chart.SVG", kind="image"),
+            DeclaredArtifact(path="notes.unknown", label="notes.unknown", kind="markdown"),
+            DeclaredArtifact(path="page.html", label="page.html", kind="text"),
         ),
     )
 
@@ -112,25 +112,25 @@ def test_a_manifest_that_is_a_link_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ("../x.txt", "does not lead to a file inside the run"),
-        ("a/../../x.txt", "does not lead to a file inside the run"),
-        ("/etc/passwd.txt", "does not lead to a file inside the run"),
-        ("", "does not lead to a file inside the run"),
-        (".", "does not lead to a file inside the run"),
-        ("a\0.txt", "does not lead to a file inside the run"),
+        ("../x.txt", "is not the path of a file inside the run"),
+        ("a/../../x.txt", "is not the path of a file inside the run"),
+        ("/etc/passwd.txt", "is not the path of a file inside the run"),
+        ("", "is not the path of a file inside the run"),
+        (".", "is not the path of a file inside the run"),
+        ("a\0.txt", "is not the path of a file inside the run"),
         ("x" * 1100 + ".txt", "is too long"),
         (7, "its path is not text"),
         (None, "its path is not text"),
         ([], "its path is not text"),
         ({}, "its path is not text"),
         ({"path": ["x.txt"]}, "its path is not text"),
-        ("program.exe", "unknown ending"),
-        ("noending", "unknown ending"),
-        (".txt", "unknown ending"),
+        ("program.exe", "unknown extension"),
+        ("noending", "unknown extension"),
+        (".txt", "unknown extension"),
         ({"path": "x.txt", "kind": "html"}, "kind must be text or markdown or image"),
         ({"path": "x.txt", "kind": "json"}, "kind must be text or markdown or image"),
         ({"path": "x.txt", "kind": ["text"]}, "kind must be text or markdown or image"),
-        ({"path": "x.html", "kind": "image"}, "is no image that browsers show"),
+        ({"path": "x.html", "kind": "image"}, "is not an image type that browsers show"),
         ("good.txt", "is declared twice"),
         ("./good.txt", "is declared twice"),
     ],
@@ -161,7 +161,7 @@ def test_wrong_fields_are_problems_and_the_rest_stays(tmp_path: Path) -> None:
         },
     )
     assert (found.title, found.topic, found.prompt, found.video) == (None,) * 4
-    assert found.files == (Declared(path="x.txt", label="x.txt", kind="text"),)
+    assert found.files == (DeclaredArtifact(path="x.txt", label="x.txt", kind="text"),)
     assert problems(found) == [
         "has a title that is not text",
         "has a topic that is not text",
@@ -180,7 +180,7 @@ def test_a_manifest_declares_fifty_files_at_most(tmp_path: Path) -> None:
     assert len(reading(tmp_path, {"files": fifty}).files) == 50
     found = reading(tmp_path, {"files": [*fifty, "last.txt"]})
     assert len(found.files) == 50
-    assert problems(found) == ["declares more than 50 files; the rest is left out"]
+    assert problems(found) == ["declares more than 50 files; the rest is ignored"]
 
 
 def test_long_texts_are_cut(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_json_is_read_with_a_mark_and_to_its_depth(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
         assert read_json(opened, "pipe", bytes_max=10) == (
             None,
-            "is a link or no regular file, so it is not read",
+            "is a link or not a regular file, so it is not read",
         )
         with pytest.raises(FileMissing):
             read_json(opened, "none.json", bytes_max=10)
@@ -226,10 +226,10 @@ def test_json_is_read_with_a_mark_and_to_its_depth(tmp_path: Path) -> None:
 def test_reasons_read_as_the_rest_of_a_sentence() -> None:
     """Every refusal of the disk has words for people."""
     kinds = (FileMissing, WrongPath, NotWritable, TooLarge, DiskFull, StorageError)
-    said = [why_not(kind("odd")) for kind in kinds]
+    said = [problem_text(kind("odd")) for kind in kinds]
     assert len(set(said)) == 5
     assert said[-1] == "could not be read: odd"
-    assert all(each.split()[0] in {"does", "is", "may", "could"} for each in said)
+    assert all(each.split()[0] in {"does", "is", "cannot", "could"} for each in said)
 
 
 values = st.recursive(

@@ -1,4 +1,4 @@
-"""Roots of the original Lab: read as unchanged, and each of its requests answered as it was."""
+"""Original Lab: its roots are read unchanged, and its request ids replay their responses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from onceward.errors import AlreadySubmitted, Conflict, KeyReused
 from onceward.journal import Journal, Record
-from onceward.lab.bodies import NewFeedback, Submission
 from onceward.lab.lab import Lab
-from tests.unit.lab.labs import feedback_of, make_lab, make_run, paths_in
-from tests.unit.lab.original_roots import OriginalRoot, mtime_ms, stat, swipe
+from onceward.lab.request_models import NewFeedback, Submission
+from tests.support.labs import feedback_of, make_lab, make_run, paths_in
+from tests.support.original_lab_files import OriginalRoot, mtime_ms, stat, swipe
 
 #: Fractions of a millisecond: none, some, and so close to the next one that a float is that one.
 TIMES = (1_770_000_000_123_000_000, 1_770_000_000_123_456_789, 1_770_000_000_123_999_999)
@@ -90,7 +90,7 @@ def test_h61_a_run_without_a_fingerprint_is_unchanged(
 
 
 @pytest.mark.parametrize("change", ["time", "size", "gone"])
-def test_h61_what_was_overwritten_still_looks_so(
+def test_h61_an_overwritten_run_is_still_detected(
     tmp_path: Path, original: OriginalRoot, change: str
 ) -> None:
     """Another whole millisecond, another size, a file that is gone: a new run."""
@@ -211,7 +211,7 @@ def test_h61_another_decision_is_not_answered_by_a_line_of_the_original(
     assert not lab.experiment(other["experimentId"]).is_done
 
 
-def test_h61_a_line_whose_entry_is_gone_answers_nothing(
+def test_h61_a_line_whose_entry_is_missing_is_not_replayed(
     tmp_path: Path, original: OriginalRoot
 ) -> None:
     """There is nothing to compare with, so the answer may be another request's."""

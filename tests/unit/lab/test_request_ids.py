@@ -1,4 +1,4 @@
-"""Request ids: every POST carries one, and a retry gets the first answer and changes nothing."""
+"""Request ids: every POST accepts one, and a retry replays the first response."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from onceward import crash
-from onceward.crash import Crashed
 from onceward.journal import Journal
-from onceward.lab.bodies import ImportRun, NewExperiment
-from tests.unit.lab.labs import make_experiment, make_lab, make_run, submission
-from tests.unit.lab.sites import Site, error_of
+from onceward.lab.request_models import ImportRun, NewExperiment
+from onceward.system import crash_points
+from onceward.system.crash_points import Crashed
+from tests.support.labs import make_experiment, make_lab, make_run, submission
+from tests.unit.lab.lab_site import Site, error_of
 
 POSTS = ("import", "experiment", "submit", "feedback", "export")
 
@@ -102,39 +102,39 @@ def test_creating_and_importing_are_no_submissions(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "point", [each for each in crash.POINTS if each.startswith("lab.step.after_")]
+    "point", [each for each in crash_points.POINTS if each.startswith("lab.request.after_")]
 )
-def test_death_while_an_experiment_is_made_is_made_up_by_the_retry(
+def test_a_crash_while_an_experiment_is_created_is_completed_by_the_retry(
     tmp_path: Path, point: str
 ) -> None:
     """Once announced it is made, once, and its retry is told its id."""
     lab = make_lab(tmp_path, "lab_one")
     runs = [lab.import_run(str(make_run(tmp_path, each))).run_id for each in "ab"]
     new = NewExperiment.model_validate({"baselineRunId": runs[0], "variants": [{"runId": runs[1]}]})
-    crash.arm(f"{point}:1:raise")
+    crash_points.arm(f"{point}:1:raise")
     try:
         with pytest.raises(Crashed):
             lab.create_once(new, "req")
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
     again = make_lab(tmp_path, "lab_one")
     answer = again.create_once(new, "req")
     assert answer.replayed
     (made,) = Journal(again.paths.experiments).read().items
     assert answer.body == {"experimentId": made["experimentId"]}
-    assert (again.submitted, again.unanswered) == (0, 0)
+    assert (again.submitted, again.completed_unacknowledged) == (0, 0)
 
 
-def test_death_after_an_import_is_made_up_by_the_retry(tmp_path: Path) -> None:
+def test_a_crash_after_an_import_is_completed_by_the_retry(tmp_path: Path) -> None:
     """The run is in the file and the request id is not: the retry finds the run."""
     lab = make_lab(tmp_path)
     new = ImportRun(path=str(make_run(tmp_path)))
-    crash.arm("lab.import.after_append:1:raise")
+    crash_points.arm("lab.import.after_append:1:raise")
     try:
         with pytest.raises(Crashed):
             lab.import_once(new, "req")
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
     answer = make_lab(tmp_path).import_once(new, "req")
     (made,) = Journal(lab.paths.runs).read().items
     assert (answer.body, answer.replayed) == ({"runId": made["runId"]}, False)

@@ -17,9 +17,9 @@ from onceward.errors import (
     WrongPath,
 )
 from onceward.journal import Journal
-from onceward.lab.bodies import NewFeedback, Ratings
 from onceward.lab.lab import Lab
-from tests.unit.lab.labs import make_lab, make_run
+from onceward.lab.request_models import NewFeedback, Ratings
+from tests.support.labs import make_lab, make_run
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_line_of_a_run_has_its_keys_in_order_and_no_empty_ones(
     assert run.session_id == lab.session.session_id
 
 
-def test_h12_a_path_outside_the_roots_is_refused_and_tells_nothing(
+def test_h12_a_path_outside_the_roots_is_refused_and_reveals_nothing(
     tmp_path: Path, lab: Lab
 ) -> None:
     """Whether the path exists, is a link, or has dots in it, the answer is the same."""
@@ -96,7 +96,7 @@ def test_h12_a_path_outside_the_roots_is_refused_and_tells_nothing(
 def test_what_cannot_be_imported_is_explained(tmp_path: Path, lab: Lab) -> None:
     """Missing, empty and unreadable names get an answer that says what to do."""
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidArgument, match="path: nothing in") as refused:
+    with pytest.raises(InvalidArgument, match="path: no known file in") as refused:
         lab.import_run(str(tmp_path / "empty"))
     assert "script.json" in refused.value.fix
     assert "lab.json" in refused.value.fix

@@ -1,4 +1,4 @@
-"""Sessions: kept for their owner only, resumed by id, and never a way out of the root."""
+"""Sessions: readable by their owner only, resumed by id, never outside the root."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from onceward.errors import InvalidArgument, StorageError
-from onceward.lab.paths import LabPaths
+from onceward.lab.lab_paths import LabPaths
 from onceward.lab.sessions import open_session, save_task
-from tests.unit.lab.labs import make_lab, paths_in
+from tests.support.labs import make_lab, paths_in
 
 
 def test_a_session_is_resumed_with_its_task(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) 
         b'{"createdAt":"t","task":[1]}',
     ],
 )
-def test_a_broken_session_is_told_and_not_replaced(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_session_is_an_error_and_not_replaced(tmp_path: Path, content: bytes) -> None:
     """A session that begins again would forget what somebody was asked to do."""
     paths = paths_in(tmp_path)
     session = open_session(paths)
     path = paths.session(session.session_id) / "session.json"
     path.write_bytes(content)
-    with pytest.raises(StorageError, match="does not hold a session"):
+    with pytest.raises(StorageError, match="is not a valid session file"):
         open_session(paths, session.session_id)
     assert path.read_bytes() == content
 

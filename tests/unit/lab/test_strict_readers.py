@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from onceward.journal import Journal
-from onceward.lab import schemas
-from onceward.lab.bodies import NewExperiment, NewFeedback
+from onceward.lab import response_models
 from onceward.lab.lab import Lab
 from onceward.lab.models import UNNAMED
-from tests.unit.lab.labs import make_experiment, make_lab, make_run, paths_in, submission
-from tests.unit.lab.original_roots import OriginalRoot, swipe
-from tests.unit.lab.sites import Site, body_of
-from tests.unit.lab.strict_readers import EXPERIMENT, FEEDBACK, read_all
+from onceward.lab.request_models import NewExperiment, NewFeedback
+from tests.support.labs import make_experiment, make_lab, make_run, paths_in, submission
+from tests.support.original_lab_files import OriginalRoot, swipe
+from tests.support.strict_lab_readers import EXPERIMENT, FEEDBACK, read_all
+from tests.unit.lab.lab_site import Site, body_of
 
 QUESTIONS = [
     {"id": "clear", "prompt": "Is it clear?", "type": "yes_no_unsure"},
@@ -115,7 +115,7 @@ def test_the_answer_over_http_is_as_before(tmp_path: Path) -> None:
     fields = {"winnerVariantId": None, "outcome": "tie", "reason": "same", "answers": {"q": None}}
     site.lab.submit(experiment.experiment_id, submission(experiment, **fields))
     shown = body_of(
-        site.get(f"/api/experiments/{experiment.experiment_id}"), schemas.ExperimentDetail
+        site.get(f"/api/experiments/{experiment.experiment_id}"), response_models.ExperimentDetail
     )
     assert (shown["outcome"], shown["reason"], shown["answers"]) == ("tie", "same", {"q": None})
     assert shown["winner"] is None

@@ -1,4 +1,4 @@
-"""Printed: what real programs print when something is wrong."""
+"""Sample output of real programs with errors and warnings."""
 
 PYTEST = """\
 F.E                                                                      [100%]

@@ -1,4 +1,4 @@
-"""Envelopes: what is one, what is refused and how that is said, and what never raises."""
+"""Envelopes: what is accepted, what is rejected with which error, and what never raises."""
 
 import json
 from typing import Any
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onceward.errors import InvalidArgument
 from onceward.keys import envelope_fingerprint
 from onceward.memory import envelope
-from onceward.memory.facts import FIELDS
-from onceward.secrets import Redactor
+from onceward.memory.fact_schema import FIELDS
+from onceward.system.redaction import Redactor
 
 TS = "2026-02-06T12:00:00Z"
 PLACE = {"mode": "debugger@2", "repo": "acme/shop", "branch": "main"}

@@ -1,4 +1,4 @@
-"""Requests that cannot be answered under their id, or hold no text, are refused by name."""
+"""Request checks: invalid ids and invalid Unicode are rejected with an error."""
 
 import json
 
@@ -11,12 +11,14 @@ from mcp_types import (
     JSONRPCRequest,
 )
 
-from onceward.memory.mcp.messages import NoMessage
-from onceward.memory.mcp.stdio import Line, read_message
+from onceward.memory.mcp.request_checks import InvalidMessage
+from onceward.memory.mcp.stdio_transport import StdioLine, read_message
 
 
-def _line(request_id: str, params: str = "{}") -> Line:
-    return Line(f'{{"jsonrpc":"2.0","id":{request_id},"method":"m","params":{params}}}'.encode())
+def _line(request_id: str, params: str = "{}") -> StdioLine:
+    return StdioLine(
+        f'{{"jsonrpc":"2.0","id":{request_id},"method":"m","params":{params}}}'.encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -24,8 +26,8 @@ def _line(request_id: str, params: str = "{}") -> Line:
 )
 def test_an_odd_request_id_is_an_invalid_request(odd: str) -> None:
     """It would else be taken for a notification, and its sender would wait forever."""
-    for line in (_line(odd), Line(_line(odd).data.replace(b'"id"', b'"\\u0069d"'))):
-        with pytest.raises(NoMessage, match="id: must be a string or an integer") as caught:
+    for line in (_line(odd), StdioLine(_line(odd).data.replace(b'"id"', b'"\\u0069d"'))):
+        with pytest.raises(InvalidMessage, match="id: must be a string or an integer") as caught:
             read_message(line)
         assert caught.value.answer.error.code == INVALID_REQUEST
         assert caught.value.answer.id is None
@@ -41,7 +43,7 @@ def test_a_usual_request_id_is_taken(usual: str) -> None:
 
 def test_a_message_without_an_id_is_a_notification() -> None:
     """An id inside its params is not its own."""
-    line = Line(b'{"jsonrpc":"2.0","method":"m","params":{"id":1.5}}')
+    line = StdioLine(b'{"jsonrpc":"2.0","method":"m","params":{"id":1.5}}')
     assert isinstance(read_message(line), JSONRPCNotification)
 
 
@@ -53,13 +55,13 @@ def test_a_message_without_an_id_is_a_notification() -> None:
         (r'{"\ud800": 1}', "params"),
     ],
 )
-def test_half_of_a_surrogate_pair_is_refused_where_it_stands(params: str, path: str) -> None:
+def test_an_unpaired_surrogate_is_rejected_with_its_path(params: str, path: str) -> None:
     """Replacing it would store another text than was sent; two names could become one."""
-    with pytest.raises(NoMessage) as caught:
+    with pytest.raises(InvalidMessage) as caught:
         read_message(_line("7", params))
     answer = caught.value.answer
     assert (answer.id, answer.error.code) == (7, INVALID_PARAMS)
-    assert answer.error.message.startswith(f"{path}: holds half of a surrogate pair; fix: ")
+    assert answer.error.message.startswith(f"{path}: contains an unpaired surrogate; fix: ")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
@@ -72,6 +74,6 @@ def test_a_whole_surrogate_pair_is_a_character() -> None:
 def test_bytes_that_are_not_utf_8_are_refused() -> None:
     """Also the three bytes that stand for half of a pair."""
     for bad in (b"\xff", "\ud800".encode(errors="surrogatepass")):
-        with pytest.raises(NoMessage, match="not UTF-8") as caught:
-            read_message(Line(_line("7").data.replace(b'"m"', b'"' + bad + b'"')))
+        with pytest.raises(InvalidMessage, match="not UTF-8") as caught:
+            read_message(StdioLine(_line("7").data.replace(b'"m"', b'"' + bad + b'"')))
         assert caught.value.answer.error.code == PARSE_ERROR

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.orchestrator.theatre import Theatre, stage
+from tests.support.function_agents import OrchestratorHarness, stage
 
 
 @pytest.fixture
-def theatre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Theatre:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OrchestratorHarness:
     """An empty workspace in which everybody approves of everything."""
-    return stage(Theatre(tmp_path / "workspace"), monkeypatch)
+    return stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch)

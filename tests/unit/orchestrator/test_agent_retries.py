@@ -7,13 +7,13 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from onceward.agents.messages import Message
+from onceward.agents.protocol import Message
 from onceward.journal import Record
 from onceward.orchestrator.config import load_config
-from onceward.orchestrator.models import RunLimits, Task
+from onceward.orchestrator.models import AgentTask, RunLimits
 from onceward.orchestrator.orchestrator import Orchestrator
-from onceward.seams import ManualClock, SystemRandomness
-from tests.unit.orchestrator.theatre import FIRST, Hasty, Theatre, play
+from onceward.system import ManualClock, SystemRandomness
+from tests.support.function_agents import FIRST, NoBackoff, OrchestratorHarness, play
 
 AGENT = """
 import socket
@@ -51,7 +51,7 @@ class Whole(SystemRandomness):
         return 1.0
 
 
-def test_retries_follow_the_schedule_of_agents(theatre: Theatre) -> None:
+def test_retries_follow_the_schedule_of_agents(harness: OrchestratorHarness) -> None:
     """One second, doubled up to a minute, at most; nobody waits for real here."""
     clock = ManualClock()
     at: list[float] = []
@@ -63,8 +63,8 @@ def test_retries_follow_the_schedule_of_agents(theatre: Theatre) -> None:
                 return {"code": "HANDLER_FAILED", "message": "refused", "retryable": True}
         return play(command, workspace)
 
-    theatre.plays, theatre.limits = plays, RunLimits(attempts_max=9)
-    config = theatre.orchestrator().config
+    harness.plays, harness.limits = plays, RunLimits(attempts_max=9)
+    config = harness.orchestrator().config
     conductor = Orchestrator(config, clock=clock, randomness=Whole())
     assert conductor.run([FIRST]).status == "done"
     waits = [round(later - before) for before, later in pairwise(at)]
@@ -79,8 +79,8 @@ def test_a_refused_connection_is_tried_again(tmp_path: Path) -> None:
     agents = dict.fromkeys(("builder", "reviewer", "spec_maintainer"), command)
     config = {"schemaVersion": 1, "agents": agents}
     (tmp_path / "onceward.json").write_text(json.dumps(config))
-    conductor = Orchestrator(load_config(tmp_path / "onceward.json"), randomness=Hasty())
-    result = conductor.run([Task(id="T-1", goal="x")])
+    conductor = Orchestrator(load_config(tmp_path / "onceward.json"), randomness=NoBackoff())
+    result = conductor.run([AgentTask(id="T-1", goal="x")])
     assert result.status == "done", result.reason
     assert (tmp_path / "state" / "tried.txt").read_text() == "xxx"
     built = conductor.show(result.run_id).commands[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onceward.errors import FileMissing, InvalidArgument, InvalidJson
-from onceward.orchestrator.config import check_programs, load_config, nearest
+from onceward.orchestrator.config import check_programs, closest_name, load_config
 from onceward.orchestrator.models import TIMEOUT_SECONDS, RunLimits
 
 AGENTS = {kind: {"command": ["true"]} for kind in ("builder", "reviewer", "spec_maintainer")}
@@ -46,7 +46,7 @@ def test_the_least_config_has_defaults(tmp_path: Path) -> None:
     assert load_config(tmp_path / "onceward.json") == config
 
 
-def test_what_is_said_counts(tmp_path: Path) -> None:
+def test_configured_values_are_used(tmp_path: Path) -> None:
     """Limits, timeouts and the place of tasks; timeouts that are not named keep their default."""
     write(
         tmp_path,
@@ -78,8 +78,8 @@ def test_onceward_means_this_installation(tmp_path: Path) -> None:
         ({"schemaVersion": 2}, "schemaVersion", "must be 1", "newer Onceward"),
         ({"schemaVersion": True}, "schemaVersion", "must be 1", '"schemaVersion": 1'),
         ({"schemaVersion": "1"}, "schemaVersion", "must be 1", '"schemaVersion": 1'),
-        ({"agent": {}}, "agent", "is not known; there are schemaVersion, agents", "'agents'"),
-        ({"zzzzzz": {}}, "zzzzzz", "is not known", "leave it out"),
+        ({"agent": {}}, "agent", "is not known; known are schemaVersion, agents", "'agents'"),
+        ({"zzzzzz": {}}, "zzzzzz", "is not known", "remove it"),
         ({"agents": ...}, "agents", "is missing", '"builder"'),
         ({"agents": []}, "agents", "must be an object, not a list", '"builder"'),
         ({"agents": {}}, "agents.builder", "is missing", '"builder": {"command"'),
@@ -109,8 +109,13 @@ def test_onceward_means_this_installation(tmp_path: Path) -> None:
             "must be text, not a number",
             'write "3"',
         ),
-        ({"agents": agents(command=["x", "\0"])}, "agents.builder.command[1]", "NUL", "out"),
-        ({"agents": agents(command=["x", "\ud800"])}, "agents.builder.command[1]", "half", "out"),
+        ({"agents": agents(command=["x", "\0"])}, "agents.builder.command[1]", "NUL", "remove"),
+        (
+            {"agents": agents(command=["x", "\ud800"])},
+            "agents.builder.command[1]",
+            "surrogate",
+            "remove",
+        ),
         ({"agents": agents(env=["x"])}, "agents.builder.env", "must be an object", '"NAME"'),
         ({"agents": agents(env={"N": 3})}, "agents.builder.env.N", "not a number", "quotes"),
         ({"agents": agents(env={"A=B": "x"})}, 'agents.builder.env["A=B"]', "name", "LANG"),
@@ -146,7 +151,7 @@ def test_onceward_means_this_installation(tmp_path: Path) -> None:
         ({"tasks_dir": "state"}, "tasks_dir", "", '"tasks"'),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_what_would_be_right(
+def test_a_mistake_is_reported_with_place_and_fix(
     tmp_path: Path, fields: dict[str, Any], where: str, problem: str, fix: str
 ) -> None:
     """The path in the file, what is wrong there, and what to write."""
@@ -222,7 +227,7 @@ def test_no_config_says_how_to_get_one(tmp_path: Path) -> None:
     ("word", "problem"),
     [("no-such-program", "is not on the PATH"), ("./no-such-file", "does not exist")],
 )
-def test_a_program_that_is_not_there_is_told_before_anything_starts(
+def test_a_missing_program_is_reported_before_anything_starts(
     tmp_path: Path, word: str, problem: str
 ) -> None:
     """The first word of each command can be run, from the workspace."""
@@ -238,7 +243,7 @@ def test_programs_are_looked_for_as_the_agent_would(tmp_path: Path) -> None:
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     config = load_config(write(tmp_path, agents=agents(command=["bin/agent"])))
-    with pytest.raises(InvalidArgument, match="may not be run"):
+    with pytest.raises(InvalidArgument, match="is not executable"):
         check_programs(config)
     program.chmod(0o700)
     check_programs(config)
@@ -248,5 +253,5 @@ def test_programs_are_looked_for_as_the_agent_would(tmp_path: Path) -> None:
 
 def test_the_nearest_name_is_suggested() -> None:
     """Spelling and case are forgiven, guesses are not made."""
-    assert nearest("Reviewer", ["builder", "reviewer"]) == "reviewer"
-    assert nearest("xyz", ["builder", "reviewer"]) is None
+    assert closest_name("Reviewer", ["builder", "reviewer"]) == "reviewer"
+    assert closest_name("xyz", ["builder", "reviewer"]) is None

@@ -8,7 +8,7 @@ import pytest
 
 from onceward.errors import FileMissing
 from onceward.orchestrator.ledger import Ledger
-from onceward.seams import ManualClock, SystemFiles
+from onceward.system import ManualClock, SystemFiles
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_h28_a_torn_last_line_is_passed_over(ledger: Ledger) -> None:
         read = ledger.read()
         assert [each["seq"] for each in read.records] == [1]
         assert read.torn_bytes == cut
-        ledger.mend(read)
+        ledger.truncate_torn_line(read)
         ledger.append(2, "note", {"text": "after"})
         read = ledger.read()
         assert [each["seq"] for each in read.records] == [1, 2]
@@ -59,7 +59,7 @@ def test_every_changed_byte_is_noticed(ledger: Ledger) -> None:
         assert [each.offset for each in read.damaged] == [0]
 
 
-def test_a_missing_ledger_is_told(ledger: Ledger) -> None:
+def test_a_missing_ledger_is_reported(ledger: Ledger) -> None:
     """Not an empty one."""
     assert not ledger.exists()
     with pytest.raises(FileMissing):

@@ -8,47 +8,53 @@ from types import SimpleNamespace
 
 import pytest
 
-from onceward import crash
 from onceward.agents import artifacts
-from onceward.agents.messages import Message
+from onceward.agents.protocol import Message
 from onceward.errors import Drifted
 from onceward.journal import Record
 from onceward.orchestrator import receipts
-from onceward.orchestrator.replay import RECEIVED, RunState
-from onceward.orchestrator.tree import Tree
+from onceward.orchestrator.ledger_replay import RECEIVED, RunState
 from onceward.orchestrator.workspace import Workspace
-from onceward.seams import ManualClock, SystemFiles
-from tests.unit.orchestrator.theatre import FIRST, SECOND, Died, Theatre, complaining, play
+from onceward.orchestrator.workspace_tree import WorkspaceTree
+from onceward.system import ManualClock, SystemFiles, crash_points
+from tests.support.function_agents import (
+    FIRST,
+    SECOND,
+    OrchestratorHarness,
+    SimulatedCrash,
+    complaining,
+    play,
+)
 
 
-def dead_between_commands(theatre: Theatre) -> None:
+def dead_between_commands(harness: OrchestratorHarness) -> None:
     """Leave a run that died behind the receipts of its first task, in front of the second."""
-    with pytest.raises(crash.Crashed):
-        _armed(theatre, "orchestrator.task.after_complete:1:raise")
-    theatre.asked.clear()
+    with pytest.raises(crash_points.Crashed):
+        _armed(harness, "orchestrator.task.after_complete:1:raise")
+    harness.asked.clear()
 
 
-def _armed(theatre: Theatre, spec: str) -> None:
-    crash.arm(spec)
+def _armed(harness: OrchestratorHarness, spec: str) -> None:
+    crash_points.arm(spec)
     try:
-        theatre.run(FIRST, SECOND)
+        harness.run(FIRST, SECOND)
     finally:
-        crash.arm(None)
+        crash_points.arm(None)
 
 
-def test_a_receipt_says_what_was_asked_and_what_came_of_it(theatre: Theatre) -> None:
+def test_a_receipt_says_what_was_asked_and_what_came_of_it(harness: OrchestratorHarness) -> None:
     """Key, snapshot, answer, artifacts, tree and times, in a file that only its owner reads."""
-    theatre.run()
-    path = theatre.workspace / "receipts" / "T-1" / f"{theatre.ledger().stem}-step-1.json"
+    harness.run()
+    path = harness.workspace / "receipts" / "T-1" / f"{harness.ledger().stem}-step-1.json"
     found = json.loads(path.read_text())
-    (asked, *_) = theatre.asked
+    (asked, *_) = harness.asked
     assert found["idempotency_key"] == asked["idempotency_key"]
     assert found["snapshot_id"] == asked["version"]["snapshot_id"]
     assert (found["stage"], found["round"], found["event"]) == (
         *("implement", 1, "builder.completed"),
     )
     assert [each["path"] for each in found["artifacts"]] == ["src/T-1.txt"]
-    assert (theatre.workspace / "snapshots" / f"{found['tree']}.manifest.json").is_file()
+    assert (harness.workspace / "snapshots" / f"{found['tree']}.manifest.json").is_file()
     assert found["asked_at"] <= found["completed_at"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -56,127 +62,133 @@ def test_a_receipt_says_what_was_asked_and_what_came_of_it(theatre: Theatre) -> 
 
 @pytest.mark.parametrize("damage", ["changed", "deleted", "a link", "a directory"])
 def test_h30_an_artifact_that_is_not_as_it_was_is_made_again_and_only_that(
-    damage: str, theatre: Theatre
+    damage: str, harness: OrchestratorHarness
 ) -> None:
     """The step that made it is asked again under its key; all other receipts stand."""
-    dead_between_commands(theatre)
-    path = theatre.workspace / "src/T-1.txt"
+    dead_between_commands(harness)
+    path = harness.workspace / "src/T-1.txt"
     before = path.read_bytes()
     path.unlink()
     if damage == "changed":
         path.write_bytes(before[::-1])
     elif damage == "a link":
-        path.symlink_to(theatre.workspace / "SPEC.md")
+        path.symlink_to(harness.workspace / "SPEC.md")
     elif damage == "a directory":
         path.mkdir()
     if damage != "deleted":
         with pytest.raises(Drifted, match="src/T-1.txt|1 files differ"):
-            theatre.resume()
-    theatre.resume(redo=damage != "deleted")
-    assert [(each["task_id"], each["action"]) for each in theatre.asked] == [
+            harness.resume()
+    harness.resume(redo=damage != "deleted")
+    assert [(each["task_id"], each["action"]) for each in harness.asked] == [
         ("T-1", "implement"),
         *(("T-2", stage) for stage in ("implement", "review", "update_spec")),
     ]
-    (redo,) = theatre.records("redo")
+    (redo,) = harness.records("redo")
     assert (redo["step"], redo["path"]) == (1, "src/T-1.txt")
     assert path.read_bytes() == before
     assert not path.is_symlink()
-    assert theatre.orchestrator().verify(theatre.ledger().stem).ok
+    assert harness.orchestrator().verify(harness.ledger().stem).ok
 
 
-def test_h30_the_last_round_that_made_a_file_makes_it_again(theatre: Theatre) -> None:
+def test_h30_the_last_round_that_made_a_file_makes_it_again(harness: OrchestratorHarness) -> None:
     """A file that three rounds wrote is the work of the third; only that one is repeated."""
-    theatre.plays = complaining
-    dead_between_commands(theatre)
-    (theatre.workspace / "src/T-1.txt").unlink()
-    theatre.resume()
-    assert theatre.records("redo")[0]["step"] == 6
-    assert [each["inputs"].get("round") for each in theatre.asked][:2] == [2, None]
-    assert (theatre.workspace / "src/T-1.txt").read_text() == "implement_changes 2\n"
+    harness.plays = complaining
+    dead_between_commands(harness)
+    (harness.workspace / "src/T-1.txt").unlink()
+    harness.resume()
+    assert harness.records("redo")[0]["step"] == 6
+    assert [each["inputs"].get("round") for each in harness.asked][:2] == [2, None]
+    assert (harness.workspace / "src/T-1.txt").read_text() == "implement_changes 2\n"
 
 
-def test_h30_an_answer_without_a_receipt_is_checked_before_it_gets_one(theatre: Theatre) -> None:
+def test_h30_an_answer_without_a_receipt_is_checked_before_it_gets_one(
+    harness: OrchestratorHarness,
+) -> None:
     """Died between the answer and its receipt, and the file is gone: the same command again."""
-    with pytest.raises(crash.Crashed):
-        _armed(theatre, "orchestrator.answer.after_record:1:raise")
-    (theatre.workspace / "src/T-1.txt").unlink()
-    assert theatre.resume().status == "done"
-    first, again = [each for each in theatre.asked if each["action"] == "implement"][:2]
+    with pytest.raises(crash_points.Crashed):
+        _armed(harness, "orchestrator.answer.after_record:1:raise")
+    (harness.workspace / "src/T-1.txt").unlink()
+    assert harness.resume().status == "done"
+    first, again = [each for each in harness.asked if each["action"] == "implement"][:2]
     assert first["idempotency_key"] == again["idempotency_key"]
-    assert [each["code"] for each in theatre.records("command.failed")] == ["BAD_ARTIFACT"]
-    assert theatre.records("redo") == []
+    assert [each["code"] for each in harness.records("command.failed")] == ["BAD_ARTIFACT"]
+    assert harness.records("redo") == []
 
 
 def test_h30_an_earlier_step_is_redone_while_an_answer_waits_for_its_receipt(
-    theatre: Theatre,
+    harness: OrchestratorHarness,
 ) -> None:
     """The review is answered, the built file is gone: built again, and not reviewed again."""
-    with pytest.raises(crash.Crashed):
-        _armed(theatre, "orchestrator.answer.after_record:2:raise")
-    theatre.asked.clear()
-    (theatre.workspace / "src/T-1.txt").unlink()
-    assert theatre.resume().status == "done"
-    assert theatre.stages()[:2] == ["implement", "update_spec"]
+    with pytest.raises(crash_points.Crashed):
+        _armed(harness, "orchestrator.answer.after_record:2:raise")
+    harness.asked.clear()
+    (harness.workspace / "src/T-1.txt").unlink()
+    assert harness.resume().status == "done"
+    assert harness.stages()[:2] == ["implement", "update_spec"]
 
 
-def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(theatre: Theatre) -> None:
+def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(
+    harness: OrchestratorHarness,
+) -> None:
     """A builder died over its changes: its command comes again, the first one does not."""
-    theatre.plays = complaining
-    theatre.die_at("implement_changes")
-    with pytest.raises(Died):
-        theatre.run()
-    (theatre.workspace / "src/T-1.txt").write_text("half a cha")
-    asked = len(theatre.asked)
-    assert theatre.resume().status == "done"
-    assert theatre.stages(asked)[:2] == ["implement_changes", "review"]
-    assert theatre.records("redo") == []
+    harness.plays = complaining
+    harness.die_at("implement_changes")
+    with pytest.raises(SimulatedCrash):
+        harness.run()
+    (harness.workspace / "src/T-1.txt").write_text("half a cha")
+    asked = len(harness.asked)
+    assert harness.resume().status == "done"
+    assert harness.stages(asked)[:2] == ["implement_changes", "review"]
+    assert harness.records("redo") == []
 
 
-def test_h30_damage_is_noticed_behind_a_command_that_was_pending(theatre: Theatre) -> None:
+def test_h30_damage_is_noticed_after_a_command_that_was_pending(
+    harness: OrchestratorHarness,
+) -> None:
     """Died over the review, and the built file is gone: built again, then reviewed again."""
-    theatre.die_at("review")
-    with pytest.raises(Died):
-        theatre.run()
-    (theatre.workspace / "src/T-1.txt").unlink()
-    assert theatre.resume().status == "done"
+    harness.die_at("review")
+    with pytest.raises(SimulatedCrash):
+        harness.run()
+    (harness.workspace / "src/T-1.txt").unlink()
+    assert harness.resume().status == "done"
     # The second review saw no file: nobody can say what it approved.
     again = ["implement", "review", "update_spec"]
-    assert theatre.stages() == ["implement", "review", "review", *again]
-    assert (theatre.workspace / "src/T-1.txt").read_text() == "implement 1\n"
-    assert theatre.orchestrator().verify(theatre.ledger().stem).ok
+    assert harness.stages() == ["implement", "review", "review", *again]
+    assert (harness.workspace / "src/T-1.txt").read_text() == "implement 1\n"
+    assert harness.orchestrator().verify(harness.ledger().stem).ok
 
 
-def test_damage_does_not_hide_other_changes(theatre: Theatre) -> None:
+def test_damage_does_not_hide_other_changes(harness: OrchestratorHarness) -> None:
     """An artifact is gone and another file changed: both are asked about, and decided together."""
-    dead_between_commands(theatre)
-    (theatre.workspace / "src/T-1.txt").unlink()
-    (theatre.workspace / "mine.txt").write_text("by hand")
+    dead_between_commands(harness)
+    (harness.workspace / "src/T-1.txt").unlink()
+    (harness.workspace / "mine.txt").write_text("by hand")
     with pytest.raises(Drifted, match="2 files differ") as told:
-        theatre.resume()
+        harness.resume()
     assert told.value.context["changes"] == ["added mine.txt", "removed src/T-1.txt"]
-    assert theatre.resume(redo=True).status == "done"
-    assert theatre.stages() == ["implement", "implement", "review", "update_spec"]
-    assert (theatre.workspace / "mine.txt").read_text() == "by hand"
+    assert harness.resume(redo=True).status == "done"
+    assert harness.stages() == ["implement", "implement", "review", "update_spec"]
+    assert (harness.workspace / "mine.txt").read_text() == "by hand"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../out.txt", "state/run.json", "way/out.txt"])
 def test_h31_artifacts_elsewhere_get_no_receipt(
-    path: str, theatre: Theatre, tmp_path: Path
+    path: str, harness: OrchestratorHarness, tmp_path: Path
 ) -> None:
     """Absolute, upwards, ours, or through a link: the run fails with that, and reads nothing."""
     (tmp_path / "out.txt").write_text("1")
-    (theatre.workspace / "way").symlink_to(tmp_path)
+    (harness.workspace / "way").symlink_to(tmp_path)
 
     def elsewhere(command: Message, workspace: Path) -> Record:
         said = play(command, workspace)
         said.pop("paths", None)
         return {**said, "artifacts": [{"path": path, "sha256": "0" * 64, "size": 1}]}
 
-    theatre.plays = elsewhere
-    result = theatre.run()
+    harness.plays = elsewhere
+    result = harness.run()
     assert result.status == "failed"
     assert "BAD_ARTIFACT" in str(result.reason)
-    assert not (theatre.workspace / "receipts").exists()
+    assert not (harness.workspace / "receipts").exists()
 
 
 def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_list(
@@ -185,7 +197,7 @@ def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_l
     """Retention may have removed the list of an early step and kept the one of the last."""
     workspace = Workspace(root=tmp_path)
     clock, files = ManualClock(), SystemFiles()
-    tree = Tree(workspace, files=files, clock=clock)
+    tree = WorkspaceTree(workspace, files=files, clock=clock)
     (tmp_path / "a.py").write_text("one")
     first, named = tree.now(), artifacts.describe(tmp_path, "a.py")
     clock.advance(seconds=60)
@@ -194,9 +206,9 @@ def test_a_file_that_a_later_command_changed_is_not_damaged_for_want_of_an_old_l
     asked = SimpleNamespace(
         step=1, state=RECEIVED, event={"artifacts": [named]}, receipt={"tree": first, "seq": 9}
     )
-    state.asked.append(asked)  # type: ignore[arg-type]
-    assert receipts.damaged(state, workspace, tree, behind=0) == {}
+    state.commands.append(asked)  # type: ignore[arg-type]
+    assert receipts.steps_to_redo(state, workspace, tree, after_step=0) == {}
     workspace.manifest(first).unlink()
-    assert receipts.damaged(state, workspace, tree, behind=0) == {}
+    assert receipts.steps_to_redo(state, workspace, tree, after_step=0) == {}
     (tmp_path / "a.py").unlink()
-    assert receipts.damaged(state, workspace, tree, behind=0) == {}
+    assert receipts.steps_to_redo(state, workspace, tree, after_step=0) == {}

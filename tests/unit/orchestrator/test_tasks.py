@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from onceward.errors import FileMissing, InvalidArgument, InvalidJson
-from onceward.orchestrator.models import Task
+from onceward.orchestrator.models import AgentTask
 from onceward.orchestrator.tasks import list_tasks, load_task
-from onceward.secrets import Redactor
+from onceward.system.redaction import Redactor
 
 NO_SECRETS = Redactor()
 
@@ -26,7 +26,7 @@ def test_a_task_is_read(tmp_path: Path) -> None:
     """Goal, inputs and outputs; an output is required unless it says otherwise."""
     outputs = [{"path": "a.py"}, {"path": "b.py", "required": False, "description": "more"}]
     write(tmp_path, inputs={"n": [1, 2]}, expected_outputs=outputs)
-    assert load_task(tmp_path, "T-1", redactor=NO_SECRETS) == Task(
+    assert load_task(tmp_path, "T-1", redactor=NO_SECRETS) == AgentTask(
         id="T-1",
         goal="do it",
         inputs={"n": [1, 2]},
@@ -40,7 +40,7 @@ def test_a_task_is_read(tmp_path: Path) -> None:
 def test_a_goal_is_enough(tmp_path: Path) -> None:
     """The file's name is the id."""
     write(tmp_path, id=...)
-    assert load_task(tmp_path, "T-1") == Task(id="T-1", goal="do it")
+    assert load_task(tmp_path, "T-1") == AgentTask(id="T-1", goal="do it")
 
 
 def test_tasks_lie_where_the_config_says(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_listing_names_what_has_a_file(tmp_path: Path) -> None:
     assert list_tasks(tmp_path) == ["T-1", "T-10", "T-2"]
 
 
-def test_an_unknown_task_is_told_with_those_that_exist(tmp_path: Path) -> None:
+def test_an_unknown_task_error_lists_existing_tasks(tmp_path: Path) -> None:
     """The nearest one is what was probably meant."""
     write(tmp_path, "T-0042")
     write(tmp_path, "other")
@@ -78,7 +78,7 @@ def test_an_unknown_task_is_told_with_those_that_exist(tmp_path: Path) -> None:
 
 def test_without_tasks_it_says_where_to_write_one(tmp_path: Path) -> None:
     """Neither an empty nor a missing directory is an error of its own."""
-    with pytest.raises(FileMissing, match="holds none") as caught:
+    with pytest.raises(FileMissing, match="has no tasks") as caught:
         load_task(tmp_path, "T-1")
     assert "tasks/T-1.json" in caught.value.fix
 
@@ -96,24 +96,34 @@ def test_many_tasks_are_not_all_named(tmp_path: Path) -> None:
 )
 def test_an_id_is_a_plain_name(tmp_path: Path, name: str) -> None:
     """Nothing that leads elsewhere is looked for."""
-    with pytest.raises(InvalidArgument, match="is not the id of a task"):
+    with pytest.raises(InvalidArgument, match="is not a task id"):
         load_task(tmp_path, name)
 
 
 @pytest.mark.parametrize(
     ("fields", "where", "problem", "fix"),
     [
-        ({"id": "T-2"}, "id", "is 'T-2', but the file's name says 'T-1'", "rename"),
+        ({"id": "T-2"}, "id", "is 'T-2', but the file name is 'T-1'", "rename"),
         ({"id": 3}, "id", "is 3", '"id": "T-1"'),
         ({"goal": ...}, "goal", "is missing", '"goal": "'),
         ({"goal": ""}, "goal", "must not be empty", '"goal": "'),
         ({"goal": 3}, "goal", "must be text, not a number", '"goal": "'),
         ({"gaol": "x"}, "gaol", "is not known", "'goal'"),
         ({"inputs": []}, "inputs", "must be an object, not a list", '"inputs": {'),
-        ({"inputs": {"goal": "x"}}, "inputs.goal", "is set by every run itself", "beside inputs"),
-        ({"inputs": {"round": 1}}, "inputs.round", "is set by every run itself", "another name"),
-        ({"inputs": {"previous": 1}}, "inputs.previous", "is set by", "another name"),
-        ({"inputs": {"changes": 1}}, "inputs.changes", "is set by", "another name"),
+        (
+            {"inputs": {"goal": "x"}},
+            "inputs.goal",
+            "is reserved: every run sets it",
+            "beside inputs",
+        ),
+        (
+            {"inputs": {"round": 1}},
+            "inputs.round",
+            "is reserved: every run sets it",
+            "another name",
+        ),
+        ({"inputs": {"previous": 1}}, "inputs.previous", "is reserved", "another name"),
+        ({"inputs": {"changes": 1}}, "inputs.changes", "is reserved", "another name"),
         ({"inputs": {"a": ["\ud800"]}}, "inputs.a[0]", "surrogate", ""),
         ({"expected_outputs": {}}, "expected_outputs", "must be a list", '[{"path"'),
         ({"expected_outputs": ["a"]}, "expected_outputs[0]", "must be an object", '{"path"'),
@@ -134,7 +144,7 @@ def test_an_id_is_a_plain_name(tmp_path: Path, name: str) -> None:
             {"expected_outputs": [{"path": "a"}, {"path": "a"}]},
             "expected_outputs[1].path",
             "a second time",
-            "leave it out",
+            "remove it",
         ),
         ({"expected_outputs": [{"path": "a"}] * 1001}, "expected_outputs", "at most 1000", ""),
         *(
@@ -208,8 +218,8 @@ def test_h32_secrets_in_a_task_are_left_out(tmp_path: Path) -> None:
     assert task.inputs["y"] == 1
     assert secret not in str(warnings)
     assert len(warnings) == 2
-    assert "goal holds a secret" in warnings[0]
-    assert "inputs.deep[0].x holds a secret" in warnings[1]
+    assert "goal contains a secret" in warnings[0]
+    assert "inputs.deep[0].x contains a secret" in warnings[1]
     assert "in its environment instead" in warnings[1]
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from onceward.journal import Record
 from onceward.orchestrator.progress import Progress
-from onceward.orchestrator.transcript import answer, between, duration, line_of, shown
+from onceward.orchestrator.transcript import (
+    describe_answer,
+    duration,
+    elapsed,
+    printable,
+    transcript_line,
+)
 
 KEY = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
 
@@ -37,7 +43,7 @@ def started(*tasks: str) -> Record:
     return record("run.started", run_id="run-1", tasks=[{"id": each} for each in tasks])
 
 
-def test_a_run_reads_like_a_story() -> None:
+def test_the_transcript_of_a_run() -> None:
     """Time, task, stage, round, agent, what happened and how long it took."""
     completed = event("builder.completed", payload={"tests": {"status": "pass"}})
     told = [
@@ -58,13 +64,13 @@ def test_a_run_reads_like_a_story() -> None:
     progress = Progress()
     lines = []
     for each in told:
-        progress.take(each)
-        lines.append(line_of(each, progress))
+        progress.apply(each)
+        lines.append(transcript_line(each, progress))
     assert [line for line in lines if line is not None] == [
         "09:30:00            run-1 begins: T-1",
         "09:30:00  T-1       begins at snap-1",
         "09:30:00  T-1       implement · builder is asked (ik:b8fcdfb6c6cc)",
-        "09:30:01  T-1       implement · builder is at work: writing",
+        "09:30:01  T-1       implement · builder is working: writing",
         "09:30:02  T-1       implement · builder is done, tests pass (2.5 s)",
         "09:30:03  T-1       review round 2 · reviewer is asked (ik:b8fcdfb6c6cc)",
         "09:30:05  T-1       review round 2 · reviewer approves (2.0 s)",
@@ -79,8 +85,8 @@ def test_a_run_reads_like_a_story() -> None:
         (record("run.failed", reason="no"), "run failed: no"),
         (record("run.stopped", reason="Ctrl-C"), "run stopped: Ctrl-C"),
         (record("run.resumed", pending=3), "run resumed at step 3"),
-        (record("run.resumed", pending=None), "run resumed, nothing was under way"),
-        (record("run.resumed", pending=3, retry=True), "run resumed to try again where it failed"),
+        (record("run.resumed", pending=None), "run resumed, no command was pending"),
+        (record("run.resumed", pending=3, retry=True), "run resumed to retry the failed step"),
         (record("run.resumed", pending=3, damaged=2), "; 2 damaged lines of the ledger"),
         (
             record("command.failed", step=3, code="X", message="m", retryable=True, attempt=2),
@@ -88,14 +94,14 @@ def test_a_run_reads_like_a_story() -> None:
         ),
         (
             record("command.failed", step=3, code="X", message="m", retryable=False, attempt=1),
-            "attempt 1 failed: X: m, which a retry does not help",
+            "attempt 1 failed: X: m (not retryable)",
         ),
         (
             record("redo", step=3, path="a", problem="is gone"),
-            "is done again, because of a: is gone",
+            "is redone, because of a: is gone",
         ),
         (record("redo", step=3, path="a", problem="a is gone"), "because of a is gone"),
-        (record("drift.accepted", to="b") | {"from": "a"}, "goes on from b, though"),
+        (record("drift.accepted", to="b") | {"from": "a"}, "continues from b instead of a"),
         (
             record("agent.exited", agent="builder", signal=9, code=None, reason="deadline"),
             "builder ended by signal 9: deadline",
@@ -104,11 +110,11 @@ def test_a_run_reads_like_a_story() -> None:
         (record("agent.exited", pid=7, reason="old"), "process 7 ended: old"),
         (
             record("agent.restarting", agent="builder", restart=2, delay_s=1.25, reason="died"),
-            "builder is started again in 1.2 s, restart 2: died",
+            "builder is restarted in 1.2 s, restart 2: died",
         ),
         (
             record("agent.noise", agent="builder", problem="not JSON", count=3),
-            "builder sent what was ignored: not JSON (3 times)",
+            "builder sent ignored output: not JSON (3 times)",
         ),
         (record("agent.log", agent="b", level="warn", message="hm"), "b warn: hm"),
         (
@@ -119,7 +125,7 @@ def test_a_run_reads_like_a_story() -> None:
 )
 def test_each_kind_has_its_sentence(told: Record, says: str) -> None:
     """What stands alone is told without the records before it."""
-    line = line_of(told)
+    line = transcript_line(told)
     assert line is not None
     assert says in line
 
@@ -138,7 +144,7 @@ def test_each_kind_has_its_sentence(told: Record, says: str) -> None:
 )
 def test_some_records_tell_people_nothing(told: Record) -> None:
     """Bookkeeping, and what is told by another record, has no line."""
-    assert line_of(told) is None
+    assert transcript_line(told) is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +176,7 @@ def test_some_records_tell_people_nothing(told: Record) -> None:
         ),
         (event("spec.changes_requested", payload={"summary": "z"}), "asks for changes: z"),
         (event("spec.updated", artifacts=[{}]), "updated the spec"),
-        (event("spec.no_changes_needed"), "finds the spec in order"),
+        (event("spec.no_changes_needed"), "needs no change of the spec"),
         (event("artifact.produced", artifacts=[{"path": "a.py"}]), "wrote a.py"),
         (event("error", payload={"code": "X", "message": "m"}), "failed: X: m"),
         (event("of.the.future"), "of.the.future"),
@@ -178,7 +184,7 @@ def test_some_records_tell_people_nothing(told: Record) -> None:
 )
 def test_answers_in_words(said: Record, says: str) -> None:
     """Each event says who did what."""
-    assert answer(said) == says
+    assert describe_answer(said) == says
 
 
 @pytest.mark.parametrize(
@@ -193,14 +199,14 @@ def test_answers_in_words(said: Record, says: str) -> None:
 )
 def test_texts_of_agents_can_only_be_read(text: object, seen: str) -> None:
     """Nothing that an agent says moves the cursor, rings, or turns the direction of writing."""
-    assert shown(text) == seen
+    assert printable(text) == seen
 
 
 def test_long_texts_are_cut() -> None:
     """A line stays a line, however much an agent has to say."""
-    assert shown("x" * 1_000_000) == "x" * 199 + "…"
+    assert printable("x" * 1_000_000) == "x" * 199 + "…"
     loud = event("builder.progress", payload={"text": "\n" * 500 + "y" * 10**6})
-    line = line_of(record("event", step=1, event=loud))
+    line = transcript_line(record("event", step=1, event=loud))
     assert line is not None
     assert len(line) < 300
     assert "\n" not in line
@@ -210,26 +216,26 @@ def test_progress_names_task_stage_round_and_time() -> None:
     """The live line says which task of how many, what is done to it, and for how long."""
     progress = Progress()
     now = datetime(2026, 3, 1, 9, 30, 42, tzinfo=UTC)
-    assert progress.line(now) == ""
-    progress.take(started("T-1", "T-2", "T-3"))
-    assert progress.line(now) == "task 1/3 · 0:42"
-    progress.take(command(1, "review", 2))
-    assert progress.line(now) == "task 1/3 · review round 2 · 0:42"
-    assert progress.line(datetime(2026, 3, 1, 11, 31, 5, tzinfo=UTC)).endswith("2:01:05")
-    progress.take(record("command.sent", 40, step=1))
-    assert progress.line(now) == "task 1/3 · review round 2 · 0:02"
-    progress.take(record("receipt", 42, step=1))
-    progress.take(record("task.completed", 42, task_id="T-1"))
-    assert progress.line(now) == "task 2/3 · 0:00"
+    assert progress.status_line(now) == ""
+    progress.apply(started("T-1", "T-2", "T-3"))
+    assert progress.status_line(now) == "task 1/3 · 0:42"
+    progress.apply(command(1, "review", 2))
+    assert progress.status_line(now) == "task 1/3 · review round 2 · 0:42"
+    assert progress.status_line(datetime(2026, 3, 1, 11, 31, 5, tzinfo=UTC)).endswith("2:01:05")
+    progress.apply(record("command.sent", 40, step=1))
+    assert progress.status_line(now) == "task 1/3 · review round 2 · 0:02"
+    progress.apply(record("receipt", 42, step=1))
+    progress.apply(record("task.completed", 42, task_id="T-1"))
+    assert progress.status_line(now) == "task 2/3 · 0:00"
     for name in ("T-2", "T-3"):
-        progress.take(record("task.completed", 42, task_id=name))
-    assert progress.line(now).startswith("task 3/3")
+        progress.apply(record("task.completed", 42, task_id=name))
+    assert progress.status_line(now).startswith("task 3/3")
 
 
 def test_an_agent_is_known_by_its_process() -> None:
     """Whoever was left behind by an earlier life is named, not numbered."""
     progress = Progress.of([record("agent.started", agent="builder", pid=7)])
-    line = line_of(record("agent.exited", pid=7, reason="old"), progress)
+    line = transcript_line(record("agent.exited", pid=7, reason="old"), progress)
     assert line is not None
     assert line.endswith("builder ended: old")
 
@@ -238,19 +244,19 @@ def test_a_command_of_an_earlier_life_took_as_long_as_this_one_waited() -> None:
     """The night between a crash and its resume is not counted."""
     ended = record("command.answered", 40, step=1, event=event("builder.completed"))
     progress = Progress.of([command(), record("command.sent", 39, step=1), ended])
-    line = line_of(ended, progress)
+    line = transcript_line(ended, progress)
     assert line is not None
     assert line.endswith("(1.0 s)")
 
 
-def test_time_that_runs_backwards_is_no_time() -> None:
+def test_a_clock_set_back_gives_zero_durations() -> None:
     """A clock that was set back gives no negative durations, and no time at all gives none."""
-    assert between("2026-03-01T09:30:05.000Z", "2026-03-01T09:30:00.000Z") == "0.0 s"
-    assert between(None, "2026-03-01T09:30:00.000Z") is None
-    assert between("", "2026-03-01T09:30:00.000Z") is None
-    assert between("", "") is None
+    assert elapsed("2026-03-01T09:30:05.000Z", "2026-03-01T09:30:00.000Z") == "0.0 s"
+    assert elapsed(None, "2026-03-01T09:30:00.000Z") is None
+    assert elapsed("", "2026-03-01T09:30:00.000Z") is None
+    assert elapsed("", "") is None
     progress = Progress.of([started("T-1")])
-    assert progress.line(datetime(2020, 1, 1, tzinfo=UTC)) == "task 1/1 · 0:00"
+    assert progress.status_line(datetime(2020, 1, 1, tzinfo=UTC)) == "task 1/1 · 0:00"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from onceward.orchestrator.workspace import (
     read_sealed,
     write_sealed,
 )
-from onceward.seams import SystemFiles
+from onceward.system import SystemFiles
 
 RUN = "run-20260206-120000-1a2b3c4d"
 
@@ -50,14 +50,14 @@ def test_only_run_ids_become_paths(name: str, tmp_path: Path) -> None:
     """Anything else is refused before it is part of one."""
     assert not is_run_id(name)
     for path in (Workspace(root=tmp_path).ledger, Workspace(root=tmp_path).transcript):
-        with pytest.raises(InvalidArgument, match="is not the id of a run"):
+        with pytest.raises(InvalidArgument, match="is not a run id"):
             path(name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "T 1", "T-1\n", "x" * 65])
 def test_only_task_ids_become_paths(name: str) -> None:
     """Anything else is refused before it is part of one."""
-    with pytest.raises(InvalidArgument, match="is not the id of a task"):
+    with pytest.raises(InvalidArgument, match="is not a task id"):
         check_task_id(name)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from onceward.handle import open as open_handle
+from onceward.client import open as open_handle
 from onceward.outcomes import Fresh
-from tests.unit.cli.conftest import Run
-from tests.unit.cli.conftest import run as run  # noqa: PLC0414 - a fixture
+from tests.support.command_runner import Run
+from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture
 
 KEY = ("shop.charge", "charge#7")
 
@@ -22,7 +22,7 @@ def url(tmp_path: Path) -> str:
             fresh = ow.outcomes.claim(KEY[0], key, fingerprint="f", owner="host/1")
             assert isinstance(fresh, Fresh)
             if key == KEY[1]:
-                ow.outcomes.doubt(fresh.fence, ValueError("no answer"))
+                ow.outcomes.mark_ambiguous(fresh.fence, ValueError("no answer"))
             if key == "charge#8":
                 ow.outcomes.finish(fresh.fence, b'{"id": 8}', ttl_seconds=1e-3)
     return url
@@ -54,8 +54,8 @@ def test_tables_fit_the_terminal(
     assert max(map(len, ran.out.splitlines())) <= int(columns)
 
 
-def test_show_tells_everything(run: Run, url: str) -> None:
-    """State, owner, failure; a key nobody knows is an error."""
+def test_show_prints_the_complete_record(run: Run, url: str) -> None:
+    """State, owner, failure; an unknown key is an error."""
     ran = run("outcomes", "show", *KEY, "--store", url)
     assert "state        ambiguous" in ran.out
     assert "no answer" in ran.out
@@ -64,25 +64,28 @@ def test_show_tells_everything(run: Run, url: str) -> None:
     assert shown["effects"] == []
     ran = run("outcomes", "show", "shop.charge", "nothing", "--store", url)
     assert ran.code == 1
-    assert "nothing is known of shop.charge nothing" in ran.err
+    assert "there is no outcome for shop.charge nothing" in ran.err
 
 
 @pytest.mark.parametrize(
     ("said", "state"), [(["--done", '{"id": 7}'], "done"), (["--not-done"], "free")]
 )
-def test_reconcile_decides_after_a_dry_run(run: Run, url: str, said: list[str], state: str) -> None:
-    """The dry run changes nothing; the verdict is kept with who and why."""
+def test_reconcile_decides_with_yes(run: Run, url: str, said: list[str], state: str) -> None:
+    """The plan changes nothing; the verdict is kept with who and why."""
     words = ["outcomes", "reconcile", *KEY, *said, "--reason", "asked", "--store", url]
-    assert run(*words, "--dry-run").out.startswith("dry run: shop.charge charge#7")
+    plan = run(*words)
+    assert (plan.code, plan.out.startswith("shop.charge charge#7")) == (0, True)
+    assert plan.out.endswith("nothing was changed; pass --yes to apply\n")
+    assert run(*words, "--json").json["applied"] is False
     assert show(run, url)["state"] == "ambiguous"
-    assert run(*words, "--actor", "ann").code == 0
+    assert run(*words, "--actor", "ann", "--yes").code == 0
     after = show(run, url)
     assert after["state"] == state
     assert (after["note"]["actor"], after["note"]["reason"]) == ("ann", "asked")
-    for again in (words, [*words, "--dry-run"]):
+    for again in (words, [*words, "--yes"]):
         ran = run(*again)
         assert ran.code == 1
-        assert "there is nothing to decide" in ran.err
+        assert "there is nothing to reconcile" in ran.err
 
 
 def show(run: Run, url: str) -> Any:
@@ -97,22 +100,21 @@ def test_reconcile_wants_one_clear_verdict(run: Run, url: str, said: list[str]) 
     assert show(run, url)["state"] == "ambiguous"
 
 
-def test_forget_frees_a_key_after_a_dry_run(run: Run, url: str) -> None:
-    """What somebody is at is not forgotten, neither in earnest nor in a dry run."""
+def test_forget_frees_a_key_with_yes(run: Run, url: str) -> None:
+    """A running call cannot be forgotten; its plan fails as well."""
     words = ["outcomes", "forget", *KEY, "--reason", "a test", "--store", url]
-    assert "was ambiguous; the next caller runs it" in run(*words, "--dry-run").out
+    assert "was ambiguous; the next caller runs it" in run(*words).out
     assert show(run, url)["state"] == "ambiguous"
-    assert run(*words).code == 0
+    assert run(*words, "--yes").code == 0
     assert show(run, url)["state"] == "free"
     busy = ["outcomes", "forget", "shop.charge", "charge#9", "--reason", "x", "--store", url]
-    for again in (busy, [*busy, "--dry-run"]):
-        assert "somebody is at it" in run(*again).err
+    for again in (busy, [*busy, "--yes"]):
+        assert "charge#9 is running" in run(*again).err
 
 
 def test_prune_counts_before_it_takes(run: Run, url: str) -> None:
-    """The dry run names the numbers that pruning then reports."""
+    """The plan names the numbers that pruning then reports."""
     words = ["outcomes", "prune", "--store", url, "--json"]
-    counted = run(*words, "--dry-run").json
-    assert counted == {"dry_run": True, "expired": 1, "removed": 0}
-    assert run(*words).json == {"dry_run": False, "expired": 1, "removed": 0}
-    assert run("outcomes", "prune", "--store", url).out.startswith("0 results erased")
+    assert run(*words).json == {"applied": False, "expired": 1, "removed": 0}
+    assert run(*words, "--yes").json == {"applied": True, "expired": 1, "removed": 0}
+    assert run("outcomes", "prune", "--yes", "--store", url).out.startswith("0 results erased")

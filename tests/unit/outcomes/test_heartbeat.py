@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import FenceLost, StoreUnavailable
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
 from onceward.outcomes import Fence
 from onceward.outcomes.claims import Claims
-from onceward.outcomes.heartbeat import HEARTBEAT, Heartbeat
+from onceward.outcomes.heartbeat import HEARTBEAT, ClaimHeartbeat
 from onceward.outcomes.once import new_owner
-from onceward.seams import ManualClock
-from tests.system.nursery import forked
+from onceward.system import ManualClock
+from tests.support.forked_children import forked
 
 
 class Renewals(Claims):
@@ -39,54 +39,54 @@ def fence(number: int) -> Fence:
 
 
 @pytest.fixture
-def heart(monkeypatch: pytest.MonkeyPatch) -> Heartbeat:
+def heart(monkeypatch: pytest.MonkeyPatch) -> ClaimHeartbeat:
     """A heartbeat that beats when it is told to."""
-    made = Heartbeat(ManualClock())
+    made = ClaimHeartbeat(ManualClock())
     monkeypatch.setattr(made, "_start", lambda: None)
     return made
 
 
-def advance(heart: Heartbeat, seconds: float) -> None:
+def advance(heart: ClaimHeartbeat, seconds: float) -> None:
     assert isinstance(heart._clock, ManualClock)
     heart._clock.advance(seconds=seconds)
 
 
-def test_a_claim_is_renewed_at_every_third_of_its_lease(heart: Heartbeat) -> None:
+def test_a_claim_is_renewed_at_every_third_of_its_lease(heart: ClaimHeartbeat) -> None:
     """Not before it is due, again and again, and not after the block has ended."""
     claims = Renewals()
-    with heart.keep(claims, fence(1), 60.0):
+    with heart.keep_alive(claims, fence(1), 60.0):
         advance(heart, 19)
-        heart.beat()
+        heart.renew_due()
         assert claims.renewed == []
         for _ in range(3):
             advance(heart, 20)
-            heart.beat()
+            heart.renew_due()
         assert claims.renewed == [1, 1, 1]
     advance(heart, 60)
-    heart.beat()
+    heart.renew_due()
     assert claims.renewed == [1, 1, 1]
 
 
-def test_a_lost_claim_is_renewed_no_more(heart: Heartbeat) -> None:
+def test_a_lost_claim_is_renewed_no_more(heart: ClaimHeartbeat) -> None:
     """The others are; the store being away for a while ends nothing."""
     lost, kept = Renewals(), Renewals()
     lost.trouble = [FenceLost()]
     kept.trouble = [StoreUnavailable()]
-    with heart.keep(lost, fence(1), 60.0), heart.keep(kept, fence(2), 60.0):
+    with heart.keep_alive(lost, fence(1), 60.0), heart.keep_alive(kept, fence(2), 60.0):
         for _ in range(2):
             advance(heart, 20)
-            heart.beat()
+            heart.renew_due()
     assert (lost.renewed, kept.renewed) == ([1], [2, 2])
 
 
 def test_a_shorter_lease_wakes_the_thread() -> None:
     """Beside a claim of an hour, one of a few milliseconds is renewed in time."""
-    heart = Heartbeat()
+    heart = ClaimHeartbeat()
     long, short = Renewals(), Renewals()
-    with heart.keep(long, fence(1), 3600.0):
+    with heart.keep_alive(long, fence(1), 3600.0):
         until(lambda: heart._wakes_at > 0)
         # It says when it will wake, and then sleeps, without giving the lock away in between.
-        with heart.keep(short, fence(2), 0.03):
+        with heart.keep_alive(short, fence(2), 0.03):
             assert short.beaten.wait(60)
     assert long.renewed == []
 
@@ -123,11 +123,11 @@ def test_a_forked_child_keeps_only_its_own_claims(ow: Onceward) -> None:
     claims = Renewals()
 
     def live() -> None:
-        assert not HEARTBEAT._kept
+        assert not HEARTBEAT._renewed
         assert HEARTBEAT._thread is None
         assert ow.once(key="k")(lambda: 1)() == 1
 
-    with HEARTBEAT.keep(claims, fence(1), 3600.0):
+    with HEARTBEAT.keep_alive(claims, fence(1), 3600.0):
         assert os.waitpid(forked(live), 0)[1] == 0
 
 
@@ -135,7 +135,7 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_claim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Out of threads for a moment: that claim is refused and forgotten, the next one is kept."""
-    heart, claims = Heartbeat(), Renewals()
+    heart, claims = ClaimHeartbeat(), Renewals()
     start = threading.Thread.start
 
     def refused(_: threading.Thread) -> None:
@@ -144,9 +144,9 @@ def test_a_thread_that_could_not_be_started_is_started_for_the_next_claim(
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     with pytest.raises(RuntimeError):
-        heart.keep(claims, fence(1), 0.03)
+        heart.keep_alive(claims, fence(1), 0.03)
     monkeypatch.setattr(threading.Thread, "start", start)
-    with heart.keep(claims, fence(2), 0.03):
+    with heart.keep_alive(claims, fence(2), 0.03):
         assert claims.beaten.wait(60)
     assert set(claims.renewed) == {2}
 

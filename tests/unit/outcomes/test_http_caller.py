@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onceward.outcomes.claims import NAME_CHARS_MAX
-from onceward.outcomes.fingerprints import is_other_caller, with_caller
 from onceward.outcomes.http_caller import CREDENTIAL_HEADERS, Callers, caller_scope
+from onceward.outcomes.request_fingerprint import is_other_caller, with_caller
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "idempotent-http.md"
 #: Values with everything that separates one credential from the next.

@@ -1,3 +1,3 @@
 """The command line, as the tests of other commands call it."""
 
-from tests.unit.cli.conftest import run as run  # noqa: PLC0414 - a fixture, given on
+from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture, given on

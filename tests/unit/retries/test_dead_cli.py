@@ -4,10 +4,9 @@ import base64
 
 import pytest
 
-from onceward.cli import dead
-from onceward.handle import Onceward
-from onceward.retries import Failure, Message
-from tests.unit.cli.conftest import Run
+from onceward.client import Onceward
+from onceward.retries import Failure, RetryMessage
+from tests.support.command_runner import Run
 
 RAW = b'{"name": "\xff\x1b[31m"}\n'
 
@@ -15,7 +14,7 @@ RAW = b'{"name": "\xff\x1b[31m"}\n'
 def bury(ow: Onceward, position: str, key: str = "k") -> int:
     failure = Failure(type="ValueError", message="bad \x1b[31m [bold]name[/bold] " + "x" * 300)
     with ow.transaction() as tx:
-        made = Message(cursor="leads", position=position, raw=RAW, key=key)
+        made = RetryMessage(cursor="leads", position=position, raw=RAW, key=key)
         return ow.dead.add(tx, made, failure, order="key")
 
 
@@ -71,14 +70,25 @@ def test_show(run: Run, ow: Onceward, ow_url: str) -> None:
 
 
 def test_redrive_by_number_twice(run: Run, ow: Onceward, ow_url: str) -> None:
-    """The second time it is left alone; the message is parked once, by whoever said so."""
+    """The second operator gets an error; the message is parked once."""
     letter = bury(ow, "1")
     words = ("dead", "redrive", str(letter), "--actor", "ann", "--store", ow_url)
-    assert run(*words, "--dry-run").out == f"would redrive {letter}\n"
+    planned = run(*words)
+    assert planned.code == 0
+    assert planned.out == (
+        f"would redrive 1 dead letter: {letter}\n"
+        "  leads: 1 message\n"
+        "nothing was changed; pass --yes to apply\n"
+    )
     assert ow.dead.show(letter).state == "dead"
-    assert run(*words).out == f"redriven {letter}\n"
-    assert run(*words, "--json").json == {"redriven": [], "skipped": [letter]}
-    assert run(*words, "--dry-run", "--json").json == {"wouldRedrive": []}
+    assert run(*words, "--yes").out == f"redriven {letter}\n"
+    second = run("dead", "redrive", str(letter), "--actor", "bob", "--yes", "--store", ow_url)
+    assert second.code == 1
+    first_line = second.err.splitlines()[0]
+    assert first_line.startswith(f"error: dead letter {letter} was redriven by ann at ")
+    assert first_line.endswith("; nothing was changed")
+    plan = {"action": "redrive", "applied": False, "ids": [], "messages": 0, "skipped": [letter]}
+    assert run(*words, "--json").json == plan
     assert ow.dead.show(letter).changed_by == "ann"
     assert ow.retries.parked.waiting("leads").messages == 1
 
@@ -87,12 +97,24 @@ def test_redrive_by_filter_wants_a_yes(run: Run, ow: Onceward, ow_url: str) -> N
     """Repeating an unknown amount of work is not done by accident."""
     letters = [bury(ow, str(number), key="k") for number in range(3)]
     words = ("dead", "redrive", "--cursor", "leads", "--limit", "2", "--store", ow_url)
-    assert run(*words, "--dry-run", "--json").json == {"wouldRedrive": letters[:2]}
-    refused = run(*words)
-    assert (refused.code, "--dry-run" in refused.err) == (2, True)
+    assert run(*words, "--json").json["ids"] == letters[:2]
     assert len(ow.dead.list()) == 3
     assert run(*words, "--yes").out == f"redriven {letters[0]}, {letters[1]}\n"
     assert [each.id for each in ow.dead.list()] == [letters[2]]
+    left = ("dead", "redrive", str(letters[0]), str(letters[2]), "--yes", "--store", ow_url)
+    assert run(*left).out.startswith(
+        f"redriven {letters[2]}; not changed: dead letter {letters[0]}"
+    )
+
+
+def test_drop_by_error(run: Run, ow: Onceward, ow_url: str) -> None:
+    """A part of the error in any case chooses the letters."""
+    letter = bury(ow, "1")
+    words = ("dead", "drop", "--reason", "spam", "--yes", "--json", "--store", ow_url)
+    none = run(*words, "--error", "no such text").json
+    assert none == {"applied": True, "dropped": [], "skipped": []}
+    assert run(*words, "--error", "valueerror: BAD").json["dropped"] == [letter]
+    assert run(*words, "--error", "ValueError", "--source", "chat").json["dropped"] == []
 
 
 @pytest.mark.parametrize("words", [[], ["1", "--cursor", "leads"]])
@@ -101,32 +123,19 @@ def test_redrive_says_which(run: Run, ow_url: str, words: list[str]) -> None:
     ran = run("dead", "redrive", *words, "--store", ow_url)
     assert (ran.code, ran.err.splitlines()[0]) == (
         2,
-        "error: ids: name letters, or a filter, and not both",
+        "error: ids: pass either numbers or a filter",
     )
 
 
 def test_drop_wants_a_reason_and_a_yes(run: Run, ow: Onceward, ow_url: str) -> None:
-    """Losing work is said twice, and why."""
+    """Without --yes it prints the plan; the reason is recorded."""
     letter = bury(ow, "1")
     words = ("dead", "drop", str(letter), "--store", ow_url)
     assert run(*words).code == 2
     assert run(*words, "--reason", " ", "--yes").code == 2
-    assert run(*words, "--reason", "spam").code == 2
-    assert run(*words, "--reason", "spam", "--dry-run").out == f"would drop {letter}\n"
+    assert run(*words, "--reason", "spam").code == 0
     assert ow.dead.show(letter).state == "dead"
     assert run(*words, "--reason", "spam", "--yes").out == f"dropped {letter}\n"
-    assert run(*words, "--reason", "spam", "--yes", "--json").json == {"dropped": []}
+    again = run(*words, "--reason", "spam", "--yes", "--json")
+    assert (again.code, "CONFLICT" in again.err) == (1, True)
     assert ow.dead.show(letter).reason == "spam"
-
-
-def test_a_person_is_asked(
-    run: Run, ow: Onceward, ow_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At a terminal a question takes the place of --yes; no means no."""
-    letter = bury(ow, "1")
-    words = ("dead", "drop", str(letter), "--reason", "spam", "--store", ow_url)
-    monkeypatch.setattr(dead, "_can_ask", lambda: True)
-    assert run(*words, stdin=b"n\n").code == 130
-    assert ow.dead.show(letter).state == "dead"
-    assert run(*words, stdin=b"y\n").code == 0
-    assert ow.dead.show(letter).state == "dropped"

@@ -14,7 +14,7 @@ from psycopg._preparing import PrepareManager
 
 from onceward.doctor import Check, examine_store
 from onceward.errors import InvalidArgument, StoreUnavailable
-from onceward.stores.postgres.pooler import Session, StatementNames, split_url
+from onceward.stores.postgres.pooler import PoolerAwareConnection, StatementNames, split_url
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.postgres import PostgresServer
 
@@ -80,7 +80,7 @@ def test_psycopg_still_asks_its_connection_for_names(store: PostgresStore) -> No
     """Names are given by a private part of psycopg: when that changes, this must be seen."""
     assert hasattr(PrepareManager, "get")
     with store.connection() as connection:
-        assert isinstance(connection, Session)
+        assert isinstance(connection, PoolerAwareConnection)
         assert type(connection._prepared) is StatementNames
         before = connection._prepared._names
         for _ in range(3):
@@ -161,10 +161,10 @@ def test_a_statement_that_a_lent_connection_misses_turns_pooler_mode_on(
     "call",
     [
         lambda store: store.read("list_migrations"),
-        lambda store: store.write_apart(lambda tx: tx.query("list_migrations")),
+        lambda store: store.run_in_own_transaction(lambda tx: tx.query("list_migrations")),
         lambda store: store.write_query("list_migrations"),
     ],
-    ids=["read", "write_apart", "write_query"],
+    ids=["read", "run_in_own_transaction", "write_query"],
 )
 def test_short_work_is_repeated_when_a_statement_is_missing(
     store: PostgresStore, call: Callable[[PostgresStore], object]

@@ -57,14 +57,14 @@ def test_a_forgotten_handle_is_closed_wherever_it_is_collected(
 
     def work() -> None:
         with ow.transaction(immediate=True):
-            database.give_back(database.lend())
+            database.release_connection(database.acquire_connection())
 
     if place == "connecting":
         database.close()
         _collect_in(monkeypatch, database_module, "connect")
     else:
-        database.turns.close()
-        _collect_in(monkeypatch, database.turns, "_opened")
+        database.write_lock.close()
+        _collect_in(monkeypatch, database.write_lock, "_opened")
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(HANG_SECONDS)
@@ -129,38 +129,38 @@ def test_a_connection_with_an_open_transaction_is_not_used_again(tmp_path: Path)
     """A reader that was interrupted leaves its snapshot to nobody."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         database = _database(ow.store)
-        left = database.lend()
+        left = database.acquire_connection()
         left.execute("begin")
-        database.give_back(left)
-        found = database.lend()
+        database.release_connection(left)
+        found = database.acquire_connection()
         assert not found.in_transaction
-        database.give_back(found)
+        database.release_connection(found)
 
 
 def test_a_connection_that_a_fork_could_not_open_again_is_not_used_again(tmp_path: Path) -> None:
     """A connection that is closed neither stays in use nor breaks the next fork."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         database = _database(ow.store)
-        left = database.lend()
+        left = database.acquire_connection()
         left.raw.close()
         assert not left.in_transaction
-        database.give_back(left)
-        found = database.lend()
+        database.release_connection(left)
+        found = database.acquire_connection()
         assert found is not left
         assert found.execute("select 1") == [(1,)]
-        database.give_back(found)
+        database.release_connection(found)
 
 
 def test_a_connection_that_is_still_in_use_is_not_used_again(tmp_path: Path) -> None:
     """An interrupt may leave it locked; whoever got it then could never use it."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         database = _database(ow.store)
-        left = database.lend()
+        left = database.acquire_connection()
         left.busy.acquire()
-        database.give_back(left)
-        found = database.lend()
+        database.release_connection(left)
+        found = database.acquire_connection()
         assert found is not left
-        database.give_back(found)
+        database.release_connection(found)
 
 
 def test_who_finds_a_row_waits_for_no_connection_meanwhile(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_who_finds_a_row_waits_for_no_connection_meanwhile(tmp_path: Path) -> No
 
 
 def find(store: Store) -> None:
-    store.find("outcome_look", scope="s", key="k")
+    store.find("outcome_find", scope="s", key="k")
 
 
 def test_a_lost_lease_is_seen_whatever_the_frameworks_connection_counts(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 import onceward
 from onceward.errors import OutcomeUnknown, SqlFailed
 from onceward.stores import Row
+from onceward.stores.sqlite.group_commit import GroupCommitWriter, _QueuedWrite
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.stores.sqlite.transaction import SqliteTransaction
-from onceward.stores.sqlite.writer import Writer, _Ticket
 
 
 class Mutex:
@@ -47,9 +47,9 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def _queued(writer: Writer) -> _Ticket[None]:
+def _queued(writer: GroupCommitWriter) -> _QueuedWrite[None]:
     """Queue an operation, as a thread that waits has."""
-    ticket: _Ticket[None] = _Ticket(lambda _: None)
+    ticket: _QueuedWrite[None] = _QueuedWrite(lambda _: None)
     ticket.woken = threading.Lock()
     ticket.woken.acquire()
     writer._queue.append(ticket)
@@ -139,8 +139,8 @@ def test_an_error_that_is_not_of_sqlite_undoes_the_whole_group(
         assert ow.store.select("select * from onceward_outcomes") == []
 
 
-def _claim(key: str) -> _Ticket[Any]:
+def _claim(key: str) -> _QueuedWrite[Any]:
     params = {"scope": "s", "key": key, "fingerprint": "f", "owner": "o"}
-    return _Ticket(
+    return _QueuedWrite(
         None, "outcome_claim", {**params, "on_crash": "ambiguous", "lease_seconds": 60.0}
     )

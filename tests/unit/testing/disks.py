@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from onceward.seams import Files, OpenFile
+    from onceward.system import Files, OpenFile
     from onceward.testing import CrashFiles
 
 ROOT = Path("/")

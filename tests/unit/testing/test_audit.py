@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onceward.errors import FileRefused
-from onceward.seams import SystemFiles
+from onceward.system import SystemFiles
 from onceward.testing import AuditedFiles, CrashFiles
 
 if TYPE_CHECKING:
-    from onceward.seams import Files, OpenFile
+    from onceward.system import Files, OpenFile
 
 
 @pytest.fixture(params=["crash", "system"])

@@ -187,9 +187,9 @@ MISUSES: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
     (
         lambda: os._exit(3),
         charged,
-        "the scenario fails although nobody disturbs it: ended with code 3",
+        "the scenario fails without any fault: ended with code 3",
     ),
-    (lambda: 1 / 0, charged, "the scenario fails although nobody disturbs it: ZeroDivisionError"),
+    (lambda: 1 / 0, charged, "the scenario fails without any fault: ZeroDivisionError"),
 ]
 
 

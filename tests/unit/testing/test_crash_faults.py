@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from onceward.crash import Crashed
 from onceward.errors import DiskFull, FileRefused, StorageError
+from onceward.system.crash_points import Crashed
 from onceward.testing import CrashFiles
 from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
 
@@ -30,7 +30,7 @@ def test_failed_sync_is_final(seed: int) -> None:
         lambda: files.open_append(LOG),
         lambda: files.open_read(LOG),
     ):
-        with pytest.raises(FileRefused, match="trusts it no more"):
+        with pytest.raises(FileRefused, match="does not use it any more"):
             attempt()
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onceward.crash import Crashed
+from onceward.system.crash_points import Crashed
 from onceward.testing import Acks, CrashFiles, run_with_crash_at_every_step
 
 if TYPE_CHECKING:
-    from onceward.seams import Files
+    from onceward.system import Files
 
 ROOT = Path("/")
 LOG = ROOT / "log"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onceward.errors import FileMissing, StorageError
-from onceward.seams import SystemFiles
+from onceward.system import SystemFiles
 from onceward.testing import AuditedFiles, CrashFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from onceward.seams import Files
+    from onceward.system import Files
 
 
 @pytest.fixture(params=["system", "crash", "audited"])

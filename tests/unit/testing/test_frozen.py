@@ -9,7 +9,7 @@ import pytest
 
 import onceward
 from onceward.errors import LeaseLost
-from onceward.seams import SystemClock
+from onceward.system import SystemClock
 from onceward.testing import Frozen, Trial, drain, worker_process, zombie
 from onceward.workers import Item
 
@@ -92,7 +92,9 @@ def test_a_scenario_that_never_comes_there_fails() -> None:
 
 def test_who_cannot_take_over_says_where_it_waits() -> None:
     """On SQLite a process that is frozen inside a transaction stops every other writer."""
-    said = r"(?s)^nobody could take over from transaction.before_commit: .*threads are at.*SQLite"
+    said = (
+        r"(?s)^no worker could take over from transaction.before_commit: .*threads are at.*SQLite"
+    )
     with (
         pytest.raises(AssertionError, match=said),
         zombie(work, setup=table, at="transaction.before_commit", seconds_max=2) as frozen,

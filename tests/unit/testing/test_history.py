@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from onceward.crash import Crashed
 from onceward.errors import OutcomeUnknown
-from onceward.seams import ManualClock
+from onceward.system import ManualClock
+from onceward.system.crash_points import Crashed
 from onceward.testing import (
     Entry,
     History,

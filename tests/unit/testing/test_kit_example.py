@@ -11,7 +11,7 @@ import pytest
 
 from onceward.testing import CrashSummary, Trial
 from onceward.testing.crash_everywhere import ONLY_VARIABLE
-from tests.proof.evidence import Entry, Evidence
+from tests.support.evidence import Entry, Evidence
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "prove_your_handler"

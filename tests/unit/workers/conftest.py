@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.testing.postgres import PostgresServer
 
 _numbers = itertools.count(1)

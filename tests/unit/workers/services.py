@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.unit.background import in_background
+from tests.support.background_servers import in_background
 
 
 class Answer:

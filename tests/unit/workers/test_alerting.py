@@ -1,4 +1,4 @@
-"""Alerting: the threads that evaluate and tell, as `onceward work` and `onceward up` run them."""
+"""Alerting: the threads that evaluate and tell, as `onceward worker` and `onceward up` run them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from onceward.client import Onceward
+from onceward.client import open as open_handle
 from onceward.errors import StoreUnavailable
-from onceward.handle import Onceward
-from onceward.handle import open as open_handle
-from onceward.workers.alert_models import Rule
-from onceward.workers.alert_sending import alerting
+from onceward.workers.alert_delivery import alerting
+from onceward.workers.alert_models import AlertRule
 from onceward.workers.alerts import LEASE_NAME, Alerts
-from tests.unit.workers.hooks import hook
+from tests.support.webhook_server import hook
 
 
-def rule(webhook: str) -> Rule:
-    return Rule(
+def rule(webhook: str) -> AlertRule:
+    return AlertRule(
         name="failing",
         kind="errors",
         cursor="*",
@@ -31,7 +31,7 @@ def rule(webhook: str) -> Rule:
 
 def test_what_is_wrong_reaches_a_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a store that is only there at the second try; the lease is given back at the end."""
-    monkeypatch.setattr("onceward.workers.rounds.AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr("onceward.workers.periodic.RETRY_SECONDS", 0.02)
     tries: list[int] = []
     with hook() as server, open_handle(f"sqlite:///{tmp_path / 'work.db'}") as ow:
         lease = ow.cursors.acquire("c", "w")

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, SourceUnavailable
-from onceward.retries import Steps
-from onceward.seams import ManualClock, SeededRandomness
-from onceward.workers.sources import HttpSource, pages
+from onceward.retries import FixedDelays
+from onceward.system import ManualClock, SeededRandomness
+from onceward.workers.sources import HttpSource, http_pages
 from tests.unit.workers.services import Answer, Service, serving
 
 
@@ -220,7 +220,7 @@ def test_a_page_that_is_too_large_is_refused(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What would not fit into memory is not read."""
-    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 100)
+    monkeypatch.setattr(http_pages, "PAGE_BYTES_MAX", 100)
     service.entries = ["x" * 200]
     with pytest.raises(SourceRefused, match="more than 100 bytes"):
         source(service).read(None, 10)
@@ -269,7 +269,7 @@ def test_a_service_that_trickles_is_cut_off(part: str, monkeypatch: pytest.Monke
     """It is never silent for long, and would keep its reader for ever."""
     # Silent for so long it is on no machine, however busy; a whole page may take 2 s.
     silence_seconds = 60.0
-    monkeypatch.setattr(pages, "TIMEOUTS_PER_PAGE", 2.0 / silence_seconds)
+    monkeypatch.setattr(http_pages, "TIMEOUTS_PER_PAGE", 2.0 / silence_seconds)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -286,7 +286,7 @@ def test_a_service_that_trickles_is_cut_off(part: str, monkeypatch: pytest.Monke
         thread = threading.Thread(target=serve)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        found = HttpSource(url, timeout_seconds=silence_seconds, retry=Steps(seconds=()))
+        found = HttpSource(url, timeout_seconds=silence_seconds, retry=FixedDelays(seconds=()))
         with pytest.raises(SourceUnavailable, match="longer than 2"):
             found.read(None, 10)
         thread.join(60)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from onceward.errors import InvalidCursor
-from onceward.journal import Journal, watch
+from onceward.journal import Journal, directory_watch
 from onceward.testing import CrashFiles
-from onceward.workers.source import Countable, Measurable, Waking
+from onceward.workers.source_protocol import Countable, Measurable, Watchable
 from onceward.workers.sources import JournalSource, journal
-from tests.conformance.workers.counting import check_counts
+from tests.support.source_counts import check_counts
 
 RECORDS = [{"id": "1"}, {"id": "2"}, {"id": "3"}]
 
@@ -34,7 +34,7 @@ def test_it_is_all_that_a_source_can_be(path: Path) -> None:
     source = JournalSource(path)
     assert isinstance(source, Countable)
     assert isinstance(source, Measurable)
-    assert isinstance(source, Waking)
+    assert isinstance(source, Watchable)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 600])
@@ -84,8 +84,8 @@ def test_blank_lines_beyond_one_scan_are_passed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much of nothing there is, what lies behind it is found."""
-    monkeypatch.setattr("onceward.journal.scan.SCAN_BYTES_MAX", 1000)
-    monkeypatch.setattr("onceward.journal.lines.BLOCK_BYTES", 100)
+    monkeypatch.setattr("onceward.journal.page_scan.SCAN_BYTES_MAX", 1000)
+    monkeypatch.setattr("onceward.journal.line_scanner.BLOCK_BYTES", 100)
     path.write_bytes(b"\n" * 5000 + b'{"id":"1"}\n')
     assert raws(JournalSource(path)) == [b'{"id":"1"}']
 
@@ -211,7 +211,7 @@ def test_an_append_by_another_process_wakes(
 ) -> None:
     """Whoever appends, with file events or without, the consumer is told; afterwards no more."""
     if not has_events:
-        monkeypatch.setattr(watch, "_notifier", lambda _directory: None)
+        monkeypatch.setattr(directory_watch, "_notifier", lambda _directory: None)
     append = "import sys; from onceward.journal import Journal; Journal(sys.argv[1]).append({})"
     woken = Woken()
     # A new file is made and then written to, which may be noticed as two changes.

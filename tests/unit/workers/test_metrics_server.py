@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from onceward.access.token_file import open_token, rotate_token, token_path
 from onceward.errors import InvalidArgument
+from onceward.http.request_headers import is_forwarded
+from onceward.http.token_file import open_token, rotate_token, token_path
 from onceward.workers import http as http_module
 from onceward.workers.http import serve_metrics
 from onceward.workers.metrics import CONTENT_TYPE
@@ -108,6 +109,23 @@ def test_h65_a_proxy_of_our_user_reads_no_metrics(url: str, header: str) -> None
     refused = ask("GET", url)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert ask("GET", url, authorization=f"Bearer {open_token()}").status_code == 200
+
+
+@pytest.mark.usefixtures("_own_home")
+def test_h65_a_concurrent_request_does_not_hide_a_proxy(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy is seen in one thread while another thread checks a request without its headers."""
+    is_nested = iter([True])
+
+    def check_late(names: Iterable[bytes]) -> bool:
+        if next(is_nested, False):
+            assert ask("GET", url, via="1.1 us").status_code == 401
+        return is_forwarded(names)
+
+    monkeypatch.setattr(http_module, "is_forwarded", check_late)
+    ask("GET", url)
+    assert ask("GET", url).status_code == 401
 
 
 @pytest.mark.usefixtures("_own_home")

@@ -6,10 +6,10 @@ import orjson
 import psycopg
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidCursor, SourceRefused
-from onceward.handle import Onceward
 from onceward.workers.sources import TablePartitions, TableSource
-from tests.conformance.workers.tables import add, make_leads, names
+from tests.support.user_tables import add, make_leads, names
 
 XID = "onceward_xid xid8 not null default pg_current_xact_id()"
 
@@ -211,7 +211,7 @@ def test_a_database_restored_from_a_dump_is_noticed(pg: Onceward) -> None:
         source.read("5000000000-1", 10)
     with pytest.raises(SourceRefused, match="another database") as caught:
         TableSource(pg, "leads").read(None, 10)
-    assert "rows that are done anew" in cursor.value.fix
+    assert "renumber the rows that are done" in cursor.value.fix
     run(pg, caught.value.fix.partition("run: ")[2].partition(";")[0])
     assert len(TableSource(pg, "leads").read(None, 10)) == 1
 

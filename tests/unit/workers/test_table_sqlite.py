@@ -5,8 +5,8 @@ import json
 import orjson
 import pytest
 
+from onceward.client import Onceward
 from onceward.errors import InvalidCursor, SourceRefused
-from onceward.handle import Onceward
 from onceward.workers.sources import TablePartitions, TableSource
 
 

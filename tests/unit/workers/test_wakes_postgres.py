@@ -5,13 +5,13 @@ import time
 import psycopg
 import pytest
 
-from onceward.handle import Onceward
+from onceward.client import Onceward
 from onceward.stores import open_store
 from onceward.testing.postgres import PostgresServer
-from onceward.workers import notify
-from onceward.workers.wakes import Wakes
-from tests.conformance.own_servers import own_server
-from tests.conformance.workers.ears import Ears
+from onceward.workers import postgres_notify
+from onceward.workers.wakeups import Wakeups
+from tests.support.postgres_servers import own_server
+from tests.support.wakeup_listeners import Ears
 
 __all__ = ["own_server"]
 
@@ -29,33 +29,33 @@ def backends(url: str) -> int:
 
 def test_many_hints_are_few_notifications(pg: Onceward, pg_url: str) -> None:
     """Sent as fast as one can for a second: twenty or so arrive, the last one among them."""
-    wakes = Wakes(pg.store)
+    wakes = Wakeups(pg.store)
     with psycopg.connect(pg_url, autocommit=True) as listener:
-        listener.execute(f"listen {notify.CHANNEL}")
+        listener.execute(f"listen {postgres_notify.CHANNEL}")
         sent, heard, began = 0, list[str](), time.monotonic()
         while sent <= 1000 or len(heard) < 2 or time.monotonic() - began < 1:
             assert time.monotonic() - began < 60, (sent, heard)
-            wakes.send("leads")
+            wakes.publish("leads")
             sent += 1
             if sent % 1000 == 0:
                 heard += [said.payload for said in listener.notifies(timeout=0)]
         last = time.monotonic()
         heard += [said.payload for said in listener.notifies(timeout=1)]
-        assert 2 <= len(heard) <= 1.2 * (last - began) / notify.SEND_SECONDS_MIN
+        assert 2 <= len(heard) <= 1.2 * (last - began) / postgres_notify.SEND_SECONDS_MIN
         assert set(heard) == {"leads"}
-        wakes.send("leads")
+        wakes.publish("leads")
         assert "leads" in [said.payload for said in listener.notifies(timeout=60, stop_after=1)]
     wakes.close()
 
 
 def test_a_hint_is_not_part_of_the_transaction_that_sends_it(pg: Onceward, pg_url: str) -> None:
     """It arrives while the transaction is open, and although it is rolled back."""
-    wakes = Wakes(pg.store)
+    wakes = Wakeups(pg.store)
     with psycopg.connect(pg_url, autocommit=True) as listener:
-        listener.execute(f"listen {notify.CHANNEL}")
+        listener.execute(f"listen {postgres_notify.CHANNEL}")
         with pytest.raises(ZeroDivisionError), pg.transaction() as tx:
             tx.execute("create table leads (id int)")
-            wakes.send("leads")
+            wakes.publish("leads")
             assert [said.payload for said in listener.notifies(timeout=60, stop_after=1)]
             raise ZeroDivisionError
     wakes.close()
@@ -63,13 +63,13 @@ def test_a_hint_is_not_part_of_the_transaction_that_sends_it(pg: Onceward, pg_ur
 
 def test_a_process_does_not_hear_itself_twice(pg: Onceward) -> None:
     """What was told within the process is not told again when it comes back from the server."""
-    wakes, other, ears, passing = Wakes(pg.store), Wakes(pg.store), Ears(), Ears()
-    with wakes.listening(ears), other.listening(passing):
+    wakes, other, ears, passing = Wakeups(pg.store), Wakeups(pg.store), Ears(), Ears()
+    with wakes.subscribed(ears), other.subscribed(passing):
         assert ears.wait_for(None)
         assert passing.wait_for(None)
-        wakes.send("own")
+        wakes.publish("own")
         assert passing.wait_for("own")  # It has come back from the server by now.
-        other.send("other")
+        other.publish("other")
         assert ears.wait_for("other")
     assert (ears.heard.count("own"), ears.heard.count("other")) == (1, 1)
     wakes.close()
@@ -78,13 +78,13 @@ def test_a_process_does_not_hear_itself_twice(pg: Onceward) -> None:
 
 def test_what_waits_has_a_limit(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
     """Topics beyond it are dropped; nobody is made to wait, and nothing grows."""
-    monkeypatch.setattr(notify, "TOPICS_MAX", 10)
-    wakes = Wakes(pg.store)
-    mouth = wakes._mouth
-    assert isinstance(mouth, notify.Notifier)
+    monkeypatch.setattr(postgres_notify, "TOPICS_MAX", 10)
+    wakes = Wakeups(pg.store)
+    mouth = wakes._publisher
+    assert isinstance(mouth, postgres_notify.NotifyPublisher)
     with mouth._changed:  # The thread that sends cannot take any.
         for number in range(100):
-            wakes.send(f"topic {number}")
+            wakes.publish(f"topic {number}")
         assert len(mouth._waiting) == 10
     wakes.close()
 
@@ -93,15 +93,15 @@ def test_connections_are_given_back(
     pg: Onceward, pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When nobody listens, and when nothing was sent for a while."""
-    monkeypatch.setattr(notify, "IDLE_SECONDS", 0.1)
-    monkeypatch.setattr(notify, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(postgres_notify, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(postgres_notify, "WAIT_SECONDS", 0.05)
     before = backends(pg_url)
-    wakes, ears = Wakes(pg.store), Ears()
-    mouth = wakes._mouth
-    assert isinstance(mouth, notify.Notifier)
-    with wakes.listening(ears):
+    wakes, ears = Wakeups(pg.store), Ears()
+    mouth = wakes._publisher
+    assert isinstance(mouth, postgres_notify.NotifyPublisher)
+    with wakes.subscribed(ears):
         assert ears.wait_for(None)
-        wakes.send("leads")
+        wakes.publish("leads")
         assert backends(pg_url) > before
         threads = [wakes._thread, mouth._thread]
     for thread in threads:
@@ -111,7 +111,7 @@ def test_connections_are_given_back(
     deadline = time.monotonic() + 60
     while backends(pg_url) > before:
         assert time.monotonic() < deadline
-    wakes.send("leads")  # And it begins again.
+    wakes.publish("leads")  # And it begins again.
     wakes.close()
 
 
@@ -119,19 +119,19 @@ def test_listening_survives_a_server_that_is_killed(own_server: PostgresServer) 
     """After every return of the server everything may have changed, and what is sent is heard."""
     store = open_store(own_server.new_database("work"))
     other = open_store(own_server.database("work"))
-    wakes, sender, ears = Wakes(store), Wakes(other), Ears()
-    with wakes.listening(ears):
+    wakes, sender, ears = Wakeups(store), Wakeups(other), Ears()
+    with wakes.subscribed(ears):
         assert ears.wait_for(None)
         for number in (1, 2, 3):
-            sender.send(f"before {number}")
+            sender.publish(f"before {number}")
             assert ears.wait_for(f"before {number}")
             own_server.kill()
-            sender.send(f"while away {number}")  # Nobody waits for a server that is away.
+            sender.publish(f"while away {number}")  # Nobody waits for a server that is away.
             own_server.start()
             assert ears.wait_for(None, number + 1)
-            sender.send(f"after {number}")
+            sender.publish(f"after {number}")
             assert ears.wait_for(f"after {number}")
-        wakes.send("own")
+        wakes.publish("own")
         assert ears.wait_for("own")
     for each in (wakes, sender):
         each.close()
@@ -143,8 +143,8 @@ def test_listening_begins_before_the_server_does(own_server: PostgresServer) -> 
     """A worker that was started first hears as soon as there is something to hear."""
     store = open_store(own_server.new_database("work"))
     own_server.kill()
-    wakes, ears = Wakes(store), Ears()
-    with wakes.listening(ears):
+    wakes, ears = Wakeups(store), Ears()
+    with wakes.subscribed(ears):
         time.sleep(0.3)
         assert ears.heard == []
         own_server.start()
@@ -155,15 +155,15 @@ def test_listening_begins_before_the_server_does(own_server: PostgresServer) -> 
 
 def test_nothing_at_all_ends_the_hints(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody expected is one lost connection more, for who says and who hears."""
-    wakes, other, ears = Wakes(pg.store), Wakes(pg.store), Ears()
-    for owner, method in ((wakes._mouth, "_send"), (other._ear, "_hear")):
+    wakes, other, ears = Wakeups(pg.store), Wakeups(pg.store), Ears()
+    for owner, method in ((wakes._publisher, "_send"), (other._subscriber, "_receive")):
         _failing_once(monkeypatch, owner, method)
-    with other.listening(ears):
+    with other.subscribed(ears):
         assert ears.wait_for(None)
-        wakes.send("leads")
+        wakes.publish("leads")
         until = time.monotonic() + 60
         while "leads" not in ears.heard and time.monotonic() < until:
-            wakes.send("leads")
+            wakes.publish("leads")
             time.sleep(0.01)
         assert "leads" in ears.heard
     wakes.close()

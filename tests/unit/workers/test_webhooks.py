@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward.workers.webhooks import WebhookRefused, post
-from tests.unit.workers.hooks import hook
+from tests.support.webhook_server import hook
 
 
 def test_json_is_sent_with_a_key() -> None:

@@ -49,9 +49,10 @@ CANARY: Final = Bug(
     id="canary",
     name="a comment reads differently",
     harm="None.",
-    file="stores/sqlite/cursor_checkpoint.sql",
-    find="-- Move the holder's position and renew its lease; no row if it is lost.",
-    replace="-- Move the position of the holder, and renew its lease.",
+    file="stores/queries/cursors.sql",
+    query="cursor_checkpoint",
+    find="update cursor_positions set",
+    replace="update main.cursor_positions set",
     test=cursors.BUGS[0].test,
     breaks="F1",
 )

@@ -5,7 +5,7 @@ from typing import Final
 from tests.proof.bugs.bug import Bug
 
 _HONESTY: Final = "tests/unit/agents/test_exec_honesty.py"
-_REUSE: Final = "tests/unit/agents/test_reuse.py"
+_REUSE: Final = "tests/unit/agents/test_answer_reuse.py"
 _PRUNING: Final = "tests/unit/agents/test_cache_pruning.py"
 
 BUGS: Final = (
@@ -34,8 +34,8 @@ BUGS: Final = (
         name="a builder that only asks is done",
         harm="The question is lost in a log, and the run goes on without its answer.",
         file="agents/exec.py",
-        find="        if not changed:\n            self._refuse_question(ended, BUILDER_LINES)\n",
-        replace="",
+        find="            if now == start:\n",
+        replace="            if not BUILDER_LINES:\n",
         test="tests/system/test_honest_runs.py::test_h73_a_question_fails_the_run_and_is_shown",
         breaks="O1",
     ),
@@ -44,17 +44,17 @@ BUGS: Final = (
         name="a failed attempt is not told to the next one",
         harm="The program makes the same mistake until its attempts are used up.",
         file="orchestrator/prompt_context.py",
-        find="**_of_failure(asked)}) if asked.failures else told",
-        replace="}) if asked.failures else told",
+        find="found = _of_failure(command) if command.failures else {}",
+        replace="found: Record = {}",
         test="tests/unit/orchestrator/test_prompt_context.py"
-        "::test_h73_a_failed_attempt_is_told_in_the_next",
+        "::test_h73_the_next_attempt_gets_the_last_failure",
         breaks="O1",
     ),
     Bug(
         id="reuse-on-another-tree",
         name="a result of another run is reused, whatever the tree is",
         harm="Files that were made from other sources are restored over the present ones.",
-        file="agents/reuse.py",
+        file="agents/answer_reuse.py",
         find="                if now is None or now.id != message",
         replace="                if now is None or not message",
         test=f"{_REUSE}::test_a_result_is_not_reused_elsewhere[changed]",
@@ -64,7 +64,7 @@ BUGS: Final = (
         id="reuse-with-deletions",
         name="a result that deleted files is reused by restoring the others",
         harm="The tree after it is one that no work has led to.",
-        file="agents/reuse.py",
+        file="agents/answer_reuse.py",
         find="if changed.deleted or set(changed.changed) - named",
         replace="if set(changed.changed) - named",
         test=f"{_REUSE}::test_what_restored_files_do_not_show_is_not_reused[deletes]",
@@ -84,7 +84,7 @@ BUGS: Final = (
         id="prune-what-runs-need",
         name="old results are pruned though an unfinished run names them",
         harm="A run that is resumed does work again that was done.",
-        file="agents/cache.py",
+        file="agents/answer_cache.py",
         find="if each[1].answer.key not in keep]",
         replace="]",
         test=f"{_PRUNING}::test_what_an_unfinished_run_names_is_never_pruned",
@@ -94,7 +94,7 @@ BUGS: Final = (
         id="prune-foreign-archives",
         name="every archive in the cache's folder is taken for one of ours",
         harm="A file that somebody put there is removed.",
-        file="agents/cache.py",
+        file="agents/answer_cache.py",
         find='if artifact_bytes.key_of(path) == f"ik:{name[:64]}":',
         replace="if path:",
         test=f"{_PRUNING}::test_only_files_of_the_cache_are_pruned",
@@ -104,7 +104,7 @@ BUGS: Final = (
         id="beginning-of-another-run",
         name="the tree before a program is that of an earlier run with the same key",
         harm="What the earlier run had changed is reported as the work of this one.",
-        file="agents/trees.py",
+        file="agents/changed_files.py",
         find="self._run = run_digest(run)",
         replace='self._run = run_digest("")',
         test=f"{_REUSE}::test_a_program_in_another_run_begins_with_that_runs_tree",

@@ -33,7 +33,7 @@ BUGS: Final = (
         harm="Behind a pooler that was not detected calls fail for ever.",
         file="stores/postgres/pooler.py",
         find="""            if is_statement_missing(exc):
-                self._state.turn_pooled()
+                self._state.mark_pooled()
             raise""",
         replace="            raise",
         test=f"{_POOLER}::test_h48_a_statement_that_is_missing_turns_pooler_mode_on",

@@ -1,21 +1,21 @@
-"""Bugs of memory, secrets, gate and console: what others may see and change."""
+"""Bugs of memory, secrets, request guard and console: what others may see and change."""
 
 from typing import Final
 
 from tests.proof.bugs.bug import Bug
 
 _GRAPH: Final = "tests/conformance/memory/test_graph.py"
-_CALLERS: Final = "tests/unit/gate/test_callers.py"
-_ACTING: Final = "tests/conformance/console/test_acting.py"
+_CALLERS: Final = "tests/unit/http/test_callers.py"
+_ACTING: Final = "tests/conformance/console/test_actions.py"
 
-_PEERS: Final = "tests/unit/access/test_peers.py"
+_PEERS: Final = "tests/unit/http/test_peers.py"
 
 BUGS: Final = (
     Bug(
         id="owner-by-address",
         name="whoever comes over loopback is the owner",
         harm="Any user of the machine gets the token and drives the owner's agents.",
-        file="access/peers.py",
+        file="http/peers.py",
         find="uid is not None and uid == os.geteuid()",
         replace="uid is not None",
         test=f"{_PEERS}::test_h65_the_overflow_user_owns_nothing",
@@ -25,20 +25,40 @@ BUGS: Final = (
         id="owner-by-port",
         name="the row of a port counts, whose connection it was or not",
         harm="A request of another user is the owner's, once the owner has got its port.",
-        file="access/peers.py",
+        file="http/peers.py",
         find="return uid if state == _ESTABLISHED else None",
         replace="return uid",
-        test=f"{_PEERS}::test_h65_a_port_that_was_taken_over_names_nobody",
+        test=f"{_PEERS}::test_h65_a_reused_port_identifies_no_user",
         breaks="S1",
     ),
     Bug(
         id="owner-behind-proxy",
         name="a proxy of the same user is the owner",
         harm="Everybody who reaches the proxy reads everything, and is told the token.",
-        file="gate.py",
-        find="return not self._is_proxied",
+        file="http/guard.py",
+        find="return not forwarded",
         replace="return True",
-        test="tests/unit/gate/test_owner.py::test_h65_a_proxy_of_our_user_ends_ownership[header0]",
+        test="tests/unit/http/test_owner.py::test_h65_a_proxy_of_our_user_ends_ownership[header0]",
+        breaks="S1",
+    ),
+    Bug(
+        id="ownership-ended-by-page",
+        name="a request for a foreign host counts as that of a proxy, whoever sent it",
+        harm="A web page that rebinds its name makes the owner log in until the server restarts.",
+        file="http/guard.py",
+        find="forwarded and not self._is_rebound_page(headers)",
+        replace="forwarded",
+        test="tests/unit/http/test_owner.py::test_h65_a_rebound_page_cannot_end_ownership[header0]",
+        breaks="S1",
+    ),
+    Bug(
+        id="page-token-forever",
+        name="pages get the token of the file",
+        harm="An open page sends it to the user who takes the port after the server stopped.",
+        file="http/guard.py",
+        find='self._page_token = Ids().new("tok")',
+        replace="self._page_token = settings.token",
+        test="tests/unit/http/test_owner.py::test_h65_the_token_of_a_page_holds_for_one_process",
         breaks="S1",
     ),
     Bug(
@@ -58,7 +78,7 @@ BUGS: Final = (
         file="memory/envelope.py",
         find='branch=branch, data=found["data"]',
         replace='branch=branch, data=[found.get("ts"), found["data"]]',
-        test="tests/conformance/memory/test_recording.py"
+        test="tests/conformance/memory/test_recorder.py"
         "::test_h36_the_same_record_at_another_time_is_the_same_record[policy-sqlite-error]",
         breaks="M2",
     ),
@@ -66,9 +86,10 @@ BUGS: Final = (
         id="entity-twice",
         name="a name that is there already is refused by the database, not recognised",
         harm="A client that repeats a call whose answer was lost is told that it failed.",
-        file="stores/sqlite/memory_entity_add.sql",
-        find="on conflict (name) do nothing\n",
-        replace="",
+        file="stores/queries/memory.sql",
+        query="memory_entity_add",
+        find="order by r.key\non conflict (name) do nothing\n",
+        replace="order by r.key\n",
         test=f"{_GRAPH}::test_a_repeated_batch_changes_nothing[sqlite]",
         breaks="M2",
     ),
@@ -76,7 +97,7 @@ BUGS: Final = (
         id="memory-half-written",
         name="a batch that is refused leaves its first half",
         harm="A relation to nowhere is refused, and the entities of the call are there.",
-        file="memory/graph/writing.py",
+        file="memory/graph/graph_writes.py",
         find="with tx.nested() if store.current() is not None else nullcontext():",
         replace="with nullcontext():",
         test=f"{_GRAPH}::test_a_refused_batch_leaves_nothing_in_the_users_transaction[sqlite]",
@@ -86,7 +107,7 @@ BUGS: Final = (
         id="relation-to-nowhere",
         name="nobody asks whether the ends of a relation are there",
         harm="The graph holds relations that lead to nothing.",
-        file="memory/graph/writing.py",
+        file="memory/graph/graph_writes.py",
         find="if refused and not is_best_effort:",
         replace="if refused and is_best_effort:",
         test=f"{_GRAPH}::test_h37_a_relation_to_a_missing_node_is_refused_and_named[sqlite]",
@@ -96,10 +117,10 @@ BUGS: Final = (
         id="not-findable",
         name="what is written is not put into the index",
         harm="A fact that was acknowledged is never found again.",
-        file="memory/graph/writing.py",
+        file="memory/graph/graph_writes.py",
         find="        self._index(clean, found, added)\n",
         replace="",
-        test="tests/conformance/memory/test_searching.py"
+        test="tests/conformance/memory/test_graph_search.py"
         "::test_a_query_finds_what_it_should_in_this_order[sqlite-tea-names2]",
         breaks="M1",
     ),
@@ -107,7 +128,7 @@ BUGS: Final = (
         id="secrets-kept",
         name="a fact is stored as it came",
         harm="A token from somebody's terminal is in the memory, and in every answer from it.",
-        file="memory/graph/checking.py",
+        file="memory/graph/write_validation.py",
         find="clean = envelope.redact(text, self._redactor)",
         replace="clean = text",
         test=f"{_GRAPH}::test_secrets_are_taken_out_before_anything_is_stored[sqlite]",
@@ -117,8 +138,8 @@ BUGS: Final = (
         id="host-not-checked",
         name="a request for any host name is let in",
         harm="A page that rebinds its name to 127.0.0.1 reads what the server shows.",
-        file="gate.py",
-        find='if not self._is_ours(host.decode("latin-1")):',
+        file="http/guard.py",
+        find='if not self._is_own_host(host.decode("latin-1")):',
         replace="if not host:",
         test=f"{_CALLERS}::test_a_host_that_is_not_ours_is_misdirected[GET-evil.test]",
         breaks="S1",
@@ -127,7 +148,7 @@ BUGS: Final = (
         id="origin-not-checked",
         name="a request from any web page is let in",
         harm="A page in another tab presses the buttons of the console.",
-        file="gate.py",
+        file="http/guard.py",
         find='our_page = set(headers.get(b"origin", ())) <= {b"http://" + host, *self._origins}',
         replace="our_page = True",
         test=f"{_CALLERS}::test_a_foreign_origin_is_refused_on_every_method[GET-http://evil.test]",
@@ -137,7 +158,7 @@ BUGS: Final = (
         id="cookie-changes",
         name="the cookie of a reader lets it change things",
         harm="A page that makes the browser send a form acts in somebody's name.",
-        file="gate.py",
+        file="http/guard.py",
         find="or (safe and may_read):",
         replace="or may_read:",
         test=f"{_CALLERS}::test_the_cookie_never_lets_change[True-POST]",
@@ -147,7 +168,7 @@ BUGS: Final = (
         id="action-without-key",
         name="an action of the console is carried out without a key",
         harm="A double click moves a cursor twice.",
-        file="console/acting.py",
+        file="console/actions.py",
         find="        if action.key is None:\n",
         replace='        if action.key == "":\n',
         test=f"{_ACTING}::test_an_action_needs_a_key[sqlite]",
@@ -157,7 +178,7 @@ BUGS: Final = (
         id="action-twice",
         name="every press of a button is a new action",
         harm="A double click moves a cursor twice, and the audit says so.",
-        file="console/acting.py",
+        file="console/actions.py",
         find="            key=action.key,\n            scope=SCOPE,",
         replace='            key=f"{action.key}-{len(ow.outcomes.list())}",\n'
         "            scope=SCOPE,",
@@ -168,7 +189,7 @@ BUGS: Final = (
         id="acts-on-what-changed",
         name="what somebody looked at is not compared with what is there now",
         harm="A person confirms one thing and does another.",
-        file="console/acting.py",
+        file="console/actions.py",
         find="if seen is not None and seen != now:",
         replace="if seen is not None and not now:",
         test=f"{_ACTING}::test_what_changed_since_it_was_looked_at_is_not_acted_upon",
@@ -178,10 +199,10 @@ BUGS: Final = (
         id="missed-events",
         name="a page that was away too long is told that it missed nothing",
         harm="It shows old data as if it were new, until somebody reloads it.",
-        file="console/pulse.py",
+        file="console/change_feed.py",
         find="if not oldest - 1 <= number <= last:",
         replace="if number > last:",
-        test="tests/unit/console/test_pulse.py"
+        test="tests/unit/console/test_change_feed.py"
         "::test_who_was_away_for_too_long_is_told_to_ask_for_everything",
         breaks="C2",
     ),
@@ -189,7 +210,8 @@ BUGS: Final = (
         id="restores-too-much",
         name="restoring a change brings back everything that was ever deleted",
         harm="A fact that somebody took back years ago is true again.",
-        file="stores/both/memory_observation_undelete.sql",
+        file="stores/queries/memory.sql",
+        query="memory_observation_undelete",
         find="where deleted_by = :change",
         replace="where deleted_by is not null",
         test=f"{_GRAPH}::test_restoring_brings_back_what_a_deletion_took[sqlite]",
@@ -199,9 +221,10 @@ BUGS: Final = (
         id="opening-reads-everything",
         name="opening by name cannot use the index",
         harm="A memory of a million facts takes seconds to answer every call.",
-        file="stores/sqlite/memory_entity_open.sql",
-        find="where e.name in (",
-        replace="where e.name || '' in (",
+        file="stores/queries/memory.sql",
+        query="memory_entity_open",
+        find="where e.name {{",
+        replace="where e.name || '' {{",
         test="tests/conformance/memory/test_growth.py"
         "::test_h38_no_call_reads_a_table_from_end_to_end[sqlite]",
         breaks="M6",
@@ -210,10 +233,10 @@ BUGS: Final = (
         id="broken-line-not-told",
         name="a broken line of an import is skipped in silence",
         harm="Somebody moves to us, loses a part of the memory, and never knows.",
-        file="memory/importing.py",
-        find="            self._tell(line.number, str(exc))\n            return\n",
+        file="memory/jsonl_import.py",
+        find="            self._report(line.number, str(exc))\n            return\n",
         replace="            return\n",
-        test="tests/conformance/memory/test_importing.py"
+        test="tests/conformance/memory/test_jsonl_import.py"
         "::test_h34_a_broken_line_is_reported_and_skipped_and_the_rest_is_usable[sqlite]",
         breaks="M7",
     ),

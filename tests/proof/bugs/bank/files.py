@@ -6,8 +6,8 @@ from tests.proof.bugs.bug import Bug
 
 _CRASHES: Final = "tests/unit/journal/test_crashes.py"
 _APPEND: Final = "tests/unit/journal/test_append.py"
-_ROOTED: Final = "tests/unit/test_rooted.py"
-_STEPS: Final = "tests/unit/lab/test_steps.py"
+_ROOTED: Final = "tests/unit/system/test_safe_paths.py"
+_STEPS: Final = "tests/unit/lab/test_intent_log.py"
 _ORIGINAL: Final = "tests/unit/lab/test_original_roots.py"
 _ORCHESTRATOR: Final = "tests/unit/orchestrator"
 
@@ -36,7 +36,7 @@ BUGS: Final = (
         id="replace-without-directory-fsync",
         name="a replaced file is acknowledged before its new name is on disk",
         harm="A power cut brings the old file back after somebody was told of the new one.",
-        file="journal/atomic.py",
+        file="journal/atomic_file.py",
         find="        disk.sync_directory(target.parent)\n",
         replace="",
         test=f"{_CRASHES}::test_replacement_leaves_the_old_or_the_new",
@@ -46,7 +46,7 @@ BUGS: Final = (
         id="rename-before-fsync",
         name="a file gets its name before its content is on disk",
         harm="A power cut leaves an empty or torn file in the place of the good one.",
-        file="journal/atomic.py",
+        file="journal/atomic_file.py",
         find="""        file.sync()
         crash_point("atomic.write.after_sync")
         disk.replace(temporary, target)
@@ -94,7 +94,7 @@ BUGS: Final = (
         id="fsync-retried",
         name="a file whose fsync failed is trusted again",
         harm="Linux drops what it could not write, says yes the next time, and a record is gone.",
-        file="seams/system_files.py",
+        file="system/system_files.py",
         find="            self._refused.add(self.stat().identity)\n",
         replace="",
         test=f"{_APPEND}::test_a_failed_fsync_is_unknown_and_final_for_this_process",
@@ -104,8 +104,8 @@ BUGS: Final = (
         id="cursor-tag-not-compared",
         name="a cursor is taken for any file that is long enough",
         harm="After a file was replaced an agent goes on in the middle of it, and misses the rest.",
-        file="journal/cursor.py",
-        find="if tag is not None and tag != place_tag(file, stat, position):",
+        file="journal/byte_cursor.py",
+        find="if tag is not None and tag != position_tag(file, stat, position):",
         replace="if tag is not None and tag == START and position:",
         test="tests/unit/lab/test_feedback.py::test_h10_a_replaced_file_is_noticed",
         breaks="L2",
@@ -124,17 +124,17 @@ BUGS: Final = (
         id="path-by-prefix",
         name="a path is inside a root if it begins with the same letters",
         harm="`/data/lab-private` is read because `/data/lab` is allowed.",
-        file="rooted.py",
+        file="system/safe_paths.py",
         find="if real[: len(anchored.parts)] == anchored.parts:",
         replace="if str(PurePath(*real)).startswith(str(anchored)):",
-        test="tests/unit/test_contained.py::test_a_sibling_with_the_same_beginning_is_outside",
+        test="tests/unit/system/test_contained_paths.py::test_a_sibling_with_the_same_beginning_is_outside",
         breaks="L3",
     ),
     Bug(
         id="links-followed",
         name="a link below a root is followed",
         harm="A run that holds a link to `/etc` shows what lies there.",
-        file="rooted.py",
+        file="system/safe_paths.py",
         find="_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC",
         replace="_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC",
         test=f"{_ROOTED}::test_links_are_not_followed",
@@ -144,18 +144,18 @@ BUGS: Final = (
         id="request-id-not-announced",
         name="a judgement is written before its request id is",
         harm="A crash in between and the retry: the same judgement counts twice.",
-        file="lab/steps.py",
+        file="lab/intent_log.py",
         find='append(intent.to_record("intent"))',
         replace="end()",
-        test=f"{_STEPS}::test_h02_death_after_the_announcement_is_made_up_by_the_retry"
-        "[lab.step.after_entries]",
+        test=f"{_STEPS}::test_h02_a_crash_after_the_intent_is_completed_by_the_retry"
+        "[lab.request.after_entries]",
         breaks="L1",
     ),
     Bug(
         id="request-id-of-another",
         name="a request id is answered without looking at what it was used for",
         harm="A judgement is dropped in silence because another one had the same id.",
-        file="lab/steps.py",
+        file="lab/intent_log.py",
         find="        return known.fingerprint == self.fingerprint\n",
         replace="        return True\n",
         test=f"{_STEPS}::test_h05_the_same_id_for_another_request_is_refused",
@@ -165,9 +165,9 @@ BUGS: Final = (
         id="entries-written-twice",
         name="what a dead process had written already is written again",
         harm="A judgement that was cut off after its first entry counts that entry twice.",
-        file="lab/steps.py",
-        find="        if is_new:\n            self._journal(place.path).append(*records)\n",
-        replace="        self._journal(place.path).append(*records)\n",
+        file="lab/intent_log.py",
+        find="        if is_new:\n            self._journal(position.path).append(*records)\n",
+        replace="        self._journal(position.path).append(*records)\n",
         test=f"{_STEPS}::test_h03_a_submit_that_died_after_its_first_entry_is_completed[False]",
         breaks="D2",
     ),
@@ -175,14 +175,14 @@ BUGS: Final = (
         id="same-key-in-round-two",
         name="a second round of a command has the key of the first",
         harm="The agent answers from its cache: changes that were asked for are never made.",
-        file="orchestrator/deciding.py",
+        file="orchestrator/next_step.py",
         find="""    if before:
-        inputs["previous"] = previous(state, before)
+        inputs["previous"] = previous_digest(state, before)
     if number > 1:
         inputs["round"] = number
 """,
         replace="",
-        test=f"{_ORCHESTRATOR}/test_deciding.py::test_h25_the_same_answer_in_the_next_round_is_new_work",
+        test=f"{_ORCHESTRATOR}/test_next_step.py::test_h25_the_same_answer_in_the_next_round_is_new_work",
         breaks="O1",
     ),
     Bug(
@@ -192,7 +192,7 @@ BUGS: Final = (
         file="keys/command.py",
         find='    parts.append(canonical_json(_object(inputs), root="inputs"))\n',
         replace='    parts.append(canonical_json({**inputs, "n": id(inputs)}, root="inputs"))\n',
-        test=f"{_ORCHESTRATOR}/test_life.py::test_idempotency_key_determinism",
+        test=f"{_ORCHESTRATOR}/test_run_loop.py::test_idempotency_key_determinism",
         breaks="O1",
     ),
     Bug(
@@ -210,13 +210,13 @@ BUGS: Final = (
         id="line-without-end",
         name="a line of an agent may be of any length",
         harm="An agent that prints without a newline fills the memory, and the run dies.",
-        file="agents/lines.py",
+        file="agents/line_reader.py",
         find="""        if self._size >= self._line_bytes_max:
             self._parts.clear()
         elif part:
 """,
         replace="        if part:\n",
-        test="tests/unit/agents/test_lines.py::test_a_line_without_end_takes_no_memory",
+        test="tests/unit/agents/test_line_reader.py::test_a_line_without_end_takes_no_memory",
         breaks="O2",
     ),
     Bug(
@@ -233,7 +233,7 @@ BUGS: Final = (
         id="times-compared-in-fractions",
         name="times of a fingerprint are compared as they were recorded, with their fractions",
         harm="Every run that a Node program imported looks overwritten, and cannot be judged.",
-        file="lab/fingerprints.py",
+        file="lab/content_fingerprint.py",
         find="math.isfinite(mtime) and math.floor(mtime) in (",
         replace="math.isfinite(mtime) and mtime in (",
         test=f"{_ORIGINAL}::test_h61_a_run_of_the_original_is_unchanged[1770000000123456789]",
@@ -243,8 +243,8 @@ BUGS: Final = (
         id="foreign-request-id-not-compared",
         name="a request id of another program answers whatever comes under it",
         harm="Somebody is told that their judgement is recorded, and it is not.",
-        file="lab/steps.py",
-        find="            return self.is_stored(known.response)\n",
+        file="lab/intent_log.py",
+        find="            return self.matches_stored(known.response)\n",
         replace="            return True\n",
         test=f"{_ORIGINAL}"
         "::test_h61_another_request_is_not_answered_by_a_line_of_the_original[changed0]",
@@ -254,7 +254,7 @@ BUGS: Final = (
         id="foreign-request-id-unknown",
         name="a request id is read only from lines that name an entity",
         harm="A retry of what the original Lab recorded is recorded a second time.",
-        file="lab/requests.py",
+        file="lab/request_ids.py",
         find="    if found is None and isinstance(response, dict):\n",
         replace="    if found is not None and isinstance(response, dict):\n",
         test=f"{_ORIGINAL}::test_h61_a_retry_of_the_originals_review_appends_nothing",
@@ -264,7 +264,7 @@ BUGS: Final = (
         id="null-answer-not-in-the-fingerprint",
         name="the fingerprint of a request leaves out answers of null",
         harm="Two requests under one id are taken for one, and the second is lost.",
-        file="lab/judging.py",
+        file="lab/judgement_rules.py",
         find='        asked["answers"] = dict(answers)',
         replace='        asked["answers"] = {k: v for k, v in answers.items() if v is not None}',
         test="tests/unit/lab/test_liberal_posts.py::test_a_null_answer_is_not_the_same_as_none",
@@ -275,14 +275,14 @@ BUGS: Final = (
         name="an experiment is appended before its request id is written down",
         harm="A retry whose answer was lost sets up a second comparison.",
         file="lab/lab.py",
-        find="            return Answer(body=turn.settle(request, plan), replayed=False)",
-        replace="""            self._journal(self.paths.experiments).append(made.to_record())
-            crash_point("lab.step.after_experiment")
-            turn.note(request, plan.entity_id, plan.response)
-            return Answer(body=plan.response, replayed=False)""",
+        find="return IdempotentResponse(body=root.execute(request, plan), replayed=False)",
+        replace="""self._journal(self.paths.experiments).append(made.to_record())
+            crash_point("lab.request.after_experiment")
+            root.record_response(request, plan.entity_id, plan.response)
+            return IdempotentResponse(body=plan.response, replayed=False)""",
         test="tests/unit/lab/test_request_ids.py"
-        "::test_death_while_an_experiment_is_made_is_made_up_by_the_retry"
-        "[lab.step.after_experiment]",
+        "::test_a_crash_while_an_experiment_is_created_is_completed_by_the_retry"
+        "[lab.request.after_experiment]",
         breaks="L1",
     ),
     Bug(

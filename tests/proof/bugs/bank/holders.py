@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.proof.bugs.bug import Bug
 
-_IDENTITY: Final = "seams/process_identity.py"
+_IDENTITY: Final = "system/process_identity.py"
 _PROMPTS: Final = "agents/prompts.py"
 _HOLDERS: Final = "tests/system/test_dispatch_holders.py"
 _SPEAKERS: Final = "tests/unit/agents/test_chat_speakers.py"
@@ -28,7 +28,7 @@ BUGS: Final = (
         file=_IDENTITY,
         find="        return now is not None and now.started_ticks != self.started_ticks\n",
         replace="        return now is None and self.started_ticks < 0\n",
-        test="tests/unit/test_process_identity.py"
+        test="tests/unit/system/test_process_identity.py"
         "::test_a_process_is_dead_when_it_was_reaped_or_its_pid_is_anothers",
         breaks="X4",
     ),

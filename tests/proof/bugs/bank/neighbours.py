@@ -50,7 +50,7 @@ BUGS: Final = (
         id="leader-serves-others",
         name="the leader of a group commit goes on with what has queued meanwhile",
         harm="One caller of many waits for seconds, because it commits for all others.",
-        file="stores/sqlite/writer.py",
+        file="stores/sqlite/group_commit.py",
         find="                self._hand_over()\n            finally:\n",
         replace="""                if self._queue:
                     self._commit([self._queue.popleft()])
@@ -86,9 +86,10 @@ BUGS: Final = (
         id="writer-shared-after-close",
         name="a writer gives its connection to others while it waits for its turn",
         harm="A heartbeat that waited writes on it while a reader uses it, and sees half a commit.",
-        file="stores/sqlite/writer.py",
-        find="connection = database.lend()\n",
-        replace="connection = database.lend()\n            database.give_back(connection)\n",
+        file="stores/sqlite/group_commit.py",
+        find="connection = database.acquire_connection()\n",
+        replace="connection = database.acquire_connection()\n"
+        "            database.release_connection(connection)\n",
         test=f"{_SHARED}::test_a_closed_handle_leaves_its_writer_to_nobody",
         breaks="D1",
     ),
@@ -97,12 +98,12 @@ BUGS: Final = (
         name="a child that was forked inside a commit goes on with it",
         harm="It writes with locks that it does not have: later commits are lost, the file breaks.",
         file="stores/sqlite/connection.py",
-        find="""returns an empty row
-        for each row that it changed.
+        find="""RETURNING would cost a
+        third of a statement's time.
         \"\"\"
-        if self._born != forks.number:""",
-        replace="""returns an empty row
-        for each row that it changed.
+        if self._fork_number != fork_safety.number:""",
+        replace="""RETURNING would cost a
+        third of a statement's time.
         \"\"\"
         if False:""",
         test=f"{_FORKS}::test_h53_a_child_forked_inside_a_commit_never_ends_it",
@@ -113,8 +114,9 @@ BUGS: Final = (
         name="the lock for finding rows is held while a connection is opened",
         harm="A finalizer that finds a row meanwhile waits for ever, and everybody else with it.",
         file="stores/sqlite/store.py",
-        find="        return self._read(name, params, (self._opened or self._open()).finding)\n",
-        replace="        with (self._opened or self._open()).finding:\n"
+        find="        return self._read("
+        "name, params, (self._opened or self._open()).lookup_lock)\n",
+        replace="        with (self._opened or self._open()).lookup_lock:\n"
         "            return self._read(name, params, None)\n",
         test=f"{_SHARED}::test_who_finds_a_row_waits_for_no_connection_meanwhile",
         breaks="D1",
@@ -125,7 +127,7 @@ BUGS: Final = (
         id="foreign-error-in-a-group-committed",
         name="any error in a group commit counts as undone by SQLite",
         harm="A caller is told that its claim failed, and the claim is committed with the others.",
-        file="stores/sqlite/writer.py",
+        file="stores/sqlite/group_commit.py",
         find="if not is_of_sqlite or not transaction.is_open:",
         replace="if not transaction.is_open:",
         test="tests/unit/stores/test_sqlite_writer.py"
@@ -137,8 +139,8 @@ BUGS: Final = (
         name="a heartbeat whose thread could not be started is taken for running",
         harm="No claim of the process is renewed any more: long functions run twice.",
         file="outcomes/heartbeat.py",
-        find="self._thread = None\n                    self._kept.discard(kept)\n",
-        replace="self._kept.discard(kept)\n",
+        find="self._thread = None\n                    self._renewed.discard(claim)\n",
+        replace="self._renewed.discard(claim)\n",
         test="tests/unit/outcomes/test_heartbeat.py"
         "::test_a_thread_that_could_not_be_started_is_started_for_the_next_claim",
         breaks="I1",
@@ -149,8 +151,8 @@ BUGS: Final = (
         name="owners of calls are told apart by Python's forks alone",
         harm="After a fork made in C two processes take each other's claims for their own.",
         file="outcomes/once.py",
-        find="_process(os.getpid(), forks.number)",
-        replace="_process(0, forks.number)",
+        find="_process(os.getpid(), fork_safety.number)",
+        replace="_process(0, fork_safety.number)",
         test="tests/unit/outcomes/test_heartbeat.py"
         "::test_a_process_forked_by_another_language_has_owners_of_its_own",
         breaks="I1",
@@ -159,7 +161,7 @@ BUGS: Final = (
         id="undone-group-told-once",
         name="a statement that undoes its whole group is only that caller's failure",
         harm="The others are told of a mistake of their own, and do not retry after a full disk.",
-        file="stores/sqlite/writer.py",
+        file="stores/sqlite/group_commit.py",
         find="if not is_of_sqlite or not transaction.is_open:",
         replace="if not is_of_sqlite:",
         test="tests/unit/stores/test_sqlite_writer.py"
@@ -171,7 +173,7 @@ BUGS: Final = (
         name="a forked child keeps the lock that a thread of its parent held",
         harm="Every call of the child waits for ever.",
         file=_DATABASE,
-        find="self._mutex, self.finding = threading.RLock(), threading.RLock()",
+        find="self._mutex, self.lookup_lock = threading.RLock(), threading.RLock()",
         replace="self._mutex = threading.RLock()",
         test=f"{_FORKS}::test_a_fork_while_another_thread_finds_a_row_leaves_the_child_working",
         breaks="D1",
@@ -182,7 +184,7 @@ BUGS: Final = (
         id="interrupted-leader-wakes-nobody",
         name="an interrupted caller that is made leader leaves without handing on",
         harm="Every later write of the process waits for ever.",
-        file="stores/sqlite/writer.py",
+        file="stores/sqlite/group_commit.py",
         find="        if is_leader:\n            self._hand_over()\n",
         replace="",
         test="tests/unit/stores/test_sqlite_writer.py"
@@ -193,7 +195,7 @@ BUGS: Final = (
         id="destroyed-task-takes-the-transaction",
         name="a block that ends in a foreign context sets the transaction of that context",
         harm="Calls inside an open transaction commit apart from it, once a task is collected.",
-        file="stores/joining.py",
+        file="stores/transaction_context.py",
         find="if self._current.get() is transaction:",
         replace="if True:",
         test="tests/conformance/test_outcomes_destroyed.py"

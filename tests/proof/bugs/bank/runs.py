@@ -5,17 +5,17 @@ from typing import Final
 from tests.proof.bugs.bug import Bug
 
 _APPROVALS: Final = "tests/unit/orchestrator/test_approvals.py"
-_KEPT: Final = "tests/unit/orchestrator/test_kept.py"
+_KEPT: Final = "tests/unit/orchestrator/test_file_backups.py"
 
 BUGS: Final = (
     Bug(
         id="workspace-not-locked",
         name="two runs work in one workspace",
         harm="Two agents write the same files at once, and each reviewer sees half of each.",
-        file="orchestrator/locking.py",
-        find="workspace.orchestrator_lock(), files, clock, purpose=run_id",
-        replace="workspace.lock(run_id).with_suffix('.own'), files, clock, purpose=run_id",
-        test="tests/unit/orchestrator/test_life.py"
+        file="orchestrator/run_locks.py",
+        find="acquire_process_lock(workspace.orchestrator_lock(), files, clock, purpose=choose)",
+        replace="acquire_process_lock(workspace.lock(choose()).with_suffix('.own'), files, clock)",
+        test="tests/unit/orchestrator/test_run_loop.py"
         "::test_h70_a_new_run_beside_one_at_work_is_refused_and_leaves_its_caches_alone",
         breaks="O1",
     ),
@@ -35,29 +35,51 @@ BUGS: Final = (
         name="a build that is done again keeps the approval of the first one",
         harm="Code is delivered that no reviewer has seen.",
         file="orchestrator/approvals.py",
-        find='approval.command["inputs"].get("previous") != previous(state, before)',
-        replace='"previous" not in approval.command["inputs"]',
+        find='approval.message["inputs"].get("previous") != previous_digest(state, before)',
+        replace='"previous" not in approval.message["inputs"]',
         test=f"{_APPROVALS}"
-        "::test_h71_a_death_behind_any_record_of_a_redo_ends_with_an_approved_tree",
+        "::test_h71_a_crash_after_any_record_of_a_redo_ends_with_an_approved_tree",
         breaks="O3",
     ),
     Bug(
         id="edit-keeps-approval",
         name="an edit during or after a review counts as approved",
         harm="What was saved a moment after the review is delivered unseen.",
-        file="orchestrator/life.py",
+        file="orchestrator/run_loop.py",
         find="        return paths == []\n",
         replace="        return True\n",
         test=f"{_APPROVALS}::test_h71_accepted_changes_are_reviewed_before_they_are_delivered",
         breaks="O3",
     ),
     Bug(
+        id="review-approves-what-it-saw",
+        name="an edit during a wrapped review counts as the reviewer's",
+        harm="A file is delivered with a line that no reviewer has read.",
+        file="orchestrator/approvals.py",
+        find="named = {path: file for path, file in named.items() if path in made}",
+        replace="named = dict(named)",
+        test="tests/unit/orchestrator/test_neighbours.py"
+        "::test_h71_an_edit_during_a_wrapped_review_is_not_approved_by_it",
+        breaks="O3",
+    ),
+    Bug(
+        id="failed-run-keeps-nothing",
+        name="a run that fails records the tree without a copy of what changed",
+        harm="A retry overwrites what a person wrote while the run failed.",
+        file="orchestrator/run_loop.py",
+        find="tree = self.back_up_changes()\n                self.diffs",
+        replace="tree = self._tree.now()\n                self.diffs",
+        test="tests/unit/orchestrator/test_neighbours.py"
+        "::test_h72_work_beside_a_run_that_fails_is_kept_before_a_retry",
+        breaks="O3",
+    ),
+    Bug(
         id="changed-files-not-kept",
         name="a command is sent again without a copy of the files that changed",
         harm="A person's fix of an hour is overwritten by a resume.",
-        file="orchestrator/life.py",
-        find="        tree = self.keep_changes()\n",
-        replace="        tree = self._tree.now()\n",
+        file="orchestrator/run_loop.py",
+        find="tree = self.back_up_changes()\n        message",
+        replace="tree = self._tree.now()\n        message",
         test=f"{_KEPT}::test_h72_work_between_two_attempts_is_kept",
         breaks="O3",
     ),

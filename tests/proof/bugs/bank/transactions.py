@@ -13,7 +13,7 @@ BUGS: Final = (
         id="joined-without-savepoint",
         name="a call inside the caller's transaction has no savepoint",
         harm="The call fails, the caller catches that and commits; the next call writes again.",
-        file="outcomes/running.py",
+        file="outcomes/call_execution.py",
         find="            with tx.nested():\n",
         replace="            with self._outcomes.store.joined(tx):\n",
         test=f"{_JOINED}::test_h49_a_caught_failure_of_a_joined_call_leaves_nothing"
@@ -38,7 +38,7 @@ BUGS: Final = (
         file="stores/savepoints.py",
         find="if not _is_inside(outer, surrounding):",
         replace="if outer is not None and not _is_inside(outer, surrounding):",
-        test=f"{_JOINED}::test_h49_concurrent_joined_calls_are_refused[sqlite]",
+        test=f"{_JOINED}::test_h49_concurrent_joined_calls_are_rejected[sqlite]",
         breaks="I3",
     ),
     Bug(
@@ -65,7 +65,7 @@ BUGS: Final = (
         id="comment-before-commit",
         name="only the very first word of a statement is looked at",
         harm="A commit behind a comment ends the transaction; its fence and its end come too late.",
-        file="stores/statements.py",
+        file="stores/user_statements.py",
         find='first = words[0] if words else ""',
         replace='first = sql.split(None, 1)[0].lower() if sql.split() else ""',
         test=f"{_STATEMENTS}::test_h56_execute_many_refuses_the_same[sqlite]",
@@ -75,7 +75,7 @@ BUGS: Final = (
         id="several-statements",
         name="several statements in one text are sent to PostgreSQL",
         harm="The second one is a commit, and the outcome is not in it.",
-        file="stores/statements.py",
+        file="stores/user_statements.py",
         find='if has_more and engine == "postgres":',
         replace='if has_more and engine == "sqlite":',
         test=f"{_STATEMENTS}::test_h56_several_statements_in_one_call_are_refused"

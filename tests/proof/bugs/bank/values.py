@@ -13,8 +13,8 @@ BUGS: Final = (
         id="unstored-result-failed",
         name="a result that cannot be stored counts as a failure of the function",
         harm="The error advises a new key, and the customer who follows it is charged twice.",
-        file="outcomes/results.py",
-        find="return None, Ended(error=error)",
+        file="outcomes/result_encoding.py",
+        find="return None, CallResult(error=error)",
         replace="raise",
         test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-def-nosy]",
         breaks="I1",
@@ -23,13 +23,13 @@ BUGS: Final = (
         id="unstored-result-undone",
         name="a result that cannot be stored rolls the transaction of its function back",
         harm="The effect is gone, and every caller is told that it was done.",
-        file="outcomes/direct.py",
-        find="""    result, ended = running.stored(value)
-    running.finish_alone""",
-        replace="""    result, ended = running.stored(value)
+        file="outcomes/sync_fast_path.py",
+        find="""    result, ended = execution.encode(value)
+    execution.finish_in_own_transaction""",
+        replace="""    result, ended = execution.encode(value)
     if ended.error is not None:
-        raise _Undo(fresh.fence, ended.error)
-    running.finish_alone""",
+        raise _FunctionFailed(fresh.fence, ended.error)
+    execution.finish_in_own_transaction""",
         test=f"{_RESULTS}::test_h50_a_result_that_cannot_be_stored_never_runs_again[sqlite-tx-nosy]",
         breaks="I3",
     ),
@@ -67,7 +67,7 @@ BUGS: Final = (
         id="error-that-cannot-be-read",
         name="an error whose text cannot be read is not recorded",
         harm="The key stays claimed until its lease is over, and then nobody knows what happened.",
-        file="outcomes/failures.py",
+        file="outcomes/error_encoding.py",
         find='        return str.encode(head, "utf-8", "replace").decode()\n    except Exception:',
         replace='        return str.encode(head, "utf-8").decode()\n    except KeyError:',
         test=f"{_CALLS}::test_an_error_that_raises_or_lies_is_a_recorded_failure[sqlite-False-evil]",
@@ -77,8 +77,8 @@ BUGS: Final = (
         id="replayed-failure-frees-the-key",
         name="a recorded failure of an inner call frees the key of the outer one",
         harm="Work that failed for good is tried again for ever.",
-        file="outcomes/running.py",
-        find="frees = is_open and not is_replayed(error)",
+        file="outcomes/call_execution.py",
+        find="frees = is_open and not is_replayed_error(error)",
         replace="frees = is_open",
         test=f"{_RESULTS}::test_h50_an_inner_failure_that_was_replayed_frees_no_key[sqlite]",
         breaks="I1",
@@ -87,9 +87,9 @@ BUGS: Final = (
         id="result-without-its-type",
         name="the first caller gets what the function returned, and not what was stored",
         harm="The first answer and a replay differ, and code that worked fails on a retry.",
-        file="outcomes/results.py",
-        find="return text, Ended(value=results.read(text))",
-        replace="return text, Ended(value=value)",
+        file="outcomes/result_encoding.py",
+        find="return text, CallResult(value=results.read(text))",
+        replace="return text, CallResult(value=value)",
         test="tests/conformance/test_outcomes_once.py::test_first_call_and_replay_return_equal_values[sqlite]",
         breaks="I1",
     ),
