@@ -1,4 +1,4 @@
-"""Hooks: what MkDocs is told beyond mkdocs.yml, so that pages read the same here and on GitHub."""
+"""Hooks: settings of MkDocs beyond mkdocs.yml, so that pages read the same here and on GitHub."""
 
 import html
 import logging
@@ -47,7 +47,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add the pages that stand outside `docs/`, those that nobody wrote, and the navigation."""
+    """Add the pages outside `docs/`, the generated ones, and the navigation."""
     for file in [each for each in files if each.src_uri in _NEEDS_SERVER]:
         files.remove(file)
     for path in beside_docs():

@@ -1,7 +1,7 @@
 """Places: where each file of the tree stands in the site, and what the navigation shows.
 
 A page finds its place by the folder it is in and the words in its file name. Nothing lists pages,
-so nothing has to be told of a new one.
+so a new one needs no registration.
 """
 
 from collections import defaultdict

@@ -134,16 +134,16 @@ def _range(least: float | None, most: float | None) -> str:
 def _meaning(parameter: Any) -> str:  # noqa: ANN401 - the same
     text = _joined(parameter.help or "")
     assert text, f"{parameter.opts[0]} does not say what it means"
-    is_told = not getattr(parameter, "multiple", False) or "epeatable" in text
+    is_marked = not getattr(parameter, "multiple", False) or "epeatable" in text
     variable = parameter.envvar
     named = f" Else `${variable}`." if variable and variable not in text else ""
-    return text + ("" if is_told else " Repeatable.") + named
+    return text + ("" if is_marked else " Repeatable.") + named
 
 
 def _default(parameter: Any) -> str:  # noqa: ANN401 - the same
     found = parameter.default
     if parameter.required:
-        return "needed"
+        return "required"
     if getattr(parameter, "secondary_opts", None) and isinstance(found, bool):
         return code((parameter.opts if found else parameter.secondary_opts)[0])
     if found is None or found is False or found in ("", ()):

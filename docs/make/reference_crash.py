@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from docs.make.regions import Maker, code, table
-from onceward import crash
+from onceward.system import crash_points
 
 
 def regions() -> Mapping[str, Maker]:
@@ -14,5 +14,5 @@ def regions() -> Mapping[str, Maker]:
 
 
 def _listed() -> str:
-    rows = [[code(name), *states.split(" | ")] for name, states in crash.POINTS.items()]
+    rows = [[code(name), *states.split(" | ")] for name, states in crash_points.POINTS.items()]
     return table(["point", "before it", "after it"], rows)

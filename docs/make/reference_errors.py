@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from docs.make.regions import Maker, code, table
 from onceward import errors
 from onceward.cli.main import exit_code
-from onceward.statuses import STATUS_OF_CODE
+from onceward.errors.http_status import STATUS_OF_CODE
 
 
 def regions() -> Mapping[str, Maker]:

@@ -9,10 +9,14 @@ from typing import Final
 
 from docs.make.regions import Maker, code, table
 from docs.make.source import modules
-from onceward import events
+from onceward.system import log_events
 
 #: Functions that log what they are given as their first argument, and who does it for them.
-_WRAPPERS: Final = {"trouble": "trouble", "_in_trouble": "trouble", "note": "note"}
+_WRAPPERS: Final = {
+    "warn_and_retry": "warn_and_retry",
+    "_back_off": "warn_and_retry",
+    "log_info": "log_info",
+}
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical", "exception")
 #: An f-string that stands for several actions.
 _SPREAD: Final = {"alert_{event}": ("alert_fired", "alert_cleared")}
@@ -23,7 +27,7 @@ _NOT_FACTS: Final = {"action", "event", "facts"}
 class Seen:
     """What the source does with one name."""
 
-    #: Where, such as `src/onceward/workers/reports.py:82`.
+    #: Where, such as `src/onceward/workers/telemetry.py:82`.
     places: list[str] = field(default_factory=list)
     #: Levels that the function there knows.
     levels: set[str] = field(default_factory=set)
@@ -34,13 +38,13 @@ class Seen:
 def regions() -> Mapping[str, Maker]:
     """Return what is made on the page of events."""
     return {
-        "actions": lambda _: _listed("action", events.ACTIONS),
-        "memory": lambda _: _listed("event", events.MEMORY),
-        "dispatch": lambda _: _listed("event", events.DISPATCH),
+        "actions": lambda _: _listed("action", log_events.ACTIONS),
+        "memory": lambda _: _listed("event", log_events.MEMORY),
+        "dispatch": lambda _: _listed("event", log_events.DISPATCH),
     }
 
 
-def _listed(head: str, found: Mapping[str, events.Event]) -> str:
+def _listed(head: str, found: Mapping[str, log_events.LogEvent]) -> str:
     rows = [
         [code(name), each.level, each.when, ", ".join(each.facts)] for name, each in found.items()
     ]
@@ -52,7 +56,7 @@ def seen() -> dict[str, Seen]:
     found: dict[str, Seen] = {}
     wrapped = _wrapped_levels()
     for module in modules():
-        if not any(each in module.text for each in ("log", "reports")):
+        if not any(each in module.text for each in ("log", "telemetry")):
             continue
         for function in module.functions():
             for node in ast.walk(function):
@@ -75,7 +79,7 @@ def _named(node: ast.AST) -> Iterator[tuple[str, set[str], str]]:
     elif isinstance(node, ast.Call):
         called = ast.unparse(node.func).rpartition(".")[2]
         keywords = {each.arg: each.value for each in node.keywords if each.arg}
-        asked = keywords.get("action") if called == "_say" else None
+        asked = keywords.get("action") if called == "_log_event" else None
         if called in _WRAPPERS and node.args:
             asked = node.args[0]
         for name in _texts(asked):
@@ -115,7 +119,7 @@ def _wrapped_levels() -> dict[str, set[str]]:
     return {
         function.name: _levels(function)
         for module in modules()
-        if module.path.name == "reports.py"
+        if module.path.name == "telemetry.py"
         for function in module.functions()
         if function.name in _WRAPPERS
     }

@@ -1,6 +1,6 @@
 """HTTP: every address that our servers answer, from the routes themselves and their OpenAPI.
 
-The applications are built on stand-ins, since nobody asks them anything here.
+The applications are built on stand-ins, since no request is sent here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fastapi import FastAPI
 from starlette.routing import BaseRoute, Route
 
 from docs.make.regions import Maker, code, kept_table, table
+from onceward.client import Onceward
 from onceward.console.app import build_app
-from onceward.console.house import House
-from onceward.console.shell import SCREENS
-from onceward.dispatch.chats import Chats
-from onceward.failures import GATE_ANSWERS
-from onceward.handle import Onceward
+from onceward.console.context import ConsoleContext
+from onceward.console.single_page_app import SCREENS
+from onceward.dispatch.conversations import Chats
+from onceward.errors.http_status import STATUS_OF_CODE
+from onceward.http.errors import GUARD_RESPONSES
 from onceward.lab.lab import Lab
-from onceward.statuses import STATUS_OF_CODE
 from onceward.workers import http as workers_http
 
 _HEADS: Final = ("request", "what it does", "parameters", "body", "statuses")
@@ -77,21 +77,21 @@ def of_console() -> list[Operation]:
 
 def _lab() -> Lab:
     paths = SimpleNamespace(feedback=Path("feedback.jsonl"))
-    return cast("Lab", SimpleNamespace(paths=paths, on_change=lambda _: None, stop=_nobody))
+    return cast("Lab", SimpleNamespace(paths=paths, on_change=lambda _: None, stop=_no_store))
 
 
 def _chats() -> Chats:
-    return cast("Chats", SimpleNamespace(on_change=lambda _: None, stop=_nobody))
+    return cast("Chats", SimpleNamespace(on_change=lambda _: None, stop=_no_store))
 
 
-def _nobody() -> Onceward:
-    message = "nobody asks"
+def _no_store() -> Onceward:
+    message = "no request is expected here"
     raise AssertionError(message)
 
 
 @cache
 def _console() -> FastAPI:
-    return build_app(house=House(ow=_nobody, store_url="", version="0", actor="nobody"))
+    return build_app(context=ConsoleContext(ow=_no_store, store_url="", version="0", actor="docs"))
 
 
 # --- what the OpenAPI document says ---------------------------------------------------------------
@@ -159,8 +159,8 @@ def _field(name: str, schema: Mapping[str, Any], *, is_needed: bool) -> str:
 
 
 def _statuses(responses: Mapping[str, Any]) -> list[str]:
-    """Return the answers of one request, without those that the gate can give to any."""
-    return sorted(each for each in responses if int(each) not in GATE_ANSWERS)
+    """Return the responses of one request, without those that the guard can give to any."""
+    return sorted(each for each in responses if int(each) not in GUARD_RESPONSES)
 
 
 def _operations(found: Iterable[Operation]) -> str:
@@ -201,7 +201,7 @@ def _outside_api(routes: Iterable[BaseRoute]) -> Iterator[str]:
 
 def _memory(old: str) -> str:
     from onceward.memory.http import build_app as build_memory  # noqa: PLC0415 - slow to import
-    from onceward.memory.mcp.server import MemoryServer  # noqa: PLC0415
+    from onceward.memory.mcp.mcp_server import MemoryServer  # noqa: PLC0415
 
     app = build_memory(
         MemoryServer(cast("Onceward", SimpleNamespace(store=None))), names=(), port=1

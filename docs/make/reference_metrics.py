@@ -9,9 +9,9 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from docs.make.regions import Maker, code, table
-from onceward.workers.metrics import Metrics, Readings
-from onceward.workers.reports import Reports
-from onceward.workers.timings import Timings
+from onceward.workers.handler_timings import HandlerTimings
+from onceward.workers.metrics import MetricsPage, StoreReadings
+from onceward.workers.telemetry import Telemetry
 
 
 def regions() -> Mapping[str, Maker]:
@@ -30,9 +30,11 @@ def regions() -> Mapping[str, Maker]:
 
 def families(*, is_process: bool) -> list[Metric]:
     """Return all that a page can show, of a store that has nothing in it."""
-    counted: dict[str, Any] = {"reports": Reports(), "timings": Timings()} if is_process else {}
-    page: Any = Metrics(None, **counted)
-    page._questions = SimpleNamespace(ask=lambda: Readings(cursors=(), firing={}))  # noqa: SLF001 - the answer of an empty store
+    counted: dict[str, Any] = (
+        {"telemetry": Telemetry(), "timings": HandlerTimings()} if is_process else {}
+    )
+    page: Any = MetricsPage(None, **counted)
+    page._store_queries = SimpleNamespace(query=lambda: StoreReadings(cursors=(), firing={}))  # noqa: SLF001 - the answer of an empty store
     return list(page._families())  # noqa: SLF001 - the text of a page has no labels where it has no numbers
 
 
@@ -42,7 +44,7 @@ def name_of(family: Metric) -> str:
 
 
 def _labels(family: Metric) -> tuple[str, ...]:
-    return tuple(family._labelnames)  # type: ignore[attr-defined]  # noqa: SLF001 - the library tells nobody
+    return tuple(family._labelnames)  # type: ignore[attr-defined]  # noqa: SLF001 - the library has no public name for it
 
 
 def _listed(found: Iterable[Metric]) -> str:

@@ -1,7 +1,7 @@
 """Regions: the parts of a page that a program writes, between two marks; the rest is a person's.
 
 A table in one of them may have cells that no code can say. They are the person's, too: written into
-the page, and kept by the first cell of their row whenever the table is made anew.
+the page, and kept by the first cell of their row whenever the table is made again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BAR: Final = re.compile(r"(?<!\\)\|")
 
 
 class Unfit(Exception):
-    """A page lacks a region, has one that nobody makes, or a cell that nobody has written."""
+    """A page lacks a region, or has one without a maker, or an empty cell."""
 
 
 def filled(page: str, makers: Mapping[str, Maker]) -> str:
-    """Return a page with its regions made anew; each maker has one region, each region a maker.
+    """Return a page with its regions made again; each maker has one region, each region a maker.
 
     A region that is missing and brings a heading along is put before the one that comes next.
     """

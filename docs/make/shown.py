@@ -1,4 +1,4 @@
-"""Shown: pages of the site that nobody wrote: the index of a section, and a program to look at."""
+"""Shown: generated pages of the site: the index of a section, and a program to look at."""
 
 import ast
 import re
@@ -7,6 +7,7 @@ from typing import Final
 
 from docs.make import pages
 from docs.make.places import DOCS, ROOT, Section, sorted_by_subject, title
+from docs.make.source import parse
 
 #: Longer than any run of backticks in what is shown.
 _FENCE: Final = "`" * 6
@@ -65,7 +66,7 @@ def _about(path: Path) -> str:
         return pages.read(path).summary
     if path.is_dir():
         return ", ".join(str(file.relative_to(path)) for file in _files(path))
-    said = ast.get_docstring(ast.parse(_text(path))) if path.suffix == ".py" else None
+    said = ast.get_docstring(parse(_text(path))) if path.suffix == ".py" else None
     return (said or "").split("\n\n")[0].replace("\n", " ")
 
 

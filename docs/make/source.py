@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,6 +12,18 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "src" / "onceward"
+
+
+def parse(text: str, filename: str = "<unknown>") -> ast.Module:
+    """Parse Python source, again if another thread disturbed it.
+
+    CPython 3.11 counts the depth of its parser for all threads together (gh-106905), and a
+    thread that logs a traceback parses its lines.
+    """
+    for _ in range(10):
+        with suppress(SystemError):
+            return ast.parse(text, filename=filename)
+    return ast.parse(text, filename=filename)
 
 
 @dataclass
@@ -23,15 +36,15 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         """Return what the text means to Python."""
-        return ast.parse(self.text)
+        return parse(self.text)
 
     @property
-    def room(self) -> str:
-        """Return the room that it is in, or its own name."""
+    def package(self) -> str:
+        """Return the package that it is in, or its own name."""
         return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
     def place(self, node: ast.AST) -> str:
-        """Return where a node stands, such as `src/onceward/logs.py:12`."""
+        """Return where a node stands, such as `src/onceward/system/logs.py:12`."""
         return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -5,7 +5,7 @@ CREATE FUNCTION public.memory_find(question tsquery, top bigint, ranges json, is
     AS $$
   begin
     if is_begun and ranges is null then
-      -- How common a beginning is, nobody can guess; so all that match are found by the index of words.
+      -- The frequency of a prefix is not known; so all matches are found by the index of words.
       return query
         with found as materialized (
           select d.id, d.entity_id, d.observation_id from memory_docs as d where d.words @@ question and d.id < top)
@@ -48,20 +48,6 @@ CREATE FUNCTION public.onceward_count_dead() RETURNS trigger
       end if;
       if tg_op <> 'INSERT' then
         perform onceward_count('dead', array(select cursor_name from before where state = 'dead'), -1);
-      end if;
-      return null;
-    end
-  $$;
-
-CREATE FUNCTION public.onceward_count_deliveries() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-    begin
-      if tg_op <> 'DELETE' then
-        perform onceward_count('delivery', array(select group_name from after where state = 'dead'), 1);
-      end if;
-      if tg_op <> 'INSERT' then
-        perform onceward_count('delivery', array(select group_name from before where state = 'dead'), -1);
       end if;
       return null;
     end
@@ -130,7 +116,7 @@ CREATE FUNCTION public.onceward_cursor_acquire(_name text, _worker text, _second
       if steals > 0 then
         insert into cursor_history
           (cursor_name, kind, actor, reason, from_position, to_position, epoch)
-          values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' ran out',
+          values (_name, 'steal', _worker, 'the lease of ' || old.lease_owner || ' expired',
             old.last_position, old.last_position, old.lease_epoch + 1);
       end if;
     end
@@ -242,6 +228,17 @@ CREATE FUNCTION public.onceward_cursor_mark(_name text, _worker text, _epoch big
       if not found then
         perform onceward_lease_lost(_name, _epoch);
       end if;
+    end
+  $$;
+
+CREATE FUNCTION public.onceward_dead_delivery() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    begin
+      update dispatch_deliveries
+        set state = new.state, last_seq = new.last_seq, ended_at = new.changed_at
+        where id = new.delivery_id and state = 'dead';
+      return null;
     end
   $$;
 
@@ -597,11 +594,12 @@ CREATE TABLE public.onceward_counts (
     kind text NOT NULL,
     name text NOT NULL,
     number bigint NOT NULL,
-    CONSTRAINT onceward_counts_kind_check CHECK ((kind = ANY (ARRAY['parked'::text, 'dead'::text, 'delivery'::text])))
+    CONSTRAINT onceward_counts_kind_check CHECK ((kind = ANY (ARRAY['parked'::text, 'dead'::text])))
 );
 
 CREATE TABLE public.onceward_dead (
     id bigint NOT NULL,
+    source text DEFAULT 'worker'::text NOT NULL,
     cursor_name text NOT NULL,
     "position" text NOT NULL,
     sequence bigint NOT NULL,
@@ -620,6 +618,11 @@ CREATE TABLE public.onceward_dead (
     changed_at timestamp with time zone NOT NULL,
     changed_by text DEFAULT ''::text NOT NULL,
     reason text DEFAULT ''::text NOT NULL,
+    group_name text,
+    first_seq bigint,
+    last_seq bigint,
+    delivery_id bigint,
+    CONSTRAINT onceward_dead_check CHECK (((source = ANY (ARRAY['worker'::text, 'chat'::text])) AND ((source = 'chat'::text) = (delivery_id IS NOT NULL)))),
     CONSTRAINT onceward_dead_state_check CHECK ((state = ANY (ARRAY['dead'::text, 'redriven'::text, 'dropped'::text])))
 );
 
@@ -779,31 +782,6 @@ CREATE SEQUENCE public.onceward_outcomes_arrival
     CACHE 1;
 
 ALTER SEQUENCE public.onceward_outcomes_arrival OWNED BY public.onceward_outcomes.sequence;
-
-CREATE VIEW public.onceward_outcomes_now AS
- SELECT scope,
-    key,
-    fingerprint,
-    state,
-    fence,
-    owner,
-    on_crash,
-    claimed_at,
-    updated_at,
-    until_at,
-    result,
-    failure,
-    note,
-        CASE
-            WHEN ((state = 'running'::text) AND (public.onceward_now() < until_at)) THEN 'running'::text
-            WHEN ((state = 'running'::text) AND (on_crash = 'rerun'::text)) THEN 'abandoned'::text
-            WHEN (state = 'running'::text) THEN 'ambiguous'::text
-            WHEN ((state = 'ambiguous'::text) OR (until_at IS NULL)) THEN state
-            WHEN (public.onceward_now() >= (until_at + '30 days'::interval)) THEN 'gone'::text
-            WHEN ((state = 'free'::text) OR (public.onceward_now() < until_at)) THEN state
-            ELSE 'expired'::text
-        END AS standing
-   FROM public.onceward_outcomes outcome;
 
 CREATE TABLE public.onceward_parked (
     id bigint NOT NULL,
@@ -971,10 +949,10 @@ ALTER TABLE ONLY public.onceward_counts
     ADD CONSTRAINT onceward_counts_pkey PRIMARY KEY (kind, name);
 
 ALTER TABLE ONLY public.onceward_dead
-    ADD CONSTRAINT onceward_dead_cursor_name_position_key UNIQUE (cursor_name, "position");
+    ADD CONSTRAINT onceward_dead_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.onceward_dead
-    ADD CONSTRAINT onceward_dead_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT onceward_dead_source_cursor_name_position_key UNIQUE (source, cursor_name, "position");
 
 ALTER TABLE ONLY public.onceward_dual_arrivals
     ADD CONSTRAINT onceward_dual_arrivals_pkey PRIMARY KEY (dual_name, group_name);
@@ -1032,8 +1010,6 @@ ALTER TABLE ONLY public.onceward_samples
 
 ALTER TABLE ONLY public.onceward_workers
     ADD CONSTRAINT onceward_workers_pkey PRIMARY KEY (worker);
-
-CREATE INDEX dispatch_deliveries_dead ON public.dispatch_deliveries USING btree (id) WHERE (state = 'dead'::text);
 
 CREATE INDEX dispatch_deliveries_running ON public.dispatch_deliveries USING btree (group_name) WHERE (state = 'running'::text);
 
@@ -1093,6 +1069,8 @@ CREATE INDEX onceward_dead_lately ON public.onceward_dead USING btree (dead_at) 
 
 CREATE INDEX onceward_dead_newest ON public.onceward_dead USING btree (state, id);
 
+CREATE INDEX onceward_dead_of_group ON public.onceward_dead USING btree (group_name, last_seq) WHERE ((state = 'dead'::text) AND (group_name IS NOT NULL));
+
 CREATE INDEX onceward_dead_settled ON public.onceward_dead USING btree (changed_at) WHERE (state <> 'dead'::text);
 
 CREATE INDEX onceward_forgotten_by_cursor ON public.onceward_forgotten USING btree (cursor_name, id);
@@ -1123,15 +1101,11 @@ CREATE INDEX onceward_samples_taken ON public.onceward_samples USING btree (take
 
 CREATE INDEX onceward_workers_seen ON public.onceward_workers USING btree (seen_at);
 
-CREATE TRIGGER dispatch_deliveries_added AFTER INSERT ON public.dispatch_deliveries REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
-
-CREATE TRIGGER dispatch_deliveries_changed AFTER UPDATE ON public.dispatch_deliveries REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
-
-CREATE TRIGGER dispatch_deliveries_removed AFTER DELETE ON public.dispatch_deliveries REFERENCING OLD TABLE AS before FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_deliveries();
-
 CREATE TRIGGER onceward_dead_added AFTER INSERT ON public.onceward_dead REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
 
 CREATE TRIGGER onceward_dead_changed AFTER UPDATE ON public.onceward_dead REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
+
+CREATE TRIGGER onceward_dead_delivery AFTER UPDATE OF state, last_seq ON public.onceward_dead FOR EACH ROW WHEN (((old.state = 'dead'::text) AND (new.source = 'chat'::text) AND ((new.state <> old.state) OR (new.last_seq <> old.last_seq)))) EXECUTE FUNCTION public.onceward_dead_delivery();
 
 CREATE TRIGGER onceward_dead_removed AFTER DELETE ON public.onceward_dead REFERENCING OLD TABLE AS before FOR EACH STATEMENT EXECUTE FUNCTION public.onceward_count_dead();
 

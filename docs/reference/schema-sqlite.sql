@@ -4,8 +4,7 @@ CREATE TABLE onceward_migrations (
   number integer primary key,
   name text not null,
   applied_at text not null
-) strict
-;
+) strict;
 
 CREATE TABLE cursor_positions (
   cursor_name text primary key,
@@ -47,13 +46,17 @@ CREATE INDEX idx_cursor_history_cursor_name on cursor_history (cursor_name, id);
 
 CREATE INDEX idx_cursor_history_undoes on cursor_history (undoes) where undoes is not null;
 
+CREATE INDEX idx_cursor_history_steals on cursor_history (happened_at) where kind = 'steal';
+
+CREATE INDEX idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
+
 CREATE TRIGGER cursor_stolen after update of steal_count on cursor_positions
   when new.steal_count > old.steal_count
 begin
   insert into cursor_history
     (cursor_name, kind, happened_at, actor, reason, from_position, to_position, epoch)
     values (new.cursor_name, 'steal', new.updated_at, new.lease_owner,
-      'the lease of ' || old.lease_owner || ' ran out',
+      'the lease of ' || old.lease_owner || ' expired',
       old.last_position, new.last_position, new.lease_epoch);
 end;
 
@@ -78,6 +81,11 @@ CREATE TABLE onceward_outcomes (
   note text,
   primary key (scope, key)
 );
+
+CREATE INDEX onceward_outcomes_ends on onceward_outcomes (state, until_at)
+  where until_at is not null and state <> 'running' and state <> 'ambiguous';
+
+CREATE INDEX onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
 
 CREATE TABLE onceward_effects (
   scope text not null,
@@ -138,10 +146,15 @@ CREATE UNIQUE INDEX onceward_parked_one_head on onceward_parked (cursor_name, ke
 
 CREATE INDEX onceward_parked_heads on onceward_parked (cursor_name, sequence) where is_head;
 
+CREATE INDEX onceward_parked_due on onceward_parked (cursor_name, due_boot, due_seconds) where is_head;
+
+CREATE INDEX onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
+
 CREATE INDEX onceward_parked_lines on onceward_parked (cursor_name, key, sequence) where not alone;
 
 CREATE TABLE onceward_dead (
   id integer primary key autoincrement,
+  source text not null default 'worker' check (source in ('worker', 'chat') and (source = 'chat') = (delivery_id is not null)),
   cursor_name text not null,
   position text not null,
   sequence integer not null,
@@ -160,10 +173,44 @@ CREATE TABLE onceward_dead (
   changed_at text not null,
   changed_by text not null default '',
   reason text not null default '',
-  unique (cursor_name, position)
+  group_name text,
+  first_seq integer,
+  last_seq integer,
+  delivery_id integer,
+  unique (source, cursor_name, position)
 ) strict;
 
 CREATE INDEX onceward_dead_by_state on onceward_dead (state, cursor_name, id);
+
+CREATE INDEX onceward_dead_newest on onceward_dead (state, id);
+
+CREATE INDEX onceward_dead_lately on onceward_dead (dead_at) where state = 'dead';
+
+CREATE INDEX onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
+
+CREATE INDEX onceward_dead_of_group on onceward_dead (group_name, last_seq) where state = 'dead' and group_name is not null;
+
+CREATE TABLE onceward_forgotten (
+  id integer primary key autoincrement,
+  history_id integer not null references cursor_history (id),
+  cursor_name text not null,
+  position text not null,
+  sequence integer not null,
+  key text,
+  alone integer not null check (alone in (0, 1)),
+  raw blob,
+  attempt integer not null,
+  due_seconds real,
+  due_boot text,
+  due_at text,
+  failures text not null,
+  first_failed_at text,
+  parked_at text
+) strict;
+
+CREATE INDEX onceward_forgotten_by_move on onceward_forgotten (history_id, id);
+
+CREATE INDEX onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
 
 CREATE TABLE onceward_dual_counters (
   dual_name text primary key,
@@ -197,26 +244,6 @@ CREATE TABLE onceward_dual_batches (
   primary key (dual_name, group_name)
 ) strict;
 
-CREATE TABLE onceward_forgotten (
-  id integer primary key autoincrement,
-  history_id integer not null references cursor_history (id),
-  cursor_name text not null,
-  position text not null,
-  sequence integer not null,
-  key text,
-  alone integer not null check (alone in (0, 1)),
-  raw blob,
-  attempt integer not null,
-  due_seconds real,
-  due_boot text,
-  due_at text,
-  failures text not null,
-  first_failed_at text,
-  parked_at text
-) strict;
-
-CREATE INDEX onceward_forgotten_by_move on onceward_forgotten (history_id, id);
-
 CREATE TABLE onceward_dual_arrivals (
   dual_name text not null,
   group_name text not null,
@@ -235,10 +262,15 @@ CREATE TABLE onceward_measures (
   rate_per_minute real,
   measured_at text not null,
   measured_seconds real not null,
-  measured_boot text not null
-, waiting_since real generated always as (
-  iif(coalesce(lag_messages, 1) > 0, (julianday(measured_at) - 2440587.5) * 86400.0 - lag_seconds, null)
-) virtual) strict;
+  measured_boot text not null,
+  -- Since when the oldest message waits, in seconds of Unix time; null while none does.
+  waiting_since real generated always as (
+    iif(coalesce(lag_messages, 1) > 0, (julianday(measured_at) - 2440587.5) * 86400.0 - lag_seconds, null)
+  ) virtual
+) strict;
+
+CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
+  where waiting_since is not null;
 
 CREATE TABLE onceward_alerts (
   id text primary key,
@@ -262,176 +294,7 @@ CREATE UNIQUE INDEX onceward_alerts_open on onceward_alerts (rule, cursor_name) 
 CREATE INDEX onceward_alerts_unsent on onceward_alerts (fired_at)
   where fired_at is not null and (fired_sent_at is null or (cleared_at is not null and cleared_sent_at is null));
 
-CREATE INDEX idx_cursor_history_steals on cursor_history (happened_at) where kind = 'steal';
-
-CREATE INDEX onceward_dead_lately on onceward_dead (dead_at) where state = 'dead';
-
-CREATE INDEX onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
-
-CREATE TABLE memory_entities (
-  id integer primary key autoincrement,
-  name text not null unique,
-  entity_type text not null,
-  source text not null,
-  run text,
-  created_at text not null,
-  deleted_by integer
-) strict;
-
-CREATE TABLE memory_observations (
-  id integer primary key autoincrement,
-  entity_id integer not null references memory_entities (id),
-  fingerprint text not null,
-  content text not null,
-  kind text,
-  ts text,
-  mode text,
-  repo text,
-  branch text,
-  source text not null,
-  run text,
-  created_at text not null,
-  deleted_by integer,
-  unique (entity_id, fingerprint)
-) strict;
-
-CREATE INDEX memory_observations_deleted on memory_observations (deleted_by) where deleted_by is not null;
-
-CREATE TABLE memory_relations (
-  id integer primary key autoincrement,
-  from_id integer not null references memory_entities (id),
-  to_id integer not null references memory_entities (id),
-  relation_type text not null,
-  source text not null,
-  run text,
-  created_at text not null,
-  deleted_by integer,
-  unique (from_id, to_id, relation_type)
-) strict;
-
-CREATE INDEX memory_relations_to on memory_relations (to_id);
-
-CREATE INDEX memory_relations_deleted on memory_relations (deleted_by) where deleted_by is not null;
-
-CREATE TABLE memory_changes (
-  id integer primary key autoincrement,
-  action text not null check (action in ('deleted', 'restored')),
-  entity_id integer not null references memory_entities (id),
-  observation_id integer references memory_observations (id),
-  relation_id integer references memory_relations (id),
-  source text not null,
-  run text,
-  created_at text not null
-) strict;
-
-CREATE INDEX memory_changes_entity on memory_changes (entity_id);
-
-CREATE INDEX memory_changes_relation on memory_changes (relation_id) where relation_id is not null;
-
-CREATE TABLE memory_docs (
-  id integer primary key autoincrement,
-  entity_id integer not null references memory_entities (id),
-  observation_id integer references memory_observations (id)
-) strict;
-
-CREATE INDEX memory_docs_entity on memory_docs (entity_id, observation_id);
-
-CREATE VIEW memory_doc_words as select id, entity_id, observation_id, '' as words from memory_docs;
-
-CREATE TABLE dispatch_groups (
-  name text primary key,
-  channel text not null,
-  command text not null,
-  trigger_kind text not null check (trigger_kind in ('always', 'prefix', 'mention')),
-  trigger_word text not null,
-  workdir text,
-  idle_seconds real not null,
-  hard_seconds real not null,
-  is_paused integer not null default 0,
-  is_nudged integer not null default 0,
-  called_seq integer not null default 0,
-  attempt_count integer not null default 0,
-  retry_at text,
-  last_error text,
-  agent text,
-  created_at text not null,
-  updated_at text not null
-) strict;
-
-CREATE INDEX dispatch_groups_nudged on dispatch_groups (name) where is_nudged = 1;
-
-CREATE INDEX dispatch_groups_agents on dispatch_groups (name) where agent is not null;
-
-CREATE TABLE dispatch_messages (
-  channel text not null,
-  group_name text not null,
-  id text not null,
-  seq integer not null unique,
-  changed_seq integer not null,
-  sender blob not null,
-  body blob not null,
-  sent_at text,
-  received_at text not null,
-  edited_at text,
-  redriven_count integer not null default 0,
-  primary key (channel, group_name, id)
-) strict;
-
-CREATE INDEX dispatch_messages_group on dispatch_messages (group_name, seq);
-
-CREATE INDEX dispatch_messages_changed on dispatch_messages (group_name, changed_seq);
-
-CREATE TABLE dispatch_deliveries (
-  id integer primary key autoincrement,
-  group_name text not null,
-  batch_number integer not null,
-  state text not null check (state in ('running', 'done', 'kept', 'rolled back', 'dead', 'redriven', 'dropped')),
-  attempt integer not null,
-  first_seq integer not null,
-  last_seq integer not null,
-  agent text,
-  error text,
-  started_at text not null,
-  ended_at text,
-  unique (group_name, batch_number)
-) strict;
-
-CREATE INDEX dispatch_deliveries_running on dispatch_deliveries (group_name) where state = 'running';
-
-CREATE INDEX dispatch_deliveries_dead on dispatch_deliveries (id) where state = 'dead';
-
-CREATE TABLE dispatch_outbox (
-  id integer primary key autoincrement,
-  key text not null unique,
-  group_name text not null,
-  batch_number integer not null,
-  position integer not null,
-  body blob not null,
-  state text not null check (state in ('pending', 'sending', 'sent', 'maybe sent', 'failed', 'cancelled')),
-  seq integer unique,
-  attempt_count integer not null default 0,
-  retry_at text,
-  error text,
-  created_at text not null,
-  sent_at text
-) strict;
-
-CREATE INDEX dispatch_outbox_group on dispatch_outbox (group_name, seq);
-
-CREATE INDEX dispatch_outbox_batch on dispatch_outbox (group_name, batch_number);
-
-CREATE INDEX dispatch_outbox_open on dispatch_outbox (group_name, id) where state in ('pending', 'sending');
-
-CREATE VIEW router_state as
-  select 'last_timestamp' as key, null as group_name, (
-    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
-    where m.seq <= r.read_position order by m.seq desc limit 1) as value
-  from onceward_dual_reads as r where r.dual_name = 'dispatch'
-  union all
-  select 'last_agent_timestamp', g.group_name, (
-    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
-    where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
-  from onceward_dual_groups as g where g.dual_name = 'dispatch';
+CREATE INDEX onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
 
 CREATE TABLE onceward_grants (
   id integer primary key,
@@ -526,12 +389,73 @@ begin
     select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
 end;
 
-CREATE INDEX onceward_measures_waiting on onceward_measures (waiting_since, cursor_name)
-  where waiting_since is not null;
+CREATE TABLE memory_entities (
+  id integer primary key autoincrement,
+  name text not null unique,
+  entity_type text not null,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer
+) strict;
 
-CREATE INDEX onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
+CREATE TABLE memory_observations (
+  id integer primary key autoincrement,
+  entity_id integer not null references memory_entities (id),
+  fingerprint text not null,
+  content text not null,
+  kind text,
+  ts text,
+  mode text,
+  repo text,
+  branch text,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer,
+  unique (entity_id, fingerprint)
+) strict;
 
-CREATE INDEX onceward_dead_newest on onceward_dead (state, id);
+CREATE INDEX memory_observations_deleted on memory_observations (deleted_by) where deleted_by is not null;
+
+CREATE TABLE memory_relations (
+  id integer primary key autoincrement,
+  from_id integer not null references memory_entities (id),
+  to_id integer not null references memory_entities (id),
+  relation_type text not null,
+  source text not null,
+  run text,
+  created_at text not null,
+  deleted_by integer,
+  unique (from_id, to_id, relation_type)
+) strict;
+
+CREATE INDEX memory_relations_to on memory_relations (to_id);
+
+CREATE INDEX memory_relations_deleted on memory_relations (deleted_by) where deleted_by is not null;
+
+CREATE TABLE memory_changes (
+  id integer primary key autoincrement,
+  action text not null check (action in ('deleted', 'restored')),
+  entity_id integer not null references memory_entities (id),
+  observation_id integer references memory_observations (id),
+  relation_id integer references memory_relations (id),
+  source text not null,
+  run text,
+  created_at text not null
+) strict;
+
+CREATE INDEX memory_changes_entity on memory_changes (entity_id);
+
+CREATE INDEX memory_changes_relation on memory_changes (relation_id) where relation_id is not null;
+
+CREATE TABLE memory_docs (
+  id integer primary key autoincrement,
+  entity_id integer not null references memory_entities (id),
+  observation_id integer references memory_observations (id)
+) strict;
+
+CREATE INDEX memory_docs_entity on memory_docs (entity_id, observation_id);
 
 CREATE VIRTUAL TABLE memory_words using fts5 (words, content = '', tokenize = 'ascii');
 
@@ -542,6 +466,8 @@ CREATE TABLE memory_words_count (
   live integer not null,
   gone integer not null
 ) strict;
+
+CREATE VIEW memory_doc_words as select id, entity_id, observation_id, '' as words from memory_docs;
 
 CREATE TRIGGER memory_doc_words_add instead of insert on memory_doc_words begin
   insert into memory_docs (entity_id, observation_id) values (new.entity_id, new.observation_id);
@@ -570,8 +496,108 @@ CREATE INDEX memory_merges_merge on memory_merges (merge) where merge is not nul
 
 CREATE INDEX memory_merges_target on memory_merges (target_id);
 
+CREATE TABLE dispatch_groups (
+  name text primary key,
+  channel text not null,
+  command text not null,
+  trigger_kind text not null check (trigger_kind in ('always', 'prefix', 'mention')),
+  trigger_word text not null,
+  workdir text,
+  idle_seconds real not null,
+  hard_seconds real not null,
+  is_paused integer not null default 0,
+  is_nudged integer not null default 0,
+  called_seq integer not null default 0,
+  attempt_count integer not null default 0,
+  retry_at text,
+  last_error text,
+  agent text,
+  created_at text not null,
+  updated_at text not null
+) strict;
+
+CREATE INDEX dispatch_groups_nudged on dispatch_groups (name) where is_nudged = 1;
+
+CREATE INDEX dispatch_groups_agents on dispatch_groups (name) where agent is not null;
+
+CREATE TABLE dispatch_messages (
+  channel text not null,
+  group_name text not null,
+  id text not null,
+  seq integer not null unique,
+  changed_seq integer not null,
+  sender blob not null,
+  body blob not null,
+  sent_at text,
+  received_at text not null,
+  edited_at text,
+  redriven_count integer not null default 0,
+  primary key (channel, group_name, id)
+) strict;
+
+CREATE INDEX dispatch_messages_group on dispatch_messages (group_name, seq);
+
+CREATE INDEX dispatch_messages_changed on dispatch_messages (group_name, changed_seq);
+
+CREATE TABLE dispatch_deliveries (
+  id integer primary key autoincrement,
+  group_name text not null,
+  batch_number integer not null,
+  state text not null check (state in ('running', 'done', 'kept', 'rolled back', 'dead', 'redriven', 'dropped')),
+  attempt integer not null,
+  first_seq integer not null,
+  last_seq integer not null,
+  agent text,
+  error text,
+  started_at text not null,
+  ended_at text,
+  unique (group_name, batch_number)
+) strict;
+
+CREATE INDEX dispatch_deliveries_running on dispatch_deliveries (group_name) where state = 'running';
+
+CREATE TRIGGER onceward_dead_delivery after update of state, last_seq on onceward_dead
+when old.state = 'dead' and new.source = 'chat' and (new.state <> old.state or new.last_seq <> old.last_seq) begin
+  update dispatch_deliveries
+  set state = new.state, last_seq = new.last_seq, ended_at = new.changed_at
+  where id = new.delivery_id and state = 'dead';
+end;
+
+CREATE TABLE dispatch_outbox (
+  id integer primary key autoincrement,
+  key text not null unique,
+  group_name text not null,
+  batch_number integer not null,
+  position integer not null,
+  body blob not null,
+  state text not null check (state in ('pending', 'sending', 'sent', 'maybe sent', 'failed', 'cancelled')),
+  seq integer unique,
+  attempt_count integer not null default 0,
+  retry_at text,
+  error text,
+  created_at text not null,
+  sent_at text
+) strict;
+
+CREATE INDEX dispatch_outbox_group on dispatch_outbox (group_name, seq);
+
+CREATE INDEX dispatch_outbox_batch on dispatch_outbox (group_name, batch_number);
+
+CREATE INDEX dispatch_outbox_open on dispatch_outbox (group_name, id) where state in ('pending', 'sending');
+
+CREATE VIEW router_state as
+  select 'last_timestamp' as key, null as group_name, (
+    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
+    where m.seq <= r.read_position order by m.seq desc limit 1) as value
+  from onceward_dual_reads as r where r.dual_name = 'dispatch'
+  union all
+  select 'last_agent_timestamp', g.group_name, (
+    select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
+    where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
+  from onceward_dual_groups as g where g.dual_name = 'dispatch';
+
 CREATE TABLE onceward_counts (
-  kind text not null check (kind in ('parked', 'dead', 'delivery')),
+  kind text not null check (kind in ('parked', 'dead')),
   name text not null,
   number integer not null,
   primary key (kind, name)
@@ -608,38 +634,3 @@ CREATE TRIGGER onceward_dead_removed after delete on onceward_dead when old.stat
   update onceward_counts set number = number - 1 where kind = 'dead' and name = old.cursor_name;
   delete from onceward_counts where kind = 'dead' and name = old.cursor_name and number = 0;
 end;
-
-CREATE TRIGGER dispatch_deliveries_added after insert on dispatch_deliveries when new.state = 'dead' begin
-  insert into onceward_counts (kind, name, number) values ('delivery', new.group_name, 1)
-    on conflict (kind, name) do update set number = number + 1;
-end;
-
-CREATE TRIGGER dispatch_deliveries_dead_again after update of state on dispatch_deliveries
-when new.state = 'dead' and old.state <> 'dead' begin
-  insert into onceward_counts (kind, name, number) values ('delivery', new.group_name, 1)
-    on conflict (kind, name) do update set number = number + 1;
-end;
-
-CREATE TRIGGER dispatch_deliveries_settle after update of state on dispatch_deliveries
-when new.state <> 'dead' and old.state = 'dead' begin
-  update onceward_counts set number = number - 1 where kind = 'delivery' and name = old.group_name;
-  delete from onceward_counts where kind = 'delivery' and name = old.group_name and number = 0;
-end;
-
-CREATE TRIGGER dispatch_deliveries_removed after delete on dispatch_deliveries when old.state = 'dead' begin
-  update onceward_counts set number = number - 1 where kind = 'delivery' and name = old.group_name;
-  delete from onceward_counts where kind = 'delivery' and name = old.group_name and number = 0;
-end;
-
-CREATE INDEX onceward_parked_due on onceward_parked (cursor_name, due_boot, due_seconds) where is_head;
-
-CREATE INDEX onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
-
-CREATE INDEX idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
-
-CREATE INDEX onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
-
-CREATE INDEX onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
-
-CREATE INDEX onceward_outcomes_ends on onceward_outcomes (state, until_at)
-  where until_at is not null and state <> 'running' and state <> 'ambiguous';
