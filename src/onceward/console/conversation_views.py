@@ -1,4 +1,4 @@
-"""Conversation views: groups, deliveries, sayings and letters as the API tells of them."""
+"""Conversation views: groups, deliveries, messages and dead letters as JSON for the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory over HTTP: search, one entity, what is around it, where it is from, and bringing back."""
+"""Memory over HTTP: search, entities, their neighbours, provenance, and restoring of deletions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run views: runs as the API tells of them, and the latest ones for who looks at everything."""
+"""Run views: runs as JSON for the API, and the latest runs of all workspaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dual cursor: the positions of chat, read and processed per group; fences batches.
+"""Dual cursor: two positions per chat group, read and processed; fences batches.
 
 The read cursor moves as soon as messages are seen. A group's processed cursor moves when work on a
 batch begins, with the rollback position recorded, and moves back when the work fails, unless output

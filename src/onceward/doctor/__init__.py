@@ -1,6 +1,6 @@
-"""Doctor: whether this machine, an installation and a store are fit to keep promises.
+"""Doctor: check whether machine, installation and store meet Onceward's requirements.
 
-Looks, and writes nothing but a probe that is gone again. Knows neither terminals nor HTTP.
+Reads only, but for one probe file that is removed again. Knows neither terminals nor HTTP.
 """
 
 from onceward.doctor.installation import examine_installation

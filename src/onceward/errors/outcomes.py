@@ -1,4 +1,4 @@
-"""Outcome errors: a key has an outcome, or is about to get one."""
+"""Outcome errors: a key is already settled, or its call is still running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letter writes: shared statements that park a message, write its letter, or requeue it.
+"""Dead letter writes: shared statements that park a message, write its letter, or queue it again.
 
 Each is part of the caller's transaction.
 """

@@ -1,4 +1,4 @@
-"""Testing: handlers killed everywhere, a disk that can crash, time and chance under control.
+"""Testing: kill handlers at every line, crash a simulated disk, control time and randomness.
 
 Owns what a test needs to prove that acknowledged work survives. Nothing in the product imports it.
 """

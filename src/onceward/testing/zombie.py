@@ -1,4 +1,4 @@
-"""Zombie: a real worker process that is frozen, left behind by the world, and woken again.
+"""Zombie: a real worker process that is frozen until its lease is taken over, then resumed.
 
 A frozen process keeps its memory, its connections and its belief that it holds a lease; a killed
 one does not. That is the difference between a test of fencing and a test of crashes.

@@ -49,7 +49,7 @@ select {{ delivery_columns }}
 from dispatch_deliveries where group_name = :group order by batch_number desc limit :limit
 
 -- name: dispatch_delivery_failures
--- Return the latest deliveries of a group before one, newest first; whatever became of them, so that the cost is bounded.
+-- List the latest deliveries of a group before one, newest first, in any state: the cost is bounded by :limit.
 select attempt, {{ text(ended_at) }}, error, first_seq, state from dispatch_deliveries
 where group_name = :group and batch_number < :number order by batch_number desc limit :limit
 

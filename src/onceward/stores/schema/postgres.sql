@@ -1,4 +1,4 @@
--- The initial schema on PostgreSQL.
+-- The initial schema on PostgreSQL: tables, and the functions that check fencing tokens.
 --
 -- To change it after a release, add a migration for each engine and leave this file as it is:
 --   schema/0002_name.sqlite.sql and schema/0002_name.postgres.sql, numbered without gaps.
