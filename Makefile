@@ -58,7 +58,7 @@ bench: $(VENV)/.installed-dev $(VENV)/.npm
 
 # Pictures of every screen, into docs/screens/.
 screens: $(VENV)/.installed-dev $(VENV)/.browser $(PAGES)
-	$(BIN)/python -m tests.browser.console.screens $(ARGS)
+	$(BIN)/python -m tests.support.browser.console_screenshots $(ARGS)
 
 # The reference from the code, then all pages as a site, into build/site/.
 docs: $(VENV)/.installed-docs

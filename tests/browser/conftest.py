@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.lab_page_actions import WAIT_MS
-from tests.browser.profile import Profile
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import WAIT_MS
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.browser.profile import Profile
 from tests.support.lab_servers import LabServer
 
 NOT_RUN = "not run: no Chromium here; install it with `apt-get install chromium`"
@@ -61,12 +61,12 @@ def context(profile: Profile) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch()
+def watch() -> PageMonitor:
+    return PageMonitor()
 
 
 @pytest.fixture
-def page(context: BrowserContext, watch: Watch) -> Iterator[Page]:
+def page(context: BrowserContext, watch: PageMonitor) -> Iterator[Page]:
     """A page that must behave, until the end of the test."""
     fresh = context.new_page()
     watch.over(fresh)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
-from tests.browser.looking import fine
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import (
     PIXEL,
     QUESTIONS,
@@ -108,12 +108,12 @@ def keys(page: Page, lab: LabServer) -> None:
     "show", [runs, review, compare, end, results, missing, keys], ids=lambda show: show.__name__
 )
 def test_everybody_can_use_the_page(
-    page: Page, full: LabServer, watch: Watch, show: Callable[[Page, LabServer], None]
+    page: Page, full: LabServer, watch: PageMonitor, show: Callable[[Page, LabServer], None]
 ) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     watch.expect(404)
     show(page, full)
-    fine(page)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize("path", ["", "/results"])
@@ -121,4 +121,4 @@ def test_everybody_can_use_an_empty_lab(page: Page, mortal: LabServer, path: str
     """The same where there is nothing yet."""
     page.goto(f"{mortal.url}/lab{path}")
     expect(page.locator("#content > *").first).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import comparison, make_documents, make_video, reports
 from tests.support.lab_servers import LabServer
 from tests.support.labs import make_run
@@ -110,7 +110,7 @@ def test_both_orders_occur(page: Page, lab: LabServer) -> None:
 
 
 def test_what_is_wrong_with_a_side_does_not_name_it(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """Neither a directory that was overwritten nor a broken file tells which side it is."""
     watch.expect(409)
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_side_does_not_name_it(
 
 
 def test_what_happens_to_a_side_later_does_not_name_it(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """A file that is overwritten while somebody looks is refused without its path, rendered too."""
     watch.expect(409)

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Error, Page, Route, expect
 
-from tests.browser.chatting import Road, bubbles, field, hears, open_talk, write
-from tests.browser.watching import LEAVING, Watch
+from tests.support.browser.chat_page_actions import (
+    MessageFaults,
+    expect_messages,
+    field,
+    messages_on,
+    open_conversation,
+    write,
+)
+from tests.support.browser.page_monitor import LEAVING, PageMonitor
 from tests.support.chat_servers import ChatServer, until_there
 
 #: What a page could do if it took words for more than words.
@@ -41,7 +48,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def second(context: BrowserContext, watch: Watch) -> Page:
+def second(context: BrowserContext, watch: PageMonitor) -> Page:
     """Another tab of the same browser."""
     page = context.new_page()
     watch.over(page)
@@ -49,18 +56,18 @@ def second(context: BrowserContext, watch: Watch) -> Page:
 
 
 def test_a_server_that_dies_while_the_agent_answers(
-    page: Page, second: Page, mortal: ChatServer, watch: Watch
+    page: Page, second: Page, mortal: ChatServer, watch: PageMonitor
 ) -> None:
     """In two tabs: the answer arrives once, and the follow-up typed meanwhile is answered once."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(401)
     for tab in (page, second):
-        open_talk(tab, mortal, "team")
+        open_conversation(tab, mortal, "team")
     write(page, "please hold")
     until_there(mortal.places["team"] / "holding")
     for tab in (page, second):
         expect(tab.get_by_text("The agent is working")).to_be_visible()
-        hears(tab, "please hold")
+        expect_messages(tab, "please hold")
     mortal.kill()
     write(page, "are you there?")
     expect(page.get_by_text("Not sent yet, trying again")).to_be_visible()
@@ -71,8 +78,8 @@ def test_a_server_that_dies_while_the_agent_answers(
     mortal.start()
     for tab in (page, second):
         for text in ("You said: please hold", "You said: are you there?", "You said: and I?"):
-            expect(bubbles(tab).filter(has_text=text)).to_have_count(1)
-        expect(bubbles(tab)).to_have_count(6)
+            expect(messages_on(tab).filter(has_text=text)).to_have_count(1)
+        expect(messages_on(tab)).to_have_count(6)
         expect(tab.locator(".note")).to_have_count(0)
         expect(tab.locator("#banner")).to_be_hidden()
         expect(tab.locator(".going")).to_be_empty()
@@ -84,52 +91,52 @@ def test_a_server_that_dies_while_the_agent_answers(
 def test_two_tabs_show_the_same(page: Page, second: Page, chat: ChatServer) -> None:
     """What is said in one appears in the other, and so does the answer."""
     for tab in (page, second):
-        open_talk(tab, chat, "g0")
+        open_conversation(tab, chat, "g0")
     write(page, "from the first")
     for tab in (page, second):
-        hears(tab, "from the first", "You said: from the first")
+        expect_messages(tab, "from the first", "You said: from the first")
     write(second, "from the second")
     expected = ("from the first", "You said: from the first", "from the second")
     for tab in (page, second):
-        hears(tab, *expected, "You said: from the second")
+        expect_messages(tab, *expected, "You said: from the second")
 
 
 def test_a_double_click_is_one_message(page: Page, chat: ChatServer) -> None:
     """However impatient somebody is, it is said once."""
-    open_talk(page, chat, "g1")
+    open_conversation(page, chat, "g1")
     field(page).fill("once")
     page.get_by_role("button", name="Send").dblclick()
-    hears(page, "once", "You said: once")
+    expect_messages(page, "once", "You said: once")
     field(page).fill("twice")
     field(page).press("Enter")
     field(page).press("Enter")
-    hears(page, "once", "You said: once", "twice", "You said: twice")
+    expect_messages(page, "once", "You said: once", "twice", "You said: twice")
     assert len(chat.heard("g1")) == 4
 
 
-def test_an_answer_that_got_lost(page: Page, chat: ChatServer, watch: Watch) -> None:
+def test_an_answer_that_got_lost(page: Page, chat: ChatServer, watch: PageMonitor) -> None:
     """A message that had arrived is sent again under its id, and is there once."""
-    watch.expect_death()
-    open_talk(page, chat, "g2")
-    road = Road(page, "arrives", "lost", "lost", "through")
+    watch.expect_restart()
+    open_conversation(page, chat, "g2")
+    faults = MessageFaults(page, "arrives", "lost", "lost", "through")
     write(page, "knock knock")
-    hears(page, "knock knock", "You said: knock knock")
+    expect_messages(page, "knock knock", "You said: knock knock")
     expect(page.locator(".note")).to_have_count(0)
-    road.open()
+    faults.open()
     write(page, "who is there?")
-    expect(bubbles(page)).to_have_count(4)
-    assert len(set(road.ids[:-1])) == 1
+    expect(messages_on(page)).to_have_count(4)
+    assert len(set(faults.ids[:-1])) == 1
     assert len(chat.heard("g2")) == 4
 
 
 def test_a_reload_goes_on_with_what_was_not_sent(
-    page: Page, chat: ChatServer, watch: Watch
+    page: Page, chat: ChatServer, watch: PageMonitor
 ) -> None:
     """In the order it was written, under the same ids, and with what was half written."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(LEAVING)
-    open_talk(page, chat, "g3")
-    road = Road(page, "lost")
+    open_conversation(page, chat, "g3")
+    faults = MessageFaults(page, "lost")
     write(page, "one")
     write(page, "two")
     expect(page.get_by_text("Not sent yet, trying again")).to_have_count(1)
@@ -137,22 +144,22 @@ def test_a_reload_goes_on_with_what_was_not_sent(
     field(page).fill("thr")
     page.reload()
     expect(field(page)).to_have_value("thr")
-    hears(page, "one", "two")
-    road.open()
-    expect(bubbles(page)).to_have_count(4)
+    expect_messages(page, "one", "two")
+    faults.open()
+    expect(messages_on(page)).to_have_count(4)
     heard = chat.heard("g3")
     assert [each for each in heard if not each.startswith(">")] == ["one", "two"]
     assert len(heard) == 4
-    assert len(set(road.ids)) == 2
+    assert len(set(faults.ids)) == 2
 
 
 def test_a_page_that_cannot_be_loaded_keeps_it_too(
-    page: Page, mortal: ChatServer, watch: Watch
+    page: Page, mortal: ChatServer, watch: PageMonitor
 ) -> None:
     """Whoever reloads while the server is away loses nothing either."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(LEAVING)
-    open_talk(page, mortal, "team")
+    open_conversation(page, mortal, "team")
     mortal.kill()
     write(page, "kept")
     expect(page.get_by_text("Not sent yet, trying again")).to_be_visible()
@@ -160,17 +167,19 @@ def test_a_page_that_cannot_be_loaded_keeps_it_too(
         page.reload()
     mortal.start()
     with suppress(Error):  # The browser's error page loads it anew too, at a moment of its own.
-        open_talk(page, mortal, "team")
-    hears(page, "kept", "You said: kept")
+        open_conversation(page, mortal, "team")
+    expect_messages(page, "kept", "You said: kept")
 
 
-def test_another_store_at_the_same_address(page: Page, mortal: ChatServer, watch: Watch) -> None:
+def test_another_store_at_the_same_address(
+    page: Page, mortal: ChatServer, watch: PageMonitor
+) -> None:
     """The page begins anew instead of waiting for numbers that will never come."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(400, 401)
-    open_talk(page, mortal, "team")
+    open_conversation(page, mortal, "team")
     write(page, "of old")
-    hears(page, "of old", "You said: of old")
+    expect_messages(page, "of old", "You said: of old")
     mortal.kill()
     for file in mortal.directory.glob("chat.db*"):
         file.unlink()
@@ -178,33 +187,33 @@ def test_another_store_at_the_same_address(page: Page, mortal: ChatServer, watch
     mortal.start()
     expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
     write(page, "anew")
-    hears(page, "anew", "You said: anew")
+    expect_messages(page, "anew", "You said: anew")
 
 
-def test_a_message_that_is_refused(page: Page, chat: ChatServer, watch: Watch) -> None:
+def test_a_message_that_is_refused(page: Page, chat: ChatServer, watch: PageMonitor) -> None:
     """It says why, holds up no other, and can be sent again or taken back."""
     watch.expect(400)
     watch.expect(LEAVING)
-    open_talk(page, chat, "g4")
-    road = Road(page, 400, 400, "through")
+    open_conversation(page, chat, "g4")
+    faults = MessageFaults(page, 400, 400, "through")
     write(page, "first")
     write(page, "second")
     refused = page.get_by_text("Not sent. No such thing. Think again.")
     expect(refused).to_have_count(2)
     write(page, "third")
-    expect(bubbles(page).filter(has_text="You said: third")).to_have_count(1)
-    road.open()
+    expect(messages_on(page).filter(has_text="You said: third")).to_have_count(1)
+    faults.open()
     page.get_by_role("button", name="Send again").first.click()
-    expect(bubbles(page).filter(has_text="You said: first")).to_have_count(1)
+    expect(messages_on(page).filter(has_text="You said: first")).to_have_count(1)
     page.get_by_role("button", name="Take back").click()
     expect(field(page)).to_have_value("second")
     expect(field(page)).to_be_focused()
-    hears(page, "third", "You said: third", "first", "You said: first")
+    expect_messages(page, "third", "You said: third", "first", "You said: first")
 
 
 def test_keys(page: Page, chat: ChatServer) -> None:
     """Enter sends, Shift+Enter begins a new line, and nothing is sent that says nothing."""
-    open_talk(page, chat, "g5")
+    open_conversation(page, chat, "g5")
     expect(field(page)).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.type("one")
@@ -212,21 +221,21 @@ def test_keys(page: Page, chat: ChatServer) -> None:
     page.keyboard.type("two")
     expect(field(page)).to_have_value("one\ntwo")
     page.keyboard.press("Enter")
-    hears(page, "one\ntwo", "You said: one\ntwo")
+    expect_messages(page, "one\ntwo", "You said: one\ntwo")
     expect(field(page)).to_have_value("")
     expect(field(page)).to_be_focused()
     field(page).fill("  \n ")
     page.keyboard.press("Enter")
     field(page).dispatch_event("keydown", {"key": "Enter", "isComposing": True})
-    expect(bubbles(page)).to_have_count(2)
+    expect(messages_on(page)).to_have_count(2)
 
 
 def test_words_are_only_words(page: Page, chat: ChatServer) -> None:
     """Markup in a message, a name or an answer is shown as it was written, and does nothing."""
     chat.say("g6", HOSTILE, id="1", sender="<b>mallory</b>")
-    open_talk(page, chat, "g6")
-    hears(page, HOSTILE, f"You said: {HOSTILE}")
-    expect(bubbles(page).first.locator("strong")).to_have_text("<b>mallory</b>")
+    open_conversation(page, chat, "g6")
+    expect_messages(page, HOSTILE, f"You said: {HOSTILE}")
+    expect(messages_on(page).first.locator("strong")).to_have_text("<b>mallory</b>")
     assert page.locator("[role=log] :is(img, script, a, b)").count() == 0
 
 
@@ -234,8 +243,8 @@ def test_news_do_not_move_what_is_read(page: Page, chat: ChatServer) -> None:
     """Who reads further up stays there, is told of what is new, and goes there when they like."""
     long = "\n".join(f"line {number}" for number in range(60))
     chat.say("g7", long, id="long")
-    open_talk(page, chat, "g7")
-    expect(bubbles(page)).to_have_count(2)
+    open_conversation(page, chat, "g7")
+    expect(messages_on(page)).to_have_count(2)
     log = page.get_by_role("log")
     log.evaluate("(node) => { node.scrollTop = 0; }")
     chat.say("g7", "psst")
@@ -252,21 +261,21 @@ def test_what_was_said_before_is_a_click_away(page: Page, chat: ChatServer) -> N
     """A long conversation begins with its end; the rest comes in order and leaves no gap."""
     for number in range(120):
         chat.say("quiet", f"note {number}")
-    open_talk(page, chat, "quiet")
+    open_conversation(page, chat, "quiet")
     expect(page.get_by_text("The agent answers what begins with “@bot”")).to_be_visible()
-    expect(bubbles(page)).to_have_count(50)
+    expect(messages_on(page)).to_have_count(50)
     more = page.get_by_role("button", name="Show earlier messages")
     more.click()
-    expect(bubbles(page)).to_have_count(100)
+    expect(messages_on(page)).to_have_count(100)
     more.click()
-    hears(page, *(f"note {number}" for number in range(120)))
+    expect_messages(page, *(f"note {number}" for number in range(120)))
     expect(more).to_be_hidden()
     expect(page.get_by_role("log")).to_be_focused()
 
 
 def test_a_failure_is_told_and_when_it_is_tried_again(page: Page, chat: ChatServer) -> None:
     """The line below the conversation says what goes on, and why."""
-    open_talk(page, chat, "g8")
+    open_conversation(page, chat, "g8")
     write(page, "now fail")
     going = page.locator(".going")
     expect(going).to_contain_text("It is tried again at ")
@@ -290,11 +299,11 @@ def test_an_answer_that_nobody_is_sure_of(page: Page, chat: ChatServer) -> None:
         route.fulfill(response=answer, json=body)
 
     page.route("**/api/chat/g9/messages?last=*", doubt)
-    open_talk(page, chat, "g9")
-    expect(bubbles(page).nth(1)).to_contain_text("maybe delivered")
+    open_conversation(page, chat, "g9")
+    expect(messages_on(page).nth(1)).to_contain_text("maybe delivered")
 
 
-def test_a_conversation_that_is_not_there(page: Page, chat: ChatServer, watch: Watch) -> None:
+def test_a_conversation_that_is_not_there(page: Page, chat: ChatServer, watch: PageMonitor) -> None:
     """A wrong address says so, and leads to the list."""
     watch.expect(404)
     page.goto(f"{chat.url}/chat/nope%20<b>")
@@ -314,7 +323,7 @@ def test_a_group_appears_by_itself(page: Page, tmp_path: Path) -> None:
         expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
 
 
-def test_a_server_that_asks_for_its_token(page: Page, tmp_path: Path, watch: Watch) -> None:
+def test_a_server_that_asks_for_its_token(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
     """Where other machines can ask, a person logs in, and the message arrives once."""
     watch.expect(401)
     server = ChatServer(tmp_path, "--allow-external")
@@ -328,4 +337,4 @@ def test_a_server_that_asks_for_its_token(page: Page, tmp_path: Path, watch: Wat
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Log in").click()
         write(page, "from afar")
-        hears(page, "from afar", "You said: from afar")
+        expect_messages(page, "from afar", "You said: from afar")

@@ -9,11 +9,17 @@ from playwright.sync_api import Page, expect
 
 from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
-from tests.browser.chatting import Road, bubbles, field, open_talk, write
-from tests.browser.lab_page_actions import tab_to
-from tests.browser.looking import fine
 from tests.browser.test_accessibility import LONG
-from tests.browser.watching import LEAVING, Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.chat_page_actions import (
+    MessageFaults,
+    field,
+    messages_on,
+    open_conversation,
+    write,
+)
+from tests.support.browser.lab_page_actions import tab_to
+from tests.support.browser.page_monitor import LEAVING, PageMonitor
 from tests.support.chat_servers import ChatServer
 
 
@@ -41,7 +47,7 @@ def test_everybody_can_use_the_list(page: Page, chat: ChatServer) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     page.goto(f"{chat.url}/chat")
     expect(page.get_by_label("Find by name")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
     page.get_by_label("Find by name").fill("nothing like it")
     expect(page.get_by_text("None has such a name.")).to_be_visible()
 
@@ -49,29 +55,29 @@ def test_everybody_can_use_the_list(page: Page, chat: ChatServer) -> None:
 @pytest.mark.parametrize("group", ["team", "broken", "paused", LONG[:90]])
 def test_everybody_can_use_a_conversation(page: Page, chat: ChatServer, group: str) -> None:
     """The same with long words, failures, and a state to tell."""
-    open_talk(page, chat, group)
+    open_conversation(page, chat, group)
     state = {"broken": "The agent failed after it had answered", "paused": "Paused."}
     expect(page.locator(".going")).to_contain_text(state.get(group, ""))
     field(page).fill("line\n" * 30)
-    fine(page)
+    assert_accessible(page)
 
 
-def test_everybody_can_use_it_in_trouble(page: Page, chat: ChatServer, watch: Watch) -> None:
+def test_everybody_can_use_it_in_trouble(page: Page, chat: ChatServer, watch: PageMonitor) -> None:
     """The same while messages are not sent, or were refused."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(400, LEAVING)
-    open_talk(page, chat, "team")
-    Road(page, 400, "lost")
+    open_conversation(page, chat, "team")
+    MessageFaults(page, 400, "lost")
     write(page, "refused")
     write(page, LONG)
     expect(page.get_by_text("Not sent yet, trying again")).to_be_visible()
     expect(page.get_by_text("Not sent. ")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_the_keyboard_reaches_everything(page: Page, chat: ChatServer) -> None:
     """Links, the log, the field and the button, in the order that they are seen."""
-    open_talk(page, chat, "team")
+    open_conversation(page, chat, "team")
     page.get_by_role("link", name="Onceward").focus()
     for control in (
         page.get_by_role("navigation", name="All conversations").get_by_role("link").first,
@@ -86,9 +92,9 @@ def test_the_keyboard_reaches_everything(page: Page, chat: ChatServer) -> None:
 
 def test_a_reader_hears_what_is_new(page: Page, chat: ChatServer) -> None:
     """The log and the state are live regions, and what was there before is not read out."""
-    open_talk(page, chat, "team")
+    open_conversation(page, chat, "team")
     log = page.get_by_role("log", name="Conversation team")
     expect(log).to_have_attribute("aria-busy", "false")
     expect(page.locator(".going")).to_have_attribute("role", "status")
-    expect(bubbles(page).first).to_contain_text("hello")
+    expect(messages_on(page).first).to_contain_text("hello")
     assert page.get_by_role("heading", level=1).count() == 1

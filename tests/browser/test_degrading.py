@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import (
     comparison,
     counts_once,
@@ -40,7 +40,7 @@ def submit_comparison(page: Page, lab: LabServer, experiment_id: str) -> None:
     ],
 )
 def test_a_video_that_cannot_be_seen(
-    page: Page, lab: LabServer, watch: Watch, name: str, says: str
+    page: Page, lab: LabServer, watch: PageMonitor, name: str, says: str
 ) -> None:
     """It is said at its place; the other side plays, and both can be judged."""
     watch.expect(409)
@@ -59,7 +59,7 @@ def test_a_video_that_cannot_be_seen(
     submit_comparison(page, lab, experiment_id)
 
 
-def test_a_video_that_comes_back(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_a_video_that_comes_back(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """Where a video cannot be played there is a button that tries again."""
     watch.expect(409)
     place = make_run(lab.directory, "vanishing")
@@ -123,7 +123,9 @@ def test_declared_files_that_are_links_or_missing(page: Page, lab: LabServer) ->
     submit_comparison(page, lab, experiment_id)
 
 
-def test_a_run_outside_of_the_allowed_directories(page: Page, tmp_path: Path, watch: Watch) -> None:
+def test_a_run_outside_of_the_allowed_directories(
+    page: Page, tmp_path: Path, watch: PageMonitor
+) -> None:
     """A server that may no longer read a run says so; the run can be compared and reviewed."""
     watch.expect(403)
     inside, outside = tmp_path / "inside", tmp_path / "outside"
@@ -150,7 +152,7 @@ def test_a_run_outside_of_the_allowed_directories(page: Page, tmp_path: Path, wa
 
 
 @pytest.mark.parametrize("path", ["compare/exp_nowhere", "review/run_nowhere"])
-def test_what_does_not_exist(page: Page, lab: LabServer, watch: Watch, path: str) -> None:
+def test_what_does_not_exist(page: Page, lab: LabServer, watch: PageMonitor, path: str) -> None:
     """An address that leads nowhere says so in words, with a way on."""
     watch.expect(404)
     page.goto(f"{lab.url}/lab/{path}")
@@ -164,10 +166,10 @@ def test_what_does_not_exist(page: Page, lab: LabServer, watch: Watch, path: str
 
 
 def test_a_server_that_is_away_is_told_and_waited_for(
-    page: Page, mortal: LabServer, watch: Watch
+    page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
     """A page that cannot load says why, tries again by itself, and then is there."""
-    watch.expect_death()
+    watch.expect_restart()
     experiment_id = comparison(
         mortal, make_run(mortal.directory, "one"), make_run(mortal.directory, "two")
     )

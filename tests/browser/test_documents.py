@@ -6,7 +6,12 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review, until
+from tests.support.browser.lab_page_actions import (
+    expect_heading,
+    open_comparison,
+    open_review,
+    until,
+)
 from tests.support.lab_material import (
     PIXEL,
     comparison,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
-from tests.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
 from tests.support.lab_material import counts_once, decide, entries, imported, pair
 from tests.support.lab_servers import LabServer
 from tests.support.labs import make_run
@@ -36,10 +36,10 @@ def edit_instead(page: Page, road: RequestFaults, control: Locator, text: str) -
 
 
 def test_a_refusal_after_an_attempt_in_doubt(
-    page: Page, lab: LabServer, watch: Watch, run_id: str
+    page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """It is not called refused, and the same judgement sent again is the same entry."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(404)
     open_review(page, lab, run_id)
     road = RequestFaults(page, FEEDBACK, "arrives", 404)
@@ -57,10 +57,10 @@ def test_a_refusal_after_an_attempt_in_doubt(
 
 
 def test_a_field_that_is_refused_after_an_attempt_in_doubt(
-    page: Page, lab: LabServer, watch: Watch, run_id: str
+    page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """The message stands at its field, and beside the button that an attempt may have arrived."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(400)
     open_review(page, lab, run_id)
     road = RequestFaults(page, FEEDBACK, "lost")
@@ -78,10 +78,10 @@ def test_a_field_that_is_refused_after_an_attempt_in_doubt(
 
 @pytest.mark.parametrize("fate", ["arrives", "lost"])
 def test_a_review_that_was_edited_in_doubt(
-    page: Page, lab: LabServer, watch: Watch, run_id: str, fate: str
+    page: Page, lab: LabServer, watch: PageMonitor, run_id: str, fate: str
 ) -> None:
     """If the first version had arrived it is said and asked, else the edited one counts."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(422)
     open_review(page, lab, run_id)
     road = RequestFaults(page, FEEDBACK, fate, "lost")
@@ -100,10 +100,10 @@ def test_a_review_that_was_edited_in_doubt(
 
 
 def test_a_second_review_is_added_only_when_that_is_meant(
-    page: Page, lab: LabServer, watch: Watch, run_id: str
+    page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """The question survives a reload, and what is added then is not called the only one."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(422)
     open_review(page, lab, run_id)
     road = RequestFaults(page, FEEDBACK, "arrives", "lost")
@@ -123,9 +123,11 @@ def test_a_second_review_is_added_only_when_that_is_meant(
     assert notes_of(lab, run_id) == ["first", "second"]
 
 
-def test_several_versions_in_doubt(page: Page, lab: LabServer, watch: Watch, run_id: str) -> None:
+def test_several_versions_in_doubt(
+    page: Page, lab: LabServer, watch: PageMonitor, run_id: str
+) -> None:
     """Whichever version had arrived is the one that is shown."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(422)
     open_review(page, lab, run_id)
     road = RequestFaults(page, FEEDBACK, "lost")
@@ -144,9 +146,11 @@ def test_several_versions_in_doubt(page: Page, lab: LabServer, watch: Watch, run
     assert notes_of(lab, run_id) == ["two"]
 
 
-def test_a_decision_that_was_edited_in_doubt(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_a_decision_that_was_edited_in_doubt(
+    page: Page, lab: LabServer, watch: PageMonitor
+) -> None:
     """When the first version had decided, that is the end, and the changes stay readable."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(422)
     experiment_id = pair(lab)
     open_comparison(page, lab, experiment_id)
@@ -166,10 +170,10 @@ def test_a_decision_that_was_edited_in_doubt(page: Page, lab: LabServer, watch: 
 
 
 def test_a_decision_in_doubt_that_somebody_else_preceded(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """What somebody else decided is not taken for one's own."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(409)
     experiment_id = pair(lab)
     open_comparison(page, lab, experiment_id)

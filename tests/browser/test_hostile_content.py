@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison, open_review
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import comparison, imported, make_documents, make_video
 from tests.support.lab_servers import LabServer
 
@@ -133,7 +133,7 @@ def test_hostile_text_in_a_review(evil: Page, lab: LabServer) -> None:
 
 @pytest.mark.parametrize("file", ["draw.svg", "page.html", "notes.md", "notes.md?rendered=true"])
 def test_a_hostile_file_opened_by_itself(
-    page: Page, lab: LabServer, watch: Watch, file: str
+    page: Page, lab: LabServer, watch: PageMonitor, file: str
 ) -> None:
     """A file that is opened in a tab of its own runs nothing, and has no origin to act for."""
     watch.expect(BLOCKED, "net::ERR_BLOCKED_BY_RESPONSE.NotSameOrigin")  # Its own icon, too.
@@ -146,7 +146,9 @@ def test_a_hostile_file_opened_by_itself(
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_a_picture_from_elsewhere_is_not_fetched(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_a_picture_from_elsewhere_is_not_fetched(
+    page: Page, lab: LabServer, watch: PageMonitor
+) -> None:
     """Markdown that wants to phone home with a picture is rendered without it."""
     watch.expect("violates the following Content Security Policy", BLOCKED)
     text = "# Hello\n\n![spy](http://evil.test:9/spy.png)\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from tests.browser.hostile_site import ALL, site
+from tests.support.browser.hostile_site import ALL, site
 from tests.support.lab_material import pair
 from tests.support.lab_servers import LabServer
 

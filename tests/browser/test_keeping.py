@@ -6,9 +6,14 @@ import re
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison, open_review, until
-from tests.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
-from tests.browser.watching import LEAVING, Watch
+from tests.support.browser.lab_page_actions import (
+    expect_heading,
+    open_comparison,
+    open_review,
+    until,
+)
+from tests.support.browser.page_monitor import LEAVING, PageMonitor
+from tests.support.browser.request_faults import FEEDBACK, SUBMIT, RequestFaults
 from tests.support.lab_material import QUESTIONS, decide, entries, imported, pair
 from tests.support.lab_servers import LabServer
 from tests.support.labs import make_run
@@ -27,7 +32,7 @@ ROOM = """() => {
 }"""
 
 
-def test_what_came_too_late_can_be_copied(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_what_came_too_late_can_be_copied(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """All that was entered stands on the page, also after a reload, until it is thrown away."""
     watch.expect(409)
     experiment_id = pair(lab, questions=QUESTIONS)
@@ -53,7 +58,7 @@ def test_what_came_too_late_can_be_copied(page: Page, lab: LabServer, watch: Wat
     expect(leftover).to_have_count(0)
 
 
-def test_two_tabs_have_two_drafts(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_two_tabs_have_two_drafts(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """Submitting a review in one tab leaves alone what was written in the other."""
     run_id = imported(lab, make_run(lab.directory, "two-tabs"))
     other = page.context.new_page()
@@ -69,7 +74,7 @@ def test_two_tabs_have_two_drafts(page: Page, lab: LabServer, watch: Watch) -> N
 
 
 def test_a_draft_that_another_tab_overwrote_comes_back(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """When the tab that wrote last is done, the draft of the other one is kept again."""
     run_id = imported(lab, make_run(lab.directory, "overwritten-draft"))
@@ -85,9 +90,9 @@ def test_a_draft_that_another_tab_overwrote_comes_back(
     until(page, f"localStorage.getItem('onceward.lab.{name}')?.includes('written first')")
 
 
-def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """A tab that is done does not forget what another one has under way."""
-    watch.expect_death()
+    watch.expect_restart()
     run_id = imported(lab, make_run(lab.directory, "two-under-way"))
     other = page.context.new_page()
     watch.over(other)
@@ -116,9 +121,11 @@ def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: Watch)
     ]
 
 
-def test_a_server_that_dies_after_its_refusal(page: Page, mortal: LabServer, watch: Watch) -> None:
+def test_a_server_that_dies_after_its_refusal(
+    page: Page, mortal: LabServer, watch: PageMonitor
+) -> None:
     """That somebody was first is told at once, and the page stays locked until it can show it."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(409)
     experiment_id = pair(mortal)
     open_comparison(page, mortal, experiment_id)
@@ -140,7 +147,7 @@ def test_a_server_that_dies_after_its_refusal(page: Page, mortal: LabServer, wat
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
 
 
-def test_what_counts_cannot_be_loaded(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_what_counts_cannot_be_loaded(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """That somebody was first is told all the same, and nothing goes wrong unseen."""
     watch.expect(409, 404)
     experiment_id = pair(lab)
@@ -158,9 +165,9 @@ def test_what_counts_cannot_be_loaded(page: Page, lab: LabServer, watch: Watch) 
     expect(page.locator("#submit")).to_be_disabled()
 
 
-def test_a_browser_that_is_full(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_a_browser_that_is_full(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """What is under way is kept for the tab, asks before it is left, and goes on after a reload."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(LEAVING)
     run_id = imported(lab, make_run(lab.directory, "full"))
     open_review(page, lab, run_id)
@@ -184,7 +191,7 @@ def test_a_browser_that_is_full(page: Page, lab: LabServer, watch: Watch) -> Non
     page.evaluate(ROOM)
 
 
-def test_a_field_that_no_page_has(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_a_field_that_no_page_has(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """A refusal that names a field in an unknown way is shown above the button."""
     watch.expect(400)
     experiment_id = pair(lab, questions=QUESTIONS)

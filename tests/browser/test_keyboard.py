@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import (
+from tests.support.browser.lab_page_actions import (
     expect_heading,
     open_comparison,
     open_review,

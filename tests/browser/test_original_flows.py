@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from onceward.journal import Journal
-from tests.browser.lab_page_actions import expect_heading, open_comparison
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import counts_once, entries, imported, pair
 from tests.support.lab_processes import Bench
 from tests.support.lab_servers import LabServer
@@ -141,7 +141,7 @@ def test_a_review_that_needs_an_overall_rating(page: Page, lab: LabServer) -> No
 
 
 def test_a_comparison_whose_answer_was_lost_is_set_up_once(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """The server made it and its answer did not arrive: trying again finds the same one."""
     for name in ("Lost one", "Lost two"):

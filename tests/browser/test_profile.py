@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext
 
-from tests.browser.profile import Profile
+from tests.support.browser.profile import Profile
 from tests.support.lab_servers import LabServer
 
 KEEP = """async () => {

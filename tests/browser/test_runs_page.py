@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page_actions import expect_heading
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import decide, entries, imported, pair, reports
 from tests.support.lab_processes import Bench
 from tests.support.lab_servers import LabServer
@@ -77,7 +77,7 @@ def test_results_count_and_say_how_sure(page: Page, lab: LabServer) -> None:
 
 
 def test_what_cannot_be_imported_is_said_at_the_field(
-    page: Page, lab: LabServer, watch: Watch
+    page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """Outside, missing, unrecognisable or empty: each has its message, and the field the focus."""
     watch.expect(400, 403, 404)
@@ -130,9 +130,11 @@ def test_longer_lists_come_in_pages(page: Page, mortal: LabServer) -> None:
     expect(page.get_by_role("button", name="More runs")).to_have_count(0)
 
 
-def test_a_comparison_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Watch) -> None:
+def test_a_comparison_asked_for_by_a_command(
+    page: Page, tmp_path: Path, watch: PageMonitor
+) -> None:
     """The command ends with the result, and the page with the deltas, though the server is gone."""
-    watch.expect_death()
+    watch.expect_restart()
     bench = Bench(tmp_path)
     make_run(tmp_path, "b", score={"overall": 0.75})
     with bench.lab("compare", "runs/a", "runs/b", "--name", "Scores") as server:
@@ -155,9 +157,9 @@ def test_a_comparison_asked_for_by_a_command(page: Page, tmp_path: Path, watch: 
     expect(page.locator("#banner")).to_be_hidden()
 
 
-def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Watch) -> None:
+def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
     """The same for one run."""
-    watch.expect_death()
+    watch.expect_restart()
     bench = Bench(tmp_path)
     with bench.lab("review", "runs/a") as server:
         page.goto(server.told["pageUrl"])
@@ -170,7 +172,7 @@ def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Watc
     expect(page.locator("#close-hint")).to_contain_text("The server may stop now")
 
 
-def test_an_export_that_is_refused(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_an_export_that_is_refused(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """It is said why, and the button can be pressed again."""
     watch.expect(400)
     page.goto(f"{lab.url}/lab/results")

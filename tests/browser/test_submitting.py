@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.lab_page_actions import expect_heading, open_comparison
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading, open_comparison
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_material import (
     comparison,
     counts_once,
@@ -46,7 +46,7 @@ def test_keys_pressed_again_and_again_are_one_submission(page: Page, lab: LabSer
     counts_once(lab, experiment_id)
 
 
-def test_two_tabs_are_one_submission(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_two_tabs_are_one_submission(page: Page, lab: LabServer, watch: PageMonitor) -> None:
     """The same comparison in another tab learns that it is decided, by whom it was first."""
     watch.expect(409)
     experiment_id = pair(lab)
@@ -95,10 +95,10 @@ def test_a_reload_in_the_middle_is_one_submission(page: Page, lab: LabServer, lo
 
 @pytest.mark.parametrize("point", ["before_intent", "after_entries", "after_done"])
 def test_a_server_killed_between_click_and_answer_is_one_submission(
-    page: Page, mortal: LabServer, watch: Watch, point: str
+    page: Page, mortal: LabServer, watch: PageMonitor, point: str
 ) -> None:
     """The page asks again until somebody answers, and ends by itself."""
-    watch.expect_death()
+    watch.expect_restart()
     experiment_id = pair(mortal)
     mortal.kill()
     mortal.start(f"lab.request.{point}:1:kill")
@@ -115,10 +115,10 @@ def test_a_server_killed_between_click_and_answer_is_one_submission(
 
 
 def test_a_review_whose_server_is_killed_is_one_entry(
-    page: Page, mortal: LabServer, watch: Watch
+    page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
     """Feedback about one run arrives as surely as a decision."""
-    watch.expect_death()
+    watch.expect_restart()
     run_id = imported(mortal, make_run(mortal.directory, "one"))
     mortal.kill()
     mortal.start("lab.request.after_entries:1:kill")
@@ -134,7 +134,9 @@ def test_a_review_whose_server_is_killed_is_one_entry(
     assert [each["notes"] for each in entries(mortal)] == ["fine"]
 
 
-def test_what_the_server_refuses_can_be_corrected(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_what_the_server_refuses_can_be_corrected(
+    page: Page, lab: LabServer, watch: PageMonitor
+) -> None:
     """The message stands at its field, which is open and has the focus; then it is accepted."""
     watch.expect(400)
     experiment_id = pair(lab)
@@ -160,7 +162,9 @@ def test_what_the_server_refuses_can_be_corrected(page: Page, lab: LabServer, wa
     assert {"hook": 50} in rated
 
 
-def test_what_somebody_else_decided_is_shown(page: Page, lab: LabServer, watch: Watch) -> None:
+def test_what_somebody_else_decided_is_shown(
+    page: Page, lab: LabServer, watch: PageMonitor
+) -> None:
     """Whoever comes second reads what counts, and what of theirs does not."""
     watch.expect(409)
     experiment_id = pair(lab, name="Cats")
@@ -183,10 +187,10 @@ def test_what_somebody_else_decided_is_shown(page: Page, lab: LabServer, watch: 
 
 
 def test_editing_instead_of_waiting_keeps_what_was_entered(
-    page: Page, mortal: LabServer, watch: Watch
+    page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
     """Who does not want to wait for the server goes on editing, and submits when it is back."""
-    watch.expect_death()
+    watch.expect_restart()
     experiment_id = pair(mortal)
     open_comparison(page, mortal, experiment_id)
     mortal.kill()

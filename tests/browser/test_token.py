@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page, Request, expect
 
-from tests.browser.lab_page_actions import expect_heading
-from tests.browser.watching import Watch
+from tests.support.browser.lab_page_actions import expect_heading
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.lab_processes import Bench, Running
 
 ASKS = "This server asks for its token"
@@ -21,9 +21,9 @@ def token_of(server: Running) -> str:
     return server.process.stderr.readline().split()[-1]
 
 
-def test_a_server_with_another_token(page: Page, tmp_path: Path, watch: Watch) -> None:
+def test_a_server_with_another_token(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
     """The page asks until it has the new token, and what was entered arrives under it."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(401)
     bench = Bench(tmp_path)
     with bench.start(*EXTERNAL, "0") as server:
@@ -49,10 +49,10 @@ def test_a_server_with_another_token(page: Page, tmp_path: Path, watch: Watch) -
 
 
 def test_h65_a_page_never_keeps_the_token_of_the_file(
-    page: Page, tmp_path: Path, watch: Watch
+    page: Page, tmp_path: Path, watch: PageMonitor
 ) -> None:
     """It reads by its cookie; the token of its changes ends with the process."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(401)
     bench = Bench(tmp_path)
     sent: list[tuple[str, str, str]] = []
@@ -87,7 +87,7 @@ def test_h65_a_page_never_keeps_the_token_of_the_file(
 
 
 def test_the_link_logs_in_the_tab_that_asks_for_the_token(
-    page: Page, tmp_path: Path, watch: Watch
+    page: Page, tmp_path: Path, watch: PageMonitor
 ) -> None:
     """It only changes the fragment of the address, which loads nothing by itself."""
     watch.expect(401)
@@ -101,10 +101,10 @@ def test_the_link_logs_in_the_tab_that_asks_for_the_token(
 
 
 def test_the_link_answers_the_open_token_dialog_of_the_lab(
-    page: Page, tmp_path: Path, watch: Watch
+    page: Page, tmp_path: Path, watch: PageMonitor
 ) -> None:
     """Opening it changes only the fragment, from which the page takes the token at once."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(401)
     bench = Bench(tmp_path)
     with bench.start(*EXTERNAL, "0") as server:
@@ -127,10 +127,10 @@ def test_the_link_answers_the_open_token_dialog_of_the_lab(
 
 
 def test_the_link_answers_the_open_token_dialog_of_the_console(
-    page: Page, tmp_path: Path, watch: Watch
+    page: Page, tmp_path: Path, watch: PageMonitor
 ) -> None:
     """Opening it changes only the fragment, from which the page takes the token at once."""
-    watch.expect_death()
+    watch.expect_restart()
     watch.expect(401)
     bench = Bench(tmp_path)
     words = ("up", *EXTERNAL[1:])

@@ -6,17 +6,14 @@ policies, dialogs and requests to elsewhere.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.servers import APP, Console
+from tests.support.console_servers import Console, Visit, console_over_copy
 from tests.support.console_story import Home, fill
-
-Visit = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
@@ -25,23 +22,17 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return fill(tmp_path_factory.mktemp("seeded") / "home")
 
 
-def over(seeded: Home, path: Path, *arguments: str) -> Console:
-    """Return a console over a copy of the story."""
-    shutil.copytree(seeded.path, path)
-    return Console(path, "--app", APP, "--allow-root", str(seeded.path), *arguments)
-
-
 @pytest.fixture(scope="module")
 def console(seeded: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A console that the tests of one module share, with something on every screen."""
-    with over(seeded, tmp_path_factory.mktemp("console") / "home") as server:
+    with console_over_copy(seeded, tmp_path_factory.mktemp("console") / "home") as server:
         yield server
 
 
 @pytest.fixture
 def mortal(seeded: Home, tmp_path: Path) -> Iterator[Console]:
     """A console of one's own, to be changed or killed."""
-    with over(seeded, tmp_path / "home") as server:
+    with console_over_copy(seeded, tmp_path / "home") as server:
         yield server
 
 
@@ -49,7 +40,7 @@ def mortal(seeded: Home, tmp_path: Path) -> Iterator[Console]:
 def read_only(seeded: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A console that only shows."""
     place = tmp_path_factory.mktemp("read-only") / "home"
-    with over(seeded, place, "--read-only") as server:
+    with console_over_copy(seeded, place, "--read-only") as server:
         yield server
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.console_servers import Console, Visit
 
 TITLE = "Alerts and doctor"
 
@@ -49,7 +48,7 @@ def test_the_doctor_looks_when_asked(page: Page, console: Console, visit: Visit)
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: str) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/alerts?tab={tab}", TITLE)
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_it_when_nothing_fires(page: Page, empty: Console, visit: Visit) -> None:
@@ -57,4 +56,4 @@ def test_everybody_can_use_it_when_nothing_fires(page: Page, empty: Console, vis
     visit(empty, "/alerts", TITLE)
     expect(page.get_by_role("heading", name="Nothing fires")).to_be_visible()
     expect(page.get_by_role("link", name="See the rules")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

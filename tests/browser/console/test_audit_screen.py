@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine, press
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
 from tests.support.console_history import HOSTILE
+from tests.support.console_servers import Console, Visit
 
 
 def do(console: Console, reason: str, key: str) -> int:
@@ -27,20 +27,20 @@ def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> No
     rows.nth(1).get_by_role("button", name="Details of cursor.pause lead_intake").click()
     dialog = page.get_by_role("dialog", name="cursor.pause lead_intake")
     expect(dialog.get_by_role("region", name="what was asked")).to_contain_text(HOSTILE)
-    fine(page)
-    press(page, "Escape")
+    assert_accessible(page)
+    press_keys(page, "Escape")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
     body = {"name": "lead_intake", "reason": "again", "seen": None}
     assert console.post("/api/cursors/resume", body, key="three").is_success
     page.get_by_role("button", name="1 new").wait_for()
     expect(rows).to_have_count(2)
-    press(page, ".")
+    press_keys(page, ".")
     expect(rows.first).to_contain_text("cursor.resume")
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_an_empty_one(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained."""
     visit(empty, "/audit", "Audit")
     expect(page.get_by_role("heading", name="Nothing was done here yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -10,10 +10,10 @@ from playwright.sync_api import FrameLocator, Locator, Page, expect
 
 from onceward.dispatch.models import DeliveryState
 from onceward.dispatch.operator_actions import Operators
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console, until
-from tests.browser.looking import fine, press
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
 from tests.support.console_history import HOSTILE
+from tests.support.console_servers import Console, Visit, until
 
 
 def inside(page: Page) -> FrameLocator:
@@ -53,7 +53,7 @@ def test_what_is_said_inside_moves_the_cursor_outside(
 ) -> None:
     """A message in the framed chat is answered, and the group's position goes on by itself."""
     visit(mortal, "/conversations", "Conversations")
-    press(page, "j", "j", "j", "Enter")
+    press_keys(page, "j", "j", "j", "Enter")
     expect(page.get_by_role("heading", level=1, name="team")).to_be_visible()
     before = processed(mortal, "team")
     line = page.get_by_role("img", name=f"Processed up to {before}")
@@ -76,7 +76,7 @@ def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: V
     visit(console, "/conversations?group=team", "team")
     expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
     assert page.evaluate("document.activeElement.tagName") != "IFRAME"
-    press(page, "Escape")
+    press_keys(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Conversations")).to_be_visible()
 
 
@@ -138,11 +138,11 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     if "group=team" in path and "tab" not in path:
         expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
         assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
     """The same where nobody talks yet, with a command to begin with."""
     visit(empty, "/conversations", "Conversations")
     expect(page.get_by_role("heading", name="There is no conversation yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -8,17 +8,17 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.browser.console.conftest import Visit, over
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit, console_over_copy
 from tests.support.console_story import Home
 
 
 @pytest.fixture(scope="module")
 def changing(seeded: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A console whose cursors are changed; no two tests change the same one."""
-    with over(seeded, tmp_path_factory.mktemp("changing") / "home") as server:
+    with console_over_copy(seeded, tmp_path_factory.mktemp("changing") / "home") as server:
         yield server
 
 
@@ -74,22 +74,22 @@ def test_words_find_cursors_and_stay_in_the_address(
 def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> None:
     """Search, walk, open, go back to the row one came from, stop the news, and ask for them."""
     visit(changing, "/cursors?sort=name", "Cursors")
-    press(page, "/")
+    press_keys(page, "/")
     search = page.get_by_role("combobox", name="Find cursors")
     expect(search).to_be_focused()
-    press(page, "Escape", "Escape")
+    press_keys(page, "Escape", "Escape")
     expect(search).not_to_be_focused()
     for key in ("j", "j", "j", "k"):
-        press(page, key)
+        press_keys(page, key)
     expect(row(page, "emails").get_by_role("link")).to_be_focused()
-    press(page, "Enter")
+    press_keys(page, "Enter")
     expect(page.get_by_role("heading", level=1, name="emails")).to_be_visible()
     expect(page.get_by_role("heading", name="Lease", exact=True)).to_be_visible()
     # A page listens once it is painted, a moment after it can be read.
     page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
-    press(page, "]")
+    press_keys(page, "]")
     expect(page.get_by_role("heading", level=1, name="lead_intake")).to_be_visible()
-    press(page, "Escape")
+    press_keys(page, "Escape")
     expect(page.get_by_role("heading", level=1, name="Cursors")).to_be_visible()
     # Only what comes after the first answer of the list is new.
     expect(row(page, "emails")).to_be_visible()
@@ -97,7 +97,7 @@ def test_the_keyboard_is_enough(page: Page, changing: Console, visit: Visit) -> 
         ow.cursors.acquire("brand new", "w")
     page.get_by_role("button", name="1 new").wait_for()
     expect(row(page, "brand new")).to_have_count(0)
-    press(page, ".")
+    press_keys(page, ".")
     expect(row(page, "brand new")).to_be_visible()
 
 
@@ -201,12 +201,12 @@ def test_a_seek_to_the_start_and_back_by_its_own_button(
 
 
 def test_what_changed_meanwhile_is_told_and_not_overrun(
-    page: Page, changing: Console, visit: Visit, watch: Watch
+    page: Page, changing: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Somebody else was faster: nothing is done, and the page says so."""
     watch.expect(409)
     visit(changing, "/cursors/reports%20v2", "reports v2")
-    press(page, "p")  # What is shown stays as it was.
+    press_keys(page, "p")  # What is shown stays as it was.
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="Position").fill("60")
@@ -249,7 +249,7 @@ def test_undo_takes_back_its_own_seek_and_nobody_elses(
 
 
 def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, mortal: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Its refusal is told, and its success closes no other dialog."""
     watch.expect(409)
@@ -278,7 +278,7 @@ def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
 
 
 def test_what_is_not_there_is_told(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """An error says what, and what now."""
     watch.expect(404)
@@ -294,7 +294,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/cursors{path}", "reports v2" if path else "Cursors")
     expect(page.get_by_role("table").first).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit) -> None:
@@ -302,11 +302,11 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     visit(console, "/cursors/lead_intake", "lead_intake")
     page.get_by_role("button", name="Seek…", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("Interrupts")
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with a command to begin with."""
     visit(empty, "/cursors", "Cursors")
     expect(page.get_by_role("heading", name="No cursors yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

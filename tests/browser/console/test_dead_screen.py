@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from onceward.retries import Failure, RetryMessage
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit
 
 BYTES = b'{"to": "\xff\xfe"}'
 
@@ -38,7 +38,7 @@ def test_three_are_put_back_once(page: Page, console: Console, visit: Visit) -> 
     redrive = page.get_by_role("button", name="Redrive selected…")
     expect(redrive).to_have_accessible_description("Select letters first.")
     for key in ("j", "x", "j", "j", "Shift+X"):
-        press(page, key)
+        press_keys(page, key)
     page.get_by_role("button", name="Redrive 3 messages…").click()
     dialog = page.get_by_role("dialog", name="Redrive dead letters")
     plan = dialog.get_by_role("region", name="What will happen")
@@ -114,7 +114,7 @@ def test_a_letter_of_a_conversation_is_dropped(page: Page, mortal: Console, visi
 
 
 def test_what_is_not_there_is_told(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """An error says what, and what now."""
     watch.expect(404)
@@ -127,7 +127,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, f"/dead{path}", "Dead letter 1" if path == "/1" else "Dead letters")
     expect(page.get_by_text("…").first).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit) -> None:
@@ -135,7 +135,7 @@ def test_everybody_can_use_the_dialog(page: Page, console: Console, visit: Visit
     visit(console, "/dead?cursor=emails", "Dead letters")
     page.get_by_role("button", name="Redrive all of emails…").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 messages are tried again at once")
-    fine(page)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_everybody_can_use_an_empty_list(
     """Nothing yet is explained, and so is a filter that nothing matches."""
     visit(empty, f"/dead{path}", "Dead letters")
     expect(page.get_by_role("heading", name=shown)).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -11,11 +11,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import FrameLocator, Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.lab_page_actions import tab_to, until
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.lab_page_actions import tab_to, until
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit
 
 TABS_MAX = 80
 
@@ -39,7 +39,7 @@ def submissions(console: Console) -> Counter[str]:
 def step_inside(page: Page) -> None:
     """Walk with Tab until the focus is in the frame."""
     for _ in range(TABS_MAX):
-        press(page, "Tab")
+        press_keys(page, "Tab")
         if page.evaluate("document.activeElement.tagName") == "IFRAME":
             return
     message = "the frame cannot be reached with Tab"
@@ -55,11 +55,11 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     assert framed_page(page).startswith("/lab/compare/exp_")
     expect(inside(page).locator("header.top")).to_be_hidden()
     step_inside(page)
-    press(page, "2")
+    press_keys(page, "2")
     expect(inside(page).get_by_role("radio", name="B better")).to_be_checked()
     tab_to(page, inside(page).locator("#submit"))
     for _ in range(3):
-        press(page, "Enter")
+        press_keys(page, "Enter")
     expect(inside(page).get_by_role("heading", level=1, name="Submitted")).to_be_visible()
     assert list(submissions(mortal).values()) == [2]  # one entry for each side
     expect(page.get_by_text("Nothing left to judge, 2 decided")).to_be_visible()
@@ -75,16 +75,16 @@ def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: 
     address = page.url
     step_inside(page)
     for key in ("g", "c", "t", "p"):
-        press(page, key)
+        press_keys(page, key)
     assert page.url == address
     assert page.evaluate("document.documentElement.dataset.theme") is None
     inside(page).get_by_role("button", name="Keys", exact=True).focus()
-    press(page, "Shift+Tab")
+    press_keys(page, "Shift+Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
     expect(page.get_by_role("link", name="Open it by itself")).to_be_focused()
-    press(page, "Tab")
+    press_keys(page, "Tab")
     inside(page).locator("#submit").focus()
-    press(page, "Tab")
+    press_keys(page, "Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
 
 
@@ -99,7 +99,7 @@ def test_the_address_follows_the_page_inside(page: Page, console: Console, visit
     )
     page.reload()
     expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
-    press(page, "]")
+    press_keys(page, "]")
     expect(inside(page).get_by_role("heading", level=1, name="Ships two")).to_be_visible()
     page.go_back()
     expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
@@ -118,10 +118,10 @@ def test_only_pages_of_the_lab_are_framed(
 
 
 def test_a_page_that_does_not_come_is_told(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Instead of the browser's own words there is a sentence, and a way to try again."""
-    watch.expect_death()
+    watch.expect_restart()
     page.route("**/lab/compare/*", lambda route: route.abort(), times=1)
     visit(console, "/experiments?tab=compare", "Experiments")
     expect(page.get_by_text("This page could not be loaded")).to_be_visible()
@@ -140,7 +140,7 @@ def test_the_frame_wears_the_colours_of_the_console(
     before = page.frames[1].evaluate(ground)
     page.locator("h1").click()
     while page.evaluate("document.documentElement.dataset.theme") != "dark":
-        press(page, "t")
+        press_keys(page, "t")
     expect(inside(page).locator("html")).to_have_attribute("data-theme", "dark")
     assert page.frames[1].evaluate(ground) != before
     assert page.frames[1].evaluate(ground) == page.evaluate(ground)
@@ -168,7 +168,7 @@ def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> Non
     expect(rows).to_contain_text("hidden until decided")
     page.get_by_role("link", name="Runs", exact=True).nth(-1).click()
     expect(page.get_by_role("table", name="Runs of the Lab")).to_contain_text("Ships one")
-    press(page, "j", "Enter")
+    press_keys(page, "j", "Enter")
     expect(inside(page).locator("#submit")).to_be_visible()
 
 
@@ -181,7 +181,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: s
         assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
     else:
         expect(page.get_by_role("table").first).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_everybody_can_use_it_when_empty(
     """The same where there is nothing yet, with a command to begin with."""
     visit(empty, f"/experiments?tab={tab}", "Experiments")
     expect(page.get_by_role("heading", name=title)).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -8,11 +8,11 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.lab_page_actions import tab_to
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.lab_page_actions import tab_to
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit
 
 ROWS = 10_000
 RENDER_MS_MAX = 200.0
@@ -29,12 +29,12 @@ def test_the_help_lists_what_works_here_and_can_be_searched(
 ) -> None:
     """`?` shows the keys of this screen and of all; Escape closes it where one was."""
     visit(console, "/cursors", "Cursors")
-    press(page, "j", "?")
+    press_keys(page, "j", "?")
     keys = page.get_by_role("dialog", name="Keys")
     expect(keys.get_by_role("region", name="List")).to_contain_text("Next row")
     keys.get_by_role("searchbox", name="Search the keys").fill("theme")
     expect(keys.get_by_role("term")).to_have_text(["Change the theme"])
-    press(page, "Escape")
+    press_keys(page, "Escape")
     expect(keys).to_have_count(0)
     expect(page.locator("tbody tr").first.locator("a.row-link")).to_be_focused()
 
@@ -43,7 +43,7 @@ def test_two_letters_lead_to_every_screen(page: Page, console: Console, visit: V
     """`g` and a letter go to a screen, whose heading has the focus then."""
     visit(console, "/", "Overview")
     for letter, title in (("c", "Cursors"), ("w", "Workers"), ("d", "Dead letters"), ("r", "Runs")):
-        press(page, "g", letter)
+        press_keys(page, "g", letter)
         heading(page, title)
         expect(page.locator("h1")).to_be_focused()
         current = page.get_by_role("navigation", name="Screens").locator("[aria-current=page]")
@@ -53,7 +53,7 @@ def test_two_letters_lead_to_every_screen(page: Page, console: Console, visit: V
 def test_letters_typed_into_a_field_are_text(page: Page, console: Console, visit: Visit) -> None:
     """`/` leads to the search, where keys write and do nothing else."""
     visit(console, "/cursors", "Cursors")
-    press(page, "/")
+    press_keys(page, "/")
     search = page.get_by_role("search").get_by_label("Find cursors")
     expect(search).to_be_focused()
     page.keyboard.type("gp?t")
@@ -68,15 +68,15 @@ def test_the_palette_finds_a_screen_and_a_cursor(
 ) -> None:
     """Ctrl+K and some letters of a name are the way to anything that has one."""
     visit(console, "/", "Overview")
-    press(page, "Control+k")
+    press_keys(page, "Control+k")
     page.keyboard.type("work")
-    press(page, "Enter")
+    press_keys(page, "Enter")
     heading(page, "Workers")
-    press(page, "Control+k")
+    press_keys(page, "Control+k")
     page.keyboard.type("lead_in")
     option = page.get_by_role("option", name=re.compile("lead_intake"))
     expect(option).to_have_attribute("aria-selected", "true")
-    press(page, "Enter")
+    press_keys(page, "Enter")
     heading(page, "lead_intake")
 
 
@@ -85,14 +85,14 @@ def test_single_letters_can_be_switched_off(page: Page, console: Console, visit:
     visit(console, "/", "Overview")
     page.get_by_role("button", name="Help and keys").click()
     page.get_by_role("checkbox", name="Single-letter keys are on").uncheck()
-    press(page, "Escape")
+    press_keys(page, "Escape")
     page.reload()
     heading(page, "Overview")
-    press(page, "g", "c", "p", "?")
+    press_keys(page, "g", "c", "p", "?")
     expect(page.locator("dialog")).to_have_count(0)
     expect(page.locator(".live")).to_contain_text("Live")
     heading(page, "Overview")
-    press(page, "Control+k")
+    press_keys(page, "Control+k")
     expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
 
 
@@ -102,7 +102,7 @@ def test_the_theme_is_kept(page: Page, console: Console, visit: Visit) -> None:
     visit(console, "/", "Overview")
     ground = "getComputedStyle(document.body).backgroundColor"
     by_day = page.evaluate(ground)
-    press(page, "t")
+    press_keys(page, "t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     by_night = page.evaluate(ground)
     assert by_night != by_day
@@ -114,32 +114,32 @@ def test_the_theme_is_kept(page: Page, console: Console, visit: Visit) -> None:
 def test_back_leads_to_the_row_one_came_from(page: Page, console: Console, visit: Visit) -> None:
     """A list is as it was left: its filter, and the row that was opened."""
     visit(console, "/cursors?sort=name", "Cursors")
-    press(page, "j", "j", "Enter")
+    press_keys(page, "j", "j", "Enter")
     expect(page.locator("h1")).not_to_have_text("Cursors")
-    press(page, "Escape")
+    press_keys(page, "Escape")
     heading(page, "Cursors")
     expect(page).to_have_url(re.compile(r"sort=name"))
     expect(page.locator("tbody tr").nth(1).locator("a.row-link")).to_be_focused()
 
 
 def test_an_address_that_leads_nowhere(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """It says so, and shows the way to every screen."""
     watch.expect(404)
     visit(console, "/nowhere", "There is no such page")
     page.get_by_role("main").get_by_role("link", name="Dead letters").click()
     heading(page, "Dead letters")
-    fine(page)
+    assert_accessible(page)
 
 
 def test_the_skip_link_is_the_first_thing(page: Page, console: Console, visit: Visit) -> None:
     """Who walks with Tab is offered the content first."""
     visit(console, "/", "Overview")
-    press(page, "Tab")
+    press_keys(page, "Tab")
     skip = page.get_by_role("link", name="Skip to the content")
     expect(skip).to_be_focused()
-    press(page, "Enter")
+    press_keys(page, "Enter")
     expect(page.locator("#main")).to_be_focused()
     tab_to(page, page.get_by_role("main").get_by_role("link").first)
 
@@ -179,7 +179,7 @@ def test_ten_thousand_rows_are_there_at_once(page: Page, console: Console, visit
         visit(console, "/audit", "Audit")
         expect(page.locator(".live")).to_contain_text("now")
         before = busy_ms(page)
-        press(page, "g", "c")
+        press_keys(page, "g", "c")
         expect(table).to_have_attribute("aria-rowcount", str(ROWS + 1))
         page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         took.append(busy_ms(page) - before)
@@ -196,11 +196,11 @@ def test_a_long_list_keeps_the_focus_while_it_scrolls(
     whole = {"items": items, "next": None, "as_of": "2026-01-01T00:00:00Z"}
     page.route(re.compile(r"/api/cursors\?"), lambda route: route.fulfill(json=whole))
     visit(console, "/cursors", "Cursors")
-    press(page, "j")
+    press_keys(page, "j")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.locator('tr[data-key="queue-899"]')).to_be_in_viewport()
     expect(page.locator('tr[data-key="queue-000"] a.row-link')).to_be_focused()
-    press(page, "j")
+    press_keys(page, "j")
     expect(page.locator('tr[data-key="queue-001"] a.row-link')).to_be_focused()
     expect(page.locator('tr[data-key="queue-001"]')).to_be_in_viewport()
 
@@ -213,6 +213,6 @@ def test_everybody_can_use_the_dialogs(
 ) -> None:
     """No violation at any width, by day and by night."""
     visit(console, "/cursors", "Cursors")
-    press(page, *keys)
+    press_keys(page, *keys)
     expect(page.get_by_role("dialog", name=title)).to_be_visible()
-    fine(page)
+    assert_accessible(page)

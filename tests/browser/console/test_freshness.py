@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console, until
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit, until
 
 EVENTS = re.compile(r"/api/console/events")
 QUIET = re.compile(r"^The server (has gone quiet|does not answer)\.")
@@ -35,7 +35,7 @@ def resumed(console: Console) -> Iterator[Console]:
 
 
 def by_key(page: Page, word: str) -> None:
-    press(page, "p")
+    press_keys(page, "p")
     expect(page.locator(".live")).to_contain_text("Paused" if word == "hidden" else "Live")
 
 
@@ -95,7 +95,7 @@ def test_new_rows_wait_until_they_are_wanted(page: Page, console: Console, visit
     ow.close()
     expect(page.get_by_role("button", name="2 new")).to_be_visible()
     assert first.get_attribute("data-key") == before
-    press(page, ".")
+    press_keys(page, ".")
     expect(first).to_contain_text("fresh-2")
     expect(page.get_by_role("button", name="2 new")).to_have_count(0)
 
@@ -111,10 +111,10 @@ def frozen(console: Console) -> Iterator[None]:
 
 
 def test_a_server_that_falls_silent_is_noticed(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """After three beats without a word the page says that it is old; it recovers by itself."""
-    watch.expect_death()
+    watch.expect_restart()
     visit(console, "/cursors", "Cursors")
     banner = page.locator(".banner")
     with frozen(console):
@@ -125,10 +125,10 @@ def test_a_server_that_falls_silent_is_noticed(
 
 
 def test_a_server_that_is_killed_and_started_again(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, mortal: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """The page counts down to its next attempt, finds the new server, and stays fresh again."""
-    watch.expect_death()
+    watch.expect_restart()
     visit(mortal, "/cursors", "Cursors")
     mortal.kill()
     banner = page.locator(".banner")
@@ -178,10 +178,10 @@ def test_a_server_without_its_store_is_not_taken_for_a_live_one(
 
 
 def test_without_the_stream_the_page_asks(
-    page: Page, resumed: Console, visit: Visit, watch: Watch
+    page: Page, resumed: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Where something on the road holds streams back, the page stays fresh by asking."""
-    watch.expect_death()
+    watch.expect_restart()
 
     def hold_back(route: Route) -> None:
         if "poll=1" in route.request.url:
@@ -197,10 +197,10 @@ def test_without_the_stream_the_page_asks(
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(
-    page: Page, resumed: Console, visit: Visit, watch: Watch
+    page: Page, resumed: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Whatever is pressed happens once: the second attempt carries the same key."""
-    watch.expect_death()
+    watch.expect_restart()
     keys: list[str | None] = []
     before = len(resumed.audit("cursor.pause"))
 
@@ -223,11 +223,11 @@ def test_an_answer_that_is_lost_is_asked_for_again(
 
 
 def test_everybody_can_use_a_page_that_is_old(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """The banner has no violation either."""
-    watch.expect_death()
+    watch.expect_restart()
     visit(console, "/cursors", "Cursors")
     with frozen(console):
         expect(page.locator(".banner")).to_be_visible()
-        fine(page)
+        assert_accessible(page)

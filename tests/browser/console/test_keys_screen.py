@@ -9,10 +9,9 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from onceward.keys import CommandContent
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit
 
 TITLE = "Key inspector"
 
@@ -68,7 +67,7 @@ def test_what_a_retry_would_change_is_warned_of(page: Page, console: Console, vi
     expect(page.locator("mark.is-doubtful")).to_have_text(['"started_at": "2026-02-06T12:00:00Z"'])
 
 
-def test_any_json_will_do(page: Page, console: Console, visit: Visit, watch: Watch) -> None:
+def test_any_json_will_do(page: Page, console: Console, visit: Visit, watch: PageMonitor) -> None:
     """What is no command gets its digest; what cannot be a key is told, by its path."""
     watch.expect(400)
     visit(console, "/keys", TITLE)
@@ -100,8 +99,8 @@ def test_short_bodies_are_in_the_address_and_never_leave_the_browser(
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes, empty and full."""
     visit(console, "/keys", TITLE)
-    fine(page)
+    assert_accessible(page)
     paste(page, command(started_at="2026-02-06T12:00:00Z", path="/a" * 100), command())
     expect(page.locator("mark").first).to_be_visible()
     page.get_by_text("Canonical form, as it is hashed").first.click()
-    fine(page)
+    assert_accessible(page)

@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from onceward.memory.client import Memory
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.lab_page_actions import tab_to
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.lab_page_actions import tab_to
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.console_history import HOSTILE
+from tests.support.console_servers import Console, Visit
 
 BILLING, MAIL, IDEA = "File#src/billing.py", "File#src/mail.py", "Concept#idempotency"
 GONE = "Concept#old plan"
@@ -52,7 +52,7 @@ def test_a_search_finds_and_a_selection_shows_who_said_what(
 ) -> None:
     """A word of a fact finds its entity; the card has the fact, its source, run and time."""
     visit(console, "/memory", "Memory")
-    press(page, "/")
+    press_keys(page, "/")
     page.keyboard.type("charges")
     entities = page.get_by_role("list", name="Entities").get_by_role("link")
     expect(entities).to_have_count(1)
@@ -94,9 +94,9 @@ def test_the_graph_is_walked_by_keyboard(page: Page, console: Console, visit: Vi
     dx, dy = mail["x"] - middle["x"], mail["y"] - middle["y"]
     sideways = "ArrowRight" if dx > 0 else "ArrowLeft"
     upright = "ArrowDown" if dy > 0 else "ArrowUp"
-    press(page, sideways if abs(dx) > abs(dy) else upright)
+    press_keys(page, sideways if abs(dx) > abs(dy) else upright)
     expect(node(page, MAIL)).to_be_focused()
-    press(page, "Enter")
+    press_keys(page, "Enter")
     card(page, MAIL)
     expect(graph(page, MAIL).get_by_role("button")).to_have_count(3)
     expect(node(page, MAIL)).to_be_focused()
@@ -110,7 +110,7 @@ def test_more_is_shown_where_somebody_asks(page: Page, console: Console, visit: 
     visit(console, at(BILLING), "Memory")
     expect(node(page, "Tool#pytest")).to_have_count(0)
     node(page, MAIL).focus()
-    press(page, "e")
+    press_keys(page, "e")
     expect(node(page, "Tool#pytest")).to_be_visible()
     card(page, BILLING)
     expect(node(page, MAIL)).to_be_focused()
@@ -133,7 +133,7 @@ def test_the_list_says_what_the_graph_shows(page: Page, console: Console, visit:
 
 
 def test_what_is_deleted_elsewhere_is_restored_here(
-    page: Page, mortal: Console, visit: Visit, watch: Watch
+    page: Page, mortal: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """The page notices the deletion, says what would come back, and does it once."""
     watch.expect(404)  # nothing is around what is deleted
@@ -173,7 +173,7 @@ def test_one_fact_comes_back_by_its_change(page: Page, mortal: Console, visit: V
 
 
 def test_what_a_search_cannot_find_is_looked_at_by_name(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """A deleted entity is offered by its exact name; one that never was is told as such."""
     watch.expect(404)
@@ -198,7 +198,7 @@ def test_what_agents_wrote_is_text(page: Page, console: Console, visit: Visit) -
 
 
 def test_a_console_that_only_shows_still_counts(
-    page: Page, read_only: Console, visit: Visit, watch: Watch
+    page: Page, read_only: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """What would come back is told; the button says why it does nothing."""
     watch.expect(404)
@@ -215,17 +215,17 @@ def test_a_console_that_only_shows_still_counts(
 
 @pytest.mark.parametrize("path", [at(BILLING, hops="2"), at(BILLING, view="list")])
 def test_everybody_can_use_it(
-    page: Page, console: Console, visit: Visit, watch: Watch, path: str
+    page: Page, console: Console, visit: Visit, watch: PageMonitor, path: str
 ) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     watch.expect(404)
     visit(console, f"{path}&card=history", "Memory")
     expect(page.get_by_role("list", name="Changes, the newest first")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
     """The same where nothing is remembered yet, with a command to begin with."""
     visit(empty, "/memory", "Memory")
     expect(page.get_by_role("heading", name="Nothing is remembered yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from onceward.errors import OutcomeUnknown
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
 from tests.support.console_history import HOSTILE
+from tests.support.console_servers import Console, Visit
 
 SCOPE, SILENT = "billing.charge", "order-silent"
 #: The scope of what these tests decide about, each about a key of its own.
@@ -71,11 +71,11 @@ def test_what_needs_somebody_is_found_by_keyboard(
     rows = page.get_by_role("table", name="Outcomes").locator("tbody tr")
     expect(rows).to_have_count(2)
     rows.first.get_by_role("link").focus()
-    press(page, "j", "Enter")
+    press_keys(page, "j", "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(SILENT)
-    press(page, "[")
+    press_keys(page, "[")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"order-{HOSTILE}")
-    press(page, "Escape")
+    press_keys(page, "Escape")
     expect(page.get_by_role("heading", level=1)).to_have_text("Outcomes")
 
 
@@ -136,11 +136,13 @@ def test_it_was_not_done(page: Page, console: Console, visit: Visit) -> None:
     )
 
 
-def test_somebody_else_was_faster(page: Page, console: Console, visit: Visit, watch: Watch) -> None:
+def test_somebody_else_was_faster(
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
+) -> None:
     """A decision about what changed since is refused and told; nothing is overrun."""
     watch.expect(409)
     visit(console, fall_silent(console, "order-3"), "order-3")
-    press(page, "p")  # What is shown stays as it was.
+    press_keys(page, "p")  # What is shown stays as it was.
     dialog = decide(page, "It was not done", "no payment")
     expect(dialog.get_by_role("button", name="Record: it was not done")).to_be_visible()
     about = {"scope": OURS, "key": "order-3", "seen": shown(console, "order-3")["version"]}
@@ -175,7 +177,7 @@ def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit
 
 
 def test_what_is_not_there_is_told(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """An error says what, and what now."""
     watch.expect(404)
@@ -192,11 +194,11 @@ def test_everybody_can_use_it(
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, path, title)
     expect(page.get_by_role("table").first).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with a line to begin with."""
     visit(empty, "/outcomes", "Outcomes")
     expect(page.get_by_role("heading", name="No outcomes yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.console_servers import Console, Visit
 
 
 def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Visit) -> None:
@@ -51,10 +50,10 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> Non
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, "/", "Overview")
     expect(page.get_by_role("region", name="How everything is")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
     """The same where there is nothing yet."""
     visit(empty, "/", "Overview")
-    fine(page)
+    assert_accessible(page)

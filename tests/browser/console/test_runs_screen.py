@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console
-from tests.browser.looking import fine, press
-from tests.browser.watching import Watch
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.browser.keyboard import press_keys
+from tests.support.browser.page_monitor import PageMonitor
+from tests.support.console_servers import Console, Visit
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -28,7 +28,7 @@ def test_a_run_is_found_and_opened(page: Page, console: Console, visit: Visit) -
     expect(row).to_contain_text("write src/T-1.txt")
     expect(row).to_contain_text("done")
     expect(row).to_contain_text(f"1 {TIMES}")
-    press(page, "j", "Enter")
+    press_keys(page, "j", "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(run_id)
     assert page.url.endswith(address)
 
@@ -59,7 +59,7 @@ def test_steps_are_walked_by_keyboard(page: Page, console: Console, visit: Visit
     visit(console, address, run_id)
     page.get_by_role("button", name="step 1: implement of T-1, done").click()
     expect(page.get_by_role("region", name="Step 1", exact=True)).to_contain_text("builder")
-    press(page, "ArrowRight")
+    press_keys(page, "ArrowRight")
     expect(page.get_by_role("region", name="Step 2", exact=True)).to_contain_text("twice")
     expect(page.locator("[data-step='2']")).to_be_focused()
     assert "step=2" in page.url
@@ -103,7 +103,7 @@ def test_two_rounds_have_two_keys_and_the_inspector_says_why(
 
 
 def test_what_is_not_there_is_told(
-    page: Page, console: Console, visit: Visit, watch: Watch
+    page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """An error says what, and what now."""
     watch.expect(404)
@@ -121,14 +121,14 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: s
         visit(console, f"{address}?tab={tab}", run_id)
     else:
         visit(console, "/runs", "Runs")
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_an_empty_list(page: Page, empty: Console, visit: Visit) -> None:
     """Nothing yet is explained, with commands to begin with."""
     visit(empty, "/runs", "Runs")
     expect(page.get_by_role("heading", name="No runs yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_what_no_check_has_passed_is_said(page: Page, console: Console, visit: Visit) -> None:

@@ -12,10 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from onceward.cursors.models import CursorState
 from onceward.testing.zombie import wake
-from tests.browser.console.conftest import Visit
-from tests.browser.console.servers import Console, until
-from tests.browser.looking import fine
 from tests.support import shop_app
+from tests.support.browser.accessibility_checks import assert_accessible
+from tests.support.console_servers import Console, Visit, until
 
 HURRY = {"SHOP_LEASE_SECONDS": "4", "SHOP_WORK_SECONDS": "0.1"}
 CURSOR = "lead_intake"
@@ -134,11 +133,11 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> Non
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, "/workers?minutes=60", "Workers")
     expect(page.get_by_role("table", name="Processes")).to_be_visible()
-    fine(page)
+    assert_accessible(page)
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
     """The same where nobody has worked yet, with a command to begin with."""
     visit(empty, "/workers", "Workers")
     expect(page.get_by_role("heading", name="No workers yet")).to_be_visible()
-    fine(page)
+    assert_accessible(page)

@@ -1,4 +1,4 @@
-"""Chatting: what people do on the page of a conversation in nearly every story."""
+"""Chat page actions: open a conversation, write, read; lose or reject requests of its page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.chat_servers import ChatServer
 MESSAGES = "**/api/chat/*/messages"
 
 
-def open_talk(page: Page, server: ChatServer, group: str) -> None:
+def open_conversation(page: Page, server: ChatServer, group: str) -> None:
     page.goto(f"{server.url}/chat/{group}")
     expect(field(page)).to_be_visible()
 
@@ -26,16 +26,16 @@ def write(page: Page, text: str) -> None:
     field(page).press("Enter")
 
 
-def bubbles(page: Page) -> Locator:
+def messages_on(page: Page) -> Locator:
     return page.get_by_role("log").get_by_role("article")
 
 
-def hears(page: Page, *texts: str) -> None:
+def expect_messages(page: Page, *texts: str) -> None:
     """Expect that exactly this was said, in this order."""
-    expect(bubbles(page).locator(".text")).to_have_text(list(texts))
+    expect(messages_on(page).locator(".text")).to_have_text(list(texts))
 
 
-class Road:
+class MessageFaults:
     """What happens to the messages of a page, in this order, the last to all until it is open.
 
     "arrives" loses the answer, "lost" the message; a status is answered without the server.

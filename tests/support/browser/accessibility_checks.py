@@ -1,4 +1,4 @@
-"""Looking: a page as everybody sees it, at a desk and in a hand, by day and by night."""
+"""Accessibility checks: axe rules and overflow, at several widths, in light and dark."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WIDTHS: Final[dict[int, tuple[tuple[Scheme, dict[str, Any]], ...]]] = {
 }
 
 
-def fine(page: Page) -> None:
-    """Say that a page has no violation and does not scroll sideways, however it is looked at."""
+def assert_accessible(page: Page) -> None:
+    """Assert that a page breaks no axe rule and does not scroll sideways, at any width."""
     page.evaluate(AXE_SCRIPT)
     for width, looks in WIDTHS.items():
         page.set_viewport_size({"width": width, "height": 800})
@@ -39,10 +39,3 @@ def _settle(page: Page) -> None:
     with suppress(TimeoutError):
         fits = "document.documentElement.scrollWidth <= innerWidth"
         page.wait_for_function(fits)
-
-
-def press(page: Page, *keys: str) -> None:
-    """Press one key after the other, once the page listens: a moment after it can be read."""
-    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go, 200)))")
-    for key in keys:
-        page.keyboard.press(key)

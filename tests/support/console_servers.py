@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ COMMAND = [sys.executable, "-m", "onceward"]
 APP = "tests.support.shop_app:app"
 SOON_SECONDS = 60.0
 PROBE_SECONDS = 1.0
+#: Opens a screen of a console, and waits until it shows its content.
+Visit = Callable[..., None]
 
 
 class Console:
@@ -118,6 +121,12 @@ class Console:
             worker.wait()
         self._client.close()
         self.kill()
+
+
+def console_over_copy(seeded: Home, path: Path, *arguments: str) -> Console:
+    """Return a console over a copy of a home."""
+    shutil.copytree(seeded.path, path)
+    return Console(path, "--app", APP, "--allow-root", str(seeded.path), *arguments)
 
 
 def write(ow: Onceward) -> None:

@@ -1,4 +1,4 @@
-"""Screens: pictures of every screen over the seeded story, for `docs/screens/`.
+"""Console screenshots: pictures of every screen over the seeded story, for `docs/screens/`.
 
 `make screens` runs it. Each is seen from a desk and from a hand, as WebP, small enough to be kept.
 """
@@ -17,8 +17,8 @@ from typing import Final
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from onceward.dispatch.groups import Groups
-from tests.browser.console.servers import APP, Console
 from tests.support import console_history, console_story
+from tests.support.console_servers import APP, Console
 from tests.support.console_story import ROOT, Home, fill
 
 TARGET: Final = ROOT / "docs" / "screens"

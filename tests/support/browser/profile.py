@@ -1,4 +1,4 @@
-"""Profile: what a browser remembers, shared by tests that must not see it of one another."""
+"""Profile: one browser profile for many tests, emptied between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from playwright.sync_api import BrowserContext, Request
 
-from tests.browser.watching import origin
+from tests.support.browser.page_monitor import origin
 
 #: A page that is always open: the process of all pages of ours ends with the last of them.
 STAY: Final = "http://127.0.0.1/"

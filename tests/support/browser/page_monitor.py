@@ -1,4 +1,4 @@
-"""Watching: what a page does that no test should have to look for, collected while it runs."""
+"""Page monitor: collects errors, dialogs and foreign requests of a page while a test runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ document.addEventListener("securitypolicyviolation",
 """
 
 
-class Watch:
+class PageMonitor:
     """Errors, dialogs and foreign requests of a page; none is fine unless it was announced."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Watch:
             told = f"{LOADING}the server responded with a status of {each} "
             self._expected.append(told if isinstance(each, int) else each)
 
-    def expect_death(self) -> None:
+    def expect_restart(self) -> None:
         """Announce that the server will be gone for a while; its successor gives a new token."""
         self._expected.append(f"{LOADING}net::ERR_")
         self.expect(401)
