@@ -11,7 +11,7 @@ from onceward.cursors import Lease
 from onceward.errors import LeaseLost, OutcomeUnknown, SqlFailed
 from onceward.stores import Transaction
 from onceward.system import ManualClock
-from tests.conformance.lost_answers import LoseAnswer, unreliable
+from tests.support.lost_commit_answers import LoseAnswer, unreliable
 
 
 class Worker:

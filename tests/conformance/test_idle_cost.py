@@ -30,9 +30,9 @@ from onceward.workers.alerts import AlertEvaluator
 from onceward.workers.metrics import read_store
 from onceward.workers.pruning import PRUNE_SECONDS, Pruner
 from onceward.workers.retention import Retention
-from tests.conformance.idle_history import cost, write_history, write_last_entries
 from tests.support.console_over_store import context_of
 from tests.support.list_source import ListSource
+from tests.support.long_history import cost, write_history, write_last_entries
 from tests.support.running_worker import at_work, until
 
 SMALL = 1_000

@@ -12,8 +12,8 @@ from onceward.errors import LeaseLost, OncewardError, SqlFailed
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.stores import Transaction
 from onceward.workers import App, Message
-from tests.conformance.middleware_calls import call
 from tests.support.list_source import ListSource
+from tests.support.middleware_calls import call
 from tests.support.running_worker import drain
 
 

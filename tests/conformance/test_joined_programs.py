@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onceward.client import Onceward
-from tests.conformance.joined_programs import Program, Step, programs
 from tests.support.evidence import Entry, Evidence
+from tests.support.joined_programs import Program, Step, programs
 from tests.support.proof_length import examples_for, run_examples
 
 #: What a slice must come to, or it proves nothing.

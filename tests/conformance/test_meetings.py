@@ -20,17 +20,17 @@ from onceward.stores.postgres.store import PostgresStore
 from onceward.system.redaction import Redactor
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import App
-from tests.conformance.counting_rows import assert_counts
-from tests.conformance.meeting import (
-    PATIENCE_SECONDS,
-    Halt,
-    meet,
-    postgres_only,
-    wait_until_blocked,
-)
 from tests.conformance.test_cursors import stop_clock
 from tests.support.list_source import ListSource
+from tests.support.lock_contention import (
+    WAIT_SECONDS_MAX,
+    Halt,
+    postgres_only,
+    run_contending,
+    wait_until_blocked,
+)
 from tests.support.running_worker import drain
+from tests.support.trigger_counts import assert_counts
 
 
 def test_the_statement_itself_knows_the_last_moment_of_a_lease(
@@ -74,7 +74,7 @@ def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: s
             wait_until_blocked(ow, opened)
             holder.execute("insert into onceward_migrations values (%s, %s)", missing)
             holder.execute("commit")
-        opened.result(PATIENCE_SECONDS)
+        opened.result(WAIT_SECONDS_MAX)
 
 
 @postgres_only
@@ -89,7 +89,7 @@ def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
             dropped = pool.submit(ow.dead.drop, letter, reason="spam", actor="me")
             wait_until_blocked(ow, dropped)
             assert held.state == ow.dead.show(letter).state == "dead"
-        assert dropped.result(PATIENCE_SECONDS)
+        assert dropped.result(WAIT_SECONDS_MAX)
 
 
 def _letter(ow: Onceward, cursor: str, position: str) -> LetterId:
@@ -123,7 +123,7 @@ def test_letters_are_redriven_and_dropped_for_their_age_at_once(
             tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
 
     monkeypatch.setattr(dead_letters, "crash_point", halting)
-    for ended in meet(ow, halt, redrive, expire):
+    for ended in run_contending(ow, halt, redrive, expire):
         ended.result()
     states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
     assert {states[letter] for letter in redriven} == {"redriven"}
@@ -160,7 +160,7 @@ def test_a_batch_writes_letters_again_while_others_expire(
             tx.query("dead_expire", seconds=30.0, actor="onceward", reason="old", limit=500)
 
     monkeypatch.setattr(dead_letters, "write_dead_letter", halting)
-    for ended in meet(ow, halt, lambda: drain(app), expire):
+    for ended in run_contending(ow, halt, lambda: drain(app), expire):
         ended.result()
     assert len(written) == 2, "the batch was rolled back and done again"
     states = {letter.id: letter.state for letter in ow.dead.list(state=None)}
@@ -191,7 +191,7 @@ def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
             halt()
 
     monkeypatch.setattr(graph_writes, "crash_point", halting)
-    added, removed = meet(ow, halt, lambda: graph.write(FACT), lambda: graph.remove(HUB))
+    added, removed = run_contending(ow, halt, lambda: graph.write(FACT), lambda: graph.remove(HUB))
     added.result()
     removed.result()
     assert graph.problems() == []
@@ -213,7 +213,7 @@ def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
         return rows
 
     monkeypatch.setattr(soft_delete, "query", halting)
-    removed, added = meet(ow, halt, lambda: graph.remove(HUB), lambda: graph.write(FACT))
+    removed, added = run_contending(ow, halt, lambda: graph.remove(HUB), lambda: graph.write(FACT))
     removed.result()
     with pytest.raises(EntityMissing):
         added.result()
@@ -272,5 +272,5 @@ def test_who_brings_things_back_takes_them_in_one_order(
             wait_until_blocked(ow, both)
             pool.submit(graph.write, things("b")).result(60.0)
             holder.execute("rollback")
-        both.result(PATIENCE_SECONDS)
+        both.result(WAIT_SECONDS_MAX)
     store.close()

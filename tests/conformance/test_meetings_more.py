@@ -31,18 +31,18 @@ from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.system import SystemClock
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.meeting import (
+from tests.conformance.test_meetings import FACT, HUB, with_a_hub
+from tests.support.console_over_store import context_of
+from tests.support.counted_charges import DAY, granted
+from tests.support.lock_contention import (
     LOOK_SECONDS,
-    PATIENCE_SECONDS,
+    WAIT_SECONDS_MAX,
     Halt,
-    meet,
     postgres_only,
+    run_contending,
     settled,
     wait_until_blocked,
 )
-from tests.conformance.shops import DAY, granted
-from tests.conformance.test_meetings import FACT, HUB, with_a_hub
-from tests.support.console_over_store import context_of
 
 pytestmark = postgres_only
 
@@ -76,7 +76,7 @@ def test_of_two_who_saw_the_same_cursor_one_acts(
             work(tx)
 
     monkeypatch.setattr(cursor_actions, "check_seen", halting)
-    first, second = meet(ow, halt, press, press)
+    first, second = run_contending(ow, halt, press, press)
     first.result()
     with pytest.raises(Conflict):
         second.result()
@@ -100,7 +100,7 @@ def test_a_move_does_not_wait_for_a_worker_that_is_frozen(
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises((StoreUnavailable, OutcomeUnknown)), ow.transaction() as tx:
             work(lease, tx)
-            pool.submit(ow.cursors.seek, "c", "5", "why", "ana").result(PATIENCE_SECONDS)
+            pool.submit(ow.cursors.seek, "c", "5", "why", "ana").result(WAIT_SECONDS_MAX)
         assert ow.cursors.show("c").position == "5"
 
 
@@ -112,7 +112,7 @@ def test_who_ended_a_frozen_worker_looks_again_behind_the_lock(
     acquired(ow, "frozen")
     ow_time.advance(seconds=3600)
     clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
+    deadline = clock.monotonic() + WAIT_SECONDS_MAX
     with (
         ThreadPoolExecutor(1) as pool,
         ow.store.connection() as frozen,
@@ -134,7 +134,7 @@ def test_who_ended_a_frozen_worker_looks_again_behind_the_lock(
         settled(ow, thief)
         other.execute("commit")
         with suppress(StoreBusy):  # It gives up after a second, on a machine that is very slow.
-            assert thief.result(PATIENCE_SECONDS) is None
+            assert thief.result(WAIT_SECONDS_MAX) is None
     assert ow.cursors.show("c").lease_owner == "other"
 
 
@@ -156,7 +156,7 @@ def test_while_a_cursor_is_granted_who_loses_it_begins_nothing(
             late = pool.submit(begin)
             wait_until_blocked(ow, late)
         with pytest.raises(LeaseLost):
-            late.result(PATIENCE_SECONDS)
+            late.result(WAIT_SECONDS_MAX)
 
 
 def begun(ow: Onceward) -> tuple[DualCursor, DualBatch]:
@@ -231,7 +231,7 @@ def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
     graph.remove(Removal(observations=FACT.observations))
     change = last_change(ow)
     halt = halt_behind_hold(monkeypatch, change)
-    restored, removed = meet(
+    restored, removed = run_contending(
         ow, halt, lambda: graph.restore(change=change), lambda: graph.remove(HUB)
     )
     restored.result()
@@ -262,7 +262,7 @@ def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
             graph.remove(HUB)
             halt.go_on.set()
             wait_until_blocked(ow, restored)
-        restored.result(PATIENCE_SECONDS)
+        restored.result(WAIT_SECONDS_MAX)
     assert graph.problems() == []
 
 
@@ -279,7 +279,7 @@ def test_a_key_that_is_claimed_anew_is_not_pruned(ow: Onceward, ow_time: MovingT
             assert tx.query("outcome_claim", scope="shop.charge", key="k", **claim)
             pruned = pool.submit(ow.outcomes.prune)
             settled(ow, pruned)
-        assert pruned.result(PATIENCE_SECONDS) == PruneCounts(expired=0, removed=0)
+        assert pruned.result(WAIT_SECONDS_MAX) == PruneCounts(expired=0, removed=0)
     found = ow.outcomes.show("shop.charge", "k")
     assert found is not None
     assert found.state is OutcomeState.RUNNING
@@ -295,7 +295,7 @@ def test_a_key_that_is_forgotten_does_not_expire(ow: Onceward, ow_time: MovingTi
             assert tx.query("outcome_forget", **place, note="{}")
             pruned = pool.submit(ow.outcomes.prune)
             settled(ow, pruned)
-        assert pruned.result(PATIENCE_SECONDS) == PruneCounts(expired=0, removed=0)
+        assert pruned.result(WAIT_SECONDS_MAX) == PruneCounts(expired=0, removed=0)
     granted(ow)
 
 
@@ -325,4 +325,4 @@ def test_nobody_waits_for_another_who_prunes(ow: Onceward, what: str) -> None:
         assert tx.query(name, **params) == [(1,)]
         second = pool.submit(ow.store.write_query, name, **params)
         assert settled(ow, second), "it waits"
-        assert second.result(PATIENCE_SECONDS) == []
+        assert second.result(WAIT_SECONDS_MAX) == []

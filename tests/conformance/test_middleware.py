@@ -10,7 +10,7 @@ from onceward.errors import Retryable
 from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_request import AsgiScope, Receive, Send
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.middleware_calls import Answer, Shop, ask, call, problem
+from tests.support.middleware_calls import Answer, Shop, ask, call, problem
 
 
 @pytest.fixture

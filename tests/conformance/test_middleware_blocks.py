@@ -13,8 +13,8 @@ from onceward.errors import OncewardError, SqlFailed
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
 from tests.conformance.test_middleware_transactions import transaction
+from tests.support.middleware_calls import Answer, Shop, ask, call
 
 INSERT = "insert into effects values (?)"
 

@@ -9,7 +9,7 @@ from onceward.client import Onceward
 from onceward.errors import KeyReused
 from onceward.outcomes.http_request import AsgiScope
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.middleware_calls import Answer, Headers, Shop, ask, call, problem
+from tests.support.middleware_calls import Answer, Headers, Shop, ask, call, problem
 
 SECRET = b"card 4242 of ada"
 #: Credentials of two callers, of each kind that requests carry.

@@ -10,8 +10,8 @@ from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, StoreUnavailable
 from onceward.outcomes import IdempotencyMiddleware, OutcomeRecord, OutcomeState
 from onceward.outcomes.http_request import AsgiMessage, AsgiScope
-from tests.conformance.interrupts import Interrupter
-from tests.conformance.middleware_calls import Answer, Handler, Shop, call
+from tests.support.middleware_calls import Answer, Handler, Shop, call
+from tests.support.task_cancellation import Interrupter
 
 #: More awaits than a request has.
 AWAITS_MAX = 200

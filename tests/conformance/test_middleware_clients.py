@@ -17,7 +17,7 @@ from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.sqlite.store import SqliteStore
 from onceward.testing.moving_time import MovingTime
 from onceward.testing.postgres import PostgresServer
-from tests.conformance.middleware_calls import Answer, Shop, answering, ask, call
+from tests.support.middleware_calls import Answer, Shop, answering, ask, call
 from tests.support.postgres_servers import own_server
 
 __all__ = ["own_server"]

@@ -8,7 +8,7 @@ from onceward.client import Onceward
 from onceward.errors import FenceLost
 from onceward.outcomes import Fresh, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
+from tests.support.middleware_calls import Answer, Shop, ask, call
 
 DENIALS = (401, 403, 407)
 ADA = {"cookie": "session=ada"}

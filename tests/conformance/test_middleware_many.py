@@ -8,7 +8,7 @@ from onceward.client import Onceward
 from onceward.errors import StoreBusy
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores.postgres.store import TRANSACTIONS_MAX
-from tests.conformance.middleware_calls import Answer, Shop, ask
+from tests.support.middleware_calls import Answer, Shop, ask
 
 
 @pytest.fixture

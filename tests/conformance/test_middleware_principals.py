@@ -12,7 +12,7 @@ from onceward.outcomes import IdempotencyMiddleware
 from onceward.outcomes.http_caller import caller_scope
 from onceward.outcomes.http_request import AsgiScope
 from onceward.outcomes.http_response import result_of
-from tests.conformance.middleware_calls import Answer, Shop, answering, call, problem
+from tests.support.middleware_calls import Answer, Shop, answering, call, problem
 
 ADA, BOB = {"x-user": "ada"}, {"x-user": "bob"}
 

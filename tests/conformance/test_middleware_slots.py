@@ -13,7 +13,7 @@ from onceward.errors import WriterHeld
 from onceward.outcomes import Fresh
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
-from tests.conformance.middleware_calls import Answer, Shop, ask
+from tests.support.middleware_calls import Answer, Shop, ask
 
 pytestmark = pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 

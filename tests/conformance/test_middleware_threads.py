@@ -13,7 +13,7 @@ from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores.postgres.store import PostgresStore
 from onceward.stores.postgres.transaction import PostgresTransaction
-from tests.conformance.middleware_calls import Answer, Shop, answering, ask
+from tests.support.middleware_calls import Answer, Shop, answering, ask
 
 
 @pytest.fixture

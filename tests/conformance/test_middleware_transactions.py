@@ -13,7 +13,7 @@ from onceward.errors import FenceLost, StoreUnavailable
 from onceward.outcomes import IdempotencyMiddleware, OutcomeState
 from onceward.outcomes.http_request import AsgiScope
 from onceward.stores import Transaction
-from tests.conformance.middleware_calls import Answer, Shop, ask, call
+from tests.support.middleware_calls import Answer, Shop, ask, call
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from onceward.outcomes import (
 from onceward.outcomes.claims import ClaimRequest
 from onceward.stores.postgres.store import PostgresStore
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import claim, granted
+from tests.support.counted_charges import claim, granted
 
 
 def state(ow: Onceward, key: str = "k") -> OutcomeState:

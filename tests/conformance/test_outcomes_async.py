@@ -19,7 +19,7 @@ from onceward.errors import (
 from onceward.outcomes import OutcomeState
 from onceward.outcomes.claims import Claims
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import Shop, only, shop
+from tests.support.counted_charges import Shop, only, shop
 
 __all__ = ["shop"]
 

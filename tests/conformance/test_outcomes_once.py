@@ -24,7 +24,7 @@ from onceward.errors import (
 from onceward.outcomes import Done, NotDone, OutcomeState
 from onceward.system.crash_points import Crashed
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import Shop, only, shop
+from tests.support.counted_charges import Shop, only, shop
 
 __all__ = ["shop"]
 

@@ -11,7 +11,7 @@ from onceward.outcomes import Ambiguous, Expired, PruneCounts, Replay
 from onceward.stores import Transaction
 from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import DAY, claim, granted
+from tests.support.counted_charges import DAY, claim, granted
 
 
 def test_an_expired_key_is_rejected_for_thirty_days(ow: Onceward, ow_time: MovingTime) -> None:

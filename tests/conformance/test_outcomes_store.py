@@ -10,7 +10,7 @@ from onceward.client import Onceward
 from onceward.errors import OutcomeUnknown, StoreUnavailable, WriterHeld
 from onceward.outcomes import OutcomeState
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import Shop, only, shop
+from tests.support.counted_charges import Shop, only, shop
 
 __all__ = ["shop"]
 

@@ -11,7 +11,7 @@ from onceward.outcomes.models import PruneCounts
 from onceward.stores.batched_deletes import BATCH_ROWS, BATCH_ROWS_MAX, PAUSE_SECONDS_MIN
 from onceward.system import ManualClock
 from onceward.workers.pruning import BATCHES_MAX, PRUNE_SECONDS, Pruner
-from tests.conformance.idle_history import write_history
+from tests.support.long_history import write_history
 
 
 class Pauses(ManualClock):

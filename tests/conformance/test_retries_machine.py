@@ -19,11 +19,11 @@ from onceward.cursors import Lease
 from onceward.cursors.models import CountBetween
 from onceward.errors import Superseded
 from onceward.retries import Dead, FixedDelays, Parked
-from tests.conformance.counting_rows import assert_counts
-from tests.conformance.parked_model import Letter, Row, Seek
 from tests.conformance.test_cursors_operators import between
 from tests.conformance.test_retries import BROKEN, StandingTime, message
+from tests.support.parked_model import Letter, Row, Seek
 from tests.support.proof_length import examples_for, run_machine
+from tests.support.trigger_counts import assert_counts
 
 SCHEDULE = FixedDelays(seconds=(60,))
 RARELY = st.sampled_from([False, False, False, True])

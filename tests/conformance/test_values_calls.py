@@ -25,7 +25,7 @@ from onceward.errors import (
 from onceward.outcomes import OutcomeState
 from onceward.outcomes.error_encoding import MESSAGE_CHARS_MAX, UNREADABLE
 from onceward.stores import Transaction
-from tests.conformance.shops import Shop, only, shop
+from tests.support.counted_charges import Shop, only, shop
 
 __all__ = ["shop"]
 

@@ -29,7 +29,7 @@ from onceward.outcomes.http_response import rejection_response
 from onceward.outcomes.views import record_json
 from onceward.stores import Transaction
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.shops import Shop, only, shop
+from tests.support.counted_charges import Shop, only, shop
 
 __all__ = ["shop"]
 

@@ -10,7 +10,7 @@ import pytest
 from onceward.client import Onceward
 from onceward.console.audit import page
 from onceward.workers import App
-from tests.conformance.console.cursor_asking import asking, asking_of, made, shown
+from tests.support.console_cursor_requests import asking, asking_of, made, shown
 from tests.support.console_requests import Asking, error_of
 from tests.support.list_source import ListSource, StrictSource
 

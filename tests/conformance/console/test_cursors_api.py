@@ -12,9 +12,9 @@ from onceward.console import cursor_paging
 from onceward.errors import LeaseLost
 from onceward.testing.moving_time import MovingTime
 from onceward.workers import Lag
-from tests.conformance.console.cursor_asking import asking, asking_of, made, names, paged, shown
 from tests.conformance.test_cursors import stolen
 from tests.conformance.workers.test_lag_records import Behind, Bench, bench
+from tests.support.console_cursor_requests import asking, asking_of, made, names, paged, shown
 from tests.support.console_requests import Asking, error_of
 
 __all__ = ["asking", "bench"]

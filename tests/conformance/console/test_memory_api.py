@@ -20,7 +20,7 @@ from onceward.memory.models import (
     WriteOrigin,
 )
 from onceward.system import SystemClock
-from tests.conformance.memory import records
+from tests.support import memory_records
 from tests.support.console_over_store import context_of
 from tests.support.console_requests import Asking, error_of
 
@@ -233,15 +233,15 @@ def test_a_deleted_neighbour_is_none(site: Site) -> None:
 
 def test_provenance_leads_back_to_the_run(site: Site) -> None:
     """The fields of an explanation, in the console's spelling."""
-    writer = records.recorder(site.graph, SystemClock())
-    run = records.run(writer)
-    issue = records.error(writer, records.command(writer, run.name).name)
+    writer = memory_records.recorder(site.graph, SystemClock())
+    run = memory_records.run(writer)
+    issue = memory_records.error(writer, memory_records.command(writer, run.name).name)
     found = site.body("/api/memory/explain", name=issue.name)
     assert (found["name"], found["runs"]) == (issue.name, [run.name])
     assert [each["relation_type"] for each in found["chain"]] == ["EMITS", "EXECUTES"]
     assert (found["facts"][0]["source"], found["is_cut"]) == ("test", False)
     headline = site.body("/api/memory/search", q=issue.name)["items"][0]["headline"]
-    assert headline.startswith(records.MESSAGE)
+    assert headline.startswith(memory_records.MESSAGE)
     site.add("a", "one", "two")
     site.add("b")
     site.link(("a", "b"))

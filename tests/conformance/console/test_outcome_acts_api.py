@@ -9,7 +9,7 @@ from onceward.client import Onceward
 from onceward.console.audit import page
 from onceward.outcomes import OutcomeRecord, Outcomes
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.console.outcome_asking import (
+from tests.support.console_outcome_requests import (
     SCOPE,
     WHICH,
     asking,

@@ -7,7 +7,7 @@ import pytest
 from onceward.client import Onceward
 from onceward.stores import paging
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.console.outcome_asking import (
+from tests.support.console_outcome_requests import (
     SCOPE,
     asking,
     granted,

@@ -7,7 +7,7 @@ import pytest
 
 from onceward.client import Onceward
 from onceward.dispatch.models import DeliveryState
-from tests.conformance.dispatch.two_groups import states, talk
+from tests.support.dispatch_groups import states, talk
 from tests.support.dispatcher_parts import FakeChannel, Talk, ids
 
 __all__ = ["talk"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from onceward.dispatch import response_models
 from onceward.dispatch.models import TEXT_BYTES_MAX, DeliveryState, Group
-from tests.conformance.dispatch.chat_sites import (
+from tests.support.chat_http_client import (
     JSON,
     MESSAGES,
     TOKEN,

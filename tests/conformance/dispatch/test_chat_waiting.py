@@ -13,8 +13,8 @@ import pytest
 from onceward.dispatch.conversation_long_poll import ChatNotifier
 from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group, NewMessage
-from tests.conformance.dispatch.chat_sites import MESSAGES, SOON, Site, site
 from tests.support.blocked_call import asked_meanwhile, run_within, sit_on
+from tests.support.chat_http_client import MESSAGES, SOON, Site, site
 from tests.support.console_requests import error_of
 
 __all__ = ["site"]

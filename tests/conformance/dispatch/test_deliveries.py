@@ -9,7 +9,7 @@ from onceward.dispatch.models import Delivery, DeliveryState, TriggerKind
 from onceward.errors import BatchInFlight, Superseded
 from onceward.retries.retry_schedule import DISPATCH
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.dispatch.two_groups import states, talk
+from tests.support.dispatch_groups import states, talk
 from tests.support.dispatcher_parts import Talk, ids
 
 __all__ = ["talk"]

@@ -12,14 +12,14 @@ from onceward.client import Onceward
 from onceward.dispatch.models import DeliveryState, OutboxState, Reply
 from onceward.errors import BatchInFlight
 from onceward.system import crash_points
-from tests.conformance.counting_rows import assert_counts
-from tests.conformance.dispatch.at_work import ALL, PLACES, AtWork, deaths, places
-from tests.conformance.dispatch.dispatch_model import FINAL, GroupModel
+from tests.support.dispatch_model import FINAL, GroupModel
+from tests.support.dispatch_state_machine import ALL, PLACES, DispatchStateMachine, deaths, places
 from tests.support.dispatcher_parts import FakeChannel, ids
 from tests.support.proof_length import run_machine
+from tests.support.trigger_counts import assert_counts
 
 
-class Dispatching(AtWork):
+class Dispatching(DispatchStateMachine):
     """What operators decide on top of it, and what must hold after every step."""
 
     # --- operators ------------------------------------------------------------------------------

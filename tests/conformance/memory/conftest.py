@@ -9,7 +9,7 @@ from onceward.memory.graph import Graph
 from onceward.memory.recorder import Recorder
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
-from tests.conformance.memory import records
+from tests.support import memory_records
 
 
 @pytest.fixture
@@ -26,4 +26,4 @@ def graph(ow: Onceward) -> Iterator[Graph]:
 
 @pytest.fixture
 def recorder(graph: Graph, clock: ManualClock) -> Recorder:
-    return records.recorder(graph, clock)
+    return memory_records.recorder(graph, clock)

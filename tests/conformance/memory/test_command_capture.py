@@ -18,7 +18,7 @@ from onceward.memory.capture.run_command import CommandResult
 from onceward.memory.envelope import parse
 from onceward.system import ManualClock, crash_points, timestamp
 from onceward.system.redaction import Redactor
-from tests.conformance.lost_answers import unreliable
+from tests.support.lost_commit_answers import unreliable
 
 FAILING = (
     "___ test_sum ___\n>   assert add(1, 1) == 2\nE       assert 0 == 2\nwarning: add is old\n"

@@ -16,7 +16,7 @@ from onceward.memory.models import (
     WriteStatus,
 )
 from onceward.system.redaction import Redactor
-from tests.conformance.memory.graphs import (
+from tests.support.graph_writes import (
     create,
     edges,
     entity,

@@ -5,7 +5,7 @@ import threading
 from onceward.errors import EntityMissing
 from onceward.memory.graph import Graph
 from onceward.memory.models import Removal, WriteBatch, WriteStatus
-from tests.conformance.memory.graphs import create, entity, link, observe, relate, shown
+from tests.support.graph_writes import create, entity, link, observe, relate, shown
 
 
 def test_two_who_write_the_same_in_another_order_both_succeed(graph: Graph) -> None:

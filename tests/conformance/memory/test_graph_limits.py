@@ -14,7 +14,7 @@ from onceward.memory.models import (
     WriteOrigin,
     WriteStatus,
 )
-from tests.conformance.memory.graphs import create, entity, link, shown
+from tests.support.graph_writes import create, entity, link, shown
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "\u0661", "9" * 30])

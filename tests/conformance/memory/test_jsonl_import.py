@@ -18,7 +18,7 @@ from onceward.memory.graph import index_merge
 from onceward.memory.jsonl_import import ImportProblem, ImportProgress, import_file
 from onceward.system import ManualClock, crash_points
 from onceward.system.redaction import Redactor
-from tests.conformance.lost_answers import unreliable
+from tests.support.lost_commit_answers import unreliable
 
 
 def entity(name: str, *observations: object, kind: str = "person") -> dict[str, Any]:

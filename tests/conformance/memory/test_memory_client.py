@@ -17,7 +17,7 @@ from onceward.memory.memory_calls import KEY_CHARACTERS_MAX
 from onceward.retries import retrying
 from onceward.system import ManualClock
 from onceward.system.logs import JsonLogFormatter
-from tests.conformance.lost_answers import unreliable
+from tests.support.lost_commit_answers import unreliable
 
 ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", "speaks Greek"]}
 BOB = {"name": "Bob", "entityType": "person", "observations": []}

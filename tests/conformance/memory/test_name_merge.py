@@ -17,7 +17,7 @@ from onceward.memory.models import (
     WriteOrigin,
 )
 from onceward.stores import Transaction
-from tests.conformance.memory.graphs import create, edges, entity, link, observe, relate, shown
+from tests.support.graph_writes import create, edges, entity, link, observe, relate, shown
 
 SPELLINGS = ("concept#Rate Limiting", "concept#rate_limiting", "concept#rate-limiting")
 CANONICAL = SPELLINGS[2]

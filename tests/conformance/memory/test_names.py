@@ -6,7 +6,7 @@ from onceward.client import Onceward
 from onceward.errors import EntityMissing
 from onceward.memory import Graph, Memory, Validation
 from onceward.system.redaction import Redactor
-from tests.conformance.memory.graphs import create, entity
+from tests.support.graph_writes import create, entity
 
 CONCEPT = (
     "concept#Rate Limiting",

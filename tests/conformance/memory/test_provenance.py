@@ -19,8 +19,8 @@ from onceward.memory.recorder import Recorder
 from onceward.memory.token_budget import TOKENS_MAX, tokens
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, story
+from tests.support import memory_records
+from tests.support.memory_records import ISSUE, MESSAGE, STARTED_AT, URL, story
 
 
 def test_each_fact_has_its_source_run_and_times(graph: Graph, recorder: Recorder) -> None:
@@ -35,7 +35,7 @@ def test_each_fact_has_its_source_run_and_times(graph: Graph, recorder: Recorder
         ts="2020-02-02T00:00:00Z",
     )
     found = explain(graph, told.fix)
-    stored = records.entity(graph, told.fix)
+    stored = memory_records.entity(graph, told.fix)
     assert (found.name, found.entity_type, found.node_id) == (told.fix, "Fix", stored.id)
     assert (found.source, found.run, found.stored_at) == ("test", None, stored.created_at)
     newest, oldest = found.facts
@@ -104,7 +104,7 @@ def test_what_has_no_run_says_so(graph: Graph) -> None:
 
 def test_what_is_missing_is_named(graph: Graph, recorder: Recorder) -> None:
     """Neither what never was nor what was deleted is explained."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     graph.remove(Removal(entities=(ISSUE,)))
     for name in ("nobody", ISSUE):
         with pytest.raises(EntityMissing) as caught:

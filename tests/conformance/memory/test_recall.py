@@ -15,8 +15,8 @@ from onceward.memory.recorder import Recorder
 from onceward.memory.token_budget import TOKENS_MAX, tokens
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, MESSAGE, STARTED_AT, URL, outcome, story
+from tests.support import memory_records
+from tests.support.memory_records import ISSUE, MESSAGE, STARTED_AT, URL, outcome, story
 
 SEEN_ELSEWHERE = "KeyError: 'price' in /home/bob/cart.py:7:1 with pydantic 2.12.0"
 
@@ -94,7 +94,7 @@ def test_an_error_without_a_fix_is_known_all_the_same(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """It is said what it is, and that nobody has fixed it."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     found = recall(graph, SEEN_ELSEWHERE, clock=clock)
     assert found.fixes == ()
     assert "No fix is recorded yet." in found.text
@@ -102,7 +102,7 @@ def test_an_error_without_a_fix_is_known_all_the_same(
 
 def test_fixes_are_ranked_by_evidence(graph: Graph, recorder: Recorder, clock: ManualClock) -> None:
     """Verified most often first, then the more reliable, then partly, untried and failed ones."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     failed = fix(recorder, "failed", BAD, BAD)
     untried = fix(recorder, "untried")
     partly = fix(recorder, "partly", SO_SO)
@@ -128,7 +128,7 @@ def test_of_two_equal_fixes_the_one_that_worked_last_comes_first(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """Recency decides, and the answer says when and how it was verified."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     old, new = fix(recorder, "old"), fix(recorder, "new")
     outcome(recorder, new, GOOD)
     outcome(recorder, old, GOOD, took=1)
@@ -151,7 +151,7 @@ def test_times_are_those_observed_whatever_their_zone_and_order(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """A record that comes late, or from another zone, is ranked by when it was seen."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     late, early = fix(recorder, "late"), fix(recorder, "early")
     times = {late: "2026-01-01T01:00:00-05:00", early: "2026-01-01T05:00:00Z"}
     for name, ts in times.items():
@@ -164,9 +164,9 @@ def test_recall_reports_how_often_and_when_an_error_was_seen(
 ) -> None:
     """Commands and runs are counted, and the times of runs count, too."""
     for day, output in ((1, "1 failed"), (2, "1 failed"), (3, "2 failed")):
-        run = records.run(recorder, started_at=f"2026-01-0{day}T00:00:00Z")
-        command = records.command(recorder, run.name, output=output)
-        records.error(recorder, command.name)
+        run = memory_records.run(recorder, started_at=f"2026-01-0{day}T00:00:00Z")
+        command = memory_records.command(recorder, run.name, output=output)
+        memory_records.error(recorder, command.name)
     clock.advance(seconds=10 * 86_400)
     found = recall(graph, MESSAGE, clock=clock)
     assert "2 command results in 3 runs, first 10d ago, last 8d ago" in found.text
@@ -178,7 +178,7 @@ def test_a_command_is_recalled_with_all_its_results(
     """Names of commands hold their output, so results are grouped by the command itself."""
     told = story(recorder)
     clock.advance(seconds=60)
-    run = records.run(recorder, started_at="2026-01-02T00:00:00Z")
+    run = memory_records.run(recorder, started_at="2026-01-02T00:00:00Z")
     recorder.command("pytest -q", cwd="/srv/shop", exit_code=0, run=run.name)
     recorder.command("pytest -q --all", exit_code=3)
     found = recall(graph, " pytest   -q ", clock=clock)
@@ -232,7 +232,7 @@ def test_what_others_wrote_is_quoted_and_cannot_leave_its_quotes(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """One line each, no quotation mark inside, no control characters, and never too long."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     for number in range(6):
         name = recorder.fix(ISSUE, strategy=f"{number}{HOSTILE}").name
         recorder.outcome(name, status=GOOD, verification_method=HOSTILE, duration_to_verify=number)
@@ -309,7 +309,7 @@ def test_a_search_for_a_long_message_falls_back_to_its_rare_words(
 
 def test_a_hub_is_read_in_part(graph: Graph, recorder: Recorder, clock: ManualClock) -> None:
     """Of many neighbours a bounded number is read; the newest fixes are among them."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     for number in range(40):
         last = recorder.fix(ISSUE, strategy=f"try {number}").name
     found = recall(graph, MESSAGE, clock=clock)
@@ -324,7 +324,7 @@ def test_secrets_in_a_question_find_what_was_stored_without_them(
     graph = Graph(ow.store, redactor=Redactor(["hunter2-hunter2"]))
     recorder = Recorder(graph, clock=clock, origin=WriteOrigin())
     message = "Token: hunter2-hunter2 refused by the shop"
-    name = records.error(recorder, None, message).name
+    name = memory_records.error(recorder, None, message).name
     found = recall(graph, message, clock=clock)
     assert (found.how, found.names) == (MatchMethod.DERIVED_KEY, (name,))
     assert "hunter2" not in found.text

@@ -20,8 +20,8 @@ from onceward.memory.record_write import Recorded
 from onceward.memory.recorder import Recorder
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
-from tests.conformance.memory import records
-from tests.conformance.memory.records import (
+from tests.support import memory_records
+from tests.support.memory_records import (
     ISSUE,
     MESSAGE,
     STARTED_AT,
@@ -47,7 +47,7 @@ def test_a_run_is_named_by_its_start_and_related_to_what_it_used(
     graph: Graph, recorder: Recorder
 ) -> None:
     """The start is the caller's; mode, tools and files are created with it, in one write."""
-    recorded = records.run(recorder)
+    recorded = memory_records.run(recorder)
     digits = fp8(cmd="pytest -q", cwd="/srv/shop", exit_code=1, stdout="1 failed")
     assert recorded.name == f"run#{STARTED_AT}#{digits}"
     assert {each.name for each in recorded.related} == {
@@ -71,8 +71,8 @@ def test_a_run_is_named_by_its_start_and_related_to_what_it_used(
 
 def test_a_command_belongs_to_its_run(graph: Graph, recorder: Recorder) -> None:
     """White space in it does not matter; what it put out is part of its name."""
-    run = records.run(recorder)
-    recorded = records.command(recorder, run.name)
+    run = memory_records.run(recorder)
+    recorded = memory_records.command(recorder, run.name)
     assert recorded.name.startswith("cmd#pytest -q#")
     assert sentences(graph, recorded.name) == {(run.name, "EXECUTES", recorded.name)}
     [fact] = facts(graph, recorded.name)
@@ -83,12 +83,12 @@ def test_a_command_belongs_to_its_run(graph: Graph, recorder: Recorder) -> None:
         "durationMs": 900,
         "stdoutHead": "1 failed",
     }
-    assert records.command(recorder, None, output="2 failed").name != recorded.name
+    assert memory_records.command(recorder, None, output="2 failed").name != recorded.name
 
 
 def test_an_error_is_named_by_its_normalised_message(graph: Graph, recorder: Recorder) -> None:
     """Another path, position or version is the same error; its cause and topics are related."""
-    command = records.command(recorder, None)
+    command = memory_records.command(recorder, None)
     recorded = recorder.error(
         MESSAGE,
         kind="KeyError",
@@ -108,7 +108,7 @@ def test_an_error_is_named_by_its_normalised_message(graph: Graph, recorder: Rec
     assert fact.kind == "error.capture"
     assert fact.data["normalizedKey"] == ISSUE.removeprefix("err#")
     assert fact.data["message"] == MESSAGE
-    again = records.error(
+    again = memory_records.error(
         recorder, None, "KeyError: 'price' in /tmp/x.py:99:1 with pydantic 2.12.0"
     )
     assert (again.name, again.entity, again.observation) == (ISSUE, KNOWN, CREATED)
@@ -116,7 +116,7 @@ def test_an_error_is_named_by_its_normalised_message(graph: Graph, recorder: Rec
 
 def test_a_warning_is_never_an_error(graph: Graph, recorder: Recorder) -> None:
     """Its name, its envelope and its fix say that it is a warning."""
-    command = records.command(recorder, None)
+    command = memory_records.command(recorder, None)
     recorded = recorder.error(
         "warn#Deprecated", kind="lint", detector="ruff", is_warning=True, command=command.name
     )
@@ -154,7 +154,7 @@ def test_a_neighbour_that_is_not_there_is_reported_not_invented(
 ) -> None:
     """Entity and observation stay; the refused relation names who is missing."""
     name = f"run#{STARTED_AT}#00000000" if missing == "run" else "cmd#pytest -q#00000000"
-    record = records.command if missing == "run" else records.error
+    record = memory_records.command if missing == "run" else memory_records.error
     recorded = record(recorder, name)
     assert fates(recorded) == [CREATED, CREATED, REFUSED]
     assert name in recorded.relations[0].reason
@@ -199,7 +199,7 @@ def test_a_fix_of_nothing_is_refused(graph: Graph, recorder: Recorder) -> None:
 
 def test_a_document_that_is_not_there_is_reported(recorder: Recorder) -> None:
     """By its bare name a document cannot be created: nobody knows its URL."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     recorded = recorder.fix(ISSUE, strategy="use .get", docs=[f"doc#{'0' * 64}"])
     assert fates(recorded) == [CREATED, CREATED, CREATED, REFUSED]
 
@@ -207,16 +207,16 @@ def test_a_document_that_is_not_there_is_reported(recorder: Recorder) -> None:
 def test_an_outcome_is_an_observation_of_its_fix(graph: Graph, recorder: Recorder) -> None:
     """It is an observation of the fix, and a fix that is not there has none."""
     fix = story(recorder).fix
-    recorded = records.outcome(recorder, fix, "verified_successful")
+    recorded = memory_records.outcome(recorder, fix, "verified_successful")
     assert (recorded.name, recorded.entity, recorded.observation) == (fix, KNOWN, CREATED)
     assert [each.kind for each in facts(graph, fix)] == ["fix.apply", "fix.outcome"]
     assert facts(graph, fix)[1].data["fixId"] == fix
     with pytest.raises(EntityMissing, match="00000000"):
-        records.outcome(recorder, f"fix#{ISSUE}#00000000", "failed")
+        memory_records.outcome(recorder, f"fix#{ISSUE}#00000000", "failed")
     with pytest.raises(InvalidArgument, match="not the name of a fix"):
-        records.outcome(recorder, ISSUE, "failed")
+        memory_records.outcome(recorder, ISSUE, "failed")
     with pytest.raises(InvalidArgument, match="status"):
-        records.outcome(recorder, fix, "fine")
+        memory_records.outcome(recorder, fix, "fine")
 
 
 def test_a_document_is_named_by_its_url(
@@ -255,11 +255,13 @@ def test_a_note_written_without_the_recorder_is_tolerated(
 
 
 RECORDS: dict[str, Callable[[Recorder], Recorded]] = {
-    "run": records.run,
-    "command": lambda recorder: records.command(recorder, records.run(recorder).name),
-    "error": lambda recorder: records.error(recorder, records.command(recorder, None).name),
-    "fix": lambda recorder: recorder.fix(records.error(recorder, None).name, strategy="s"),
-    "outcome": lambda recorder: records.outcome(recorder, story(recorder).fix, "failed"),
+    "run": memory_records.run,
+    "command": lambda recorder: memory_records.command(recorder, memory_records.run(recorder).name),
+    "error": lambda recorder: memory_records.error(
+        recorder, memory_records.command(recorder, None).name
+    ),
+    "fix": lambda recorder: recorder.fix(memory_records.error(recorder, None).name, strategy="s"),
+    "outcome": lambda recorder: memory_records.outcome(recorder, story(recorder).fix, "failed"),
     "doc": lambda recorder: recorder.doc(URL, title="t", concepts=["c"]),
 }
 
@@ -285,12 +287,12 @@ def test_h36_another_fact_at_the_same_time_is_another_observation(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """Only the time does not count: another duration, branch or mode does."""
-    first = records.command(recorder, None)
+    first = memory_records.command(recorder, None)
     slower = recorder.command(
         "pytest -q", cwd="/srv/shop", exit_code=1, duration_ms=901, stdout_head="1 failed"
     )
     elsewhere = Recorder(graph, clock=clock, origin=WriteOrigin(), branch="dev")
-    there = records.command(elsewhere, None)
+    there = memory_records.command(elsewhere, None)
     assert first.observation is slower.observation is there.observation is CREATED
     assert there.name == first.name
     assert len(facts(graph, first.name)) == 2
@@ -307,7 +309,7 @@ def test_a_record_keeps_who_wrote_it_and_in_which_run(graph: Graph, recorder: Re
 @pytest.mark.parametrize("run", [f"run#{STARTED_AT}#deadbeef", "the moon"])
 def test_an_unrecorded_run_is_not_an_origin(graph: Graph, recorder: Recorder, run: str) -> None:
     """What is refused as a neighbour is not told as the place where something is from."""
-    recorded = records.command(recorder, run)
+    recorded = memory_records.command(recorder, run)
     assert fates(recorded) == [CREATED, CREATED, REFUSED]
     found = entity(graph, recorded.name)
     assert (found.run, found.observations[0].run, found.source) == (None, None, "test")
@@ -319,7 +321,7 @@ def test_what_was_deleted_is_restored_by_its_record(graph: Graph, recorder: Reco
     graph.remove(Removal(entities=(ISSUE,)))
     with pytest.raises(EntityMissing):
         recorder.fix(ISSUE, strategy="use .get")
-    again = records.error(recorder, None)
+    again = memory_records.error(recorder, None)
     assert again.entity is WriteStatus.RESTORED
     assert fix in {each.name for each in graph.find_by_prefix("fix#")}
 
@@ -328,5 +330,5 @@ def test_a_name_that_has_another_type_keeps_it(ow: Onceward, clock: ManualClock)
     """The answer tells the type that the entity has."""
     graph = Graph(ow.store, redactor=Redactor(), validation=Validation.LENIENT)
     graph.write(WriteBatch(entities=(NewEntity(name=ISSUE, entity_type="bug"),)))
-    recorded = records.error(Recorder(graph, clock=clock, origin=WriteOrigin()), None)
+    recorded = memory_records.error(Recorder(graph, clock=clock, origin=WriteOrigin()), None)
     assert (recorded.entity, recorded.entity_type, recorded.observation) == (KNOWN, "bug", CREATED)

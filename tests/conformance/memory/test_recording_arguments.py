@@ -12,8 +12,8 @@ from onceward.memory.models import Validation, WriteStatus
 from onceward.memory.record_write import Recorded
 from onceward.memory.recorder import Recorder
 from onceward.system.redaction import Redactor
-from tests.conformance.memory import records
-from tests.conformance.memory.records import ISSUE, STARTED_AT, URL, facts, fates
+from tests.support import memory_records
+from tests.support.memory_records import ISSUE, STARTED_AT, URL, facts, fates
 
 SECRET = "hunter2-hunter2"
 CREATED, KNOWN, REFUSED = WriteStatus.CREATED, WriteStatus.KNOWN, WriteStatus.REFUSED
@@ -95,7 +95,7 @@ def test_a_secret_at_the_end_of_a_head_is_not_kept_in_part(
     """Secrets go before the head is cut: half of one would not be known for what it is."""
     output = "x" * (8_192 - len(SECRET) // 2) + SECRET
     recorder.command("cat", exit_code=0, stdout_head=output, stderr_head=output)
-    records.error(recorder, None, f"boom {output}")
+    memory_records.error(recorder, None, f"boom {output}")
     assert SECRET[:5] not in everything(graph)
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_argument_is_refused_and_nothing_is_written(
     graph: Graph, recorder: Recorder
 ) -> None:
     """Whatever is wrong, the answer says what to mend, and the graph is as before."""
-    records.error(recorder, None)
+    memory_records.error(recorder, None)
     before = graph.counts()
     for kind, arguments in WRONG:
         with pytest.raises(InvalidArgument) as caught:
@@ -167,6 +167,6 @@ def test_output_of_any_size_and_kind_is_kept_in_part(graph: Graph, recorder: Rec
     [fact] = facts(graph, recorded.name)
     assert len(fact.data["stdoutHead"].encode()) <= 8_192
     assert len(fact.data["stderrHead"].encode()) == 8_192
-    long = records.error(recorder, None, "x\0 " * 50_000)
+    long = memory_records.error(recorder, None, "x\0 " * 50_000)
     assert len(facts(graph, long.name)[0].data["message"].encode()) <= 8_192
     assert recorder.fix(long.name, strategy="shorten it").entity is CREATED

@@ -14,8 +14,8 @@ from onceward.memory.capture.fix_verification import next_attempt
 from onceward.memory.envelope import parse
 from onceward.system import ManualClock
 from onceward.system.redaction import Redactor
-from tests.conformance.lost_answers import unreliable
 from tests.conformance.memory.test_command_capture import FAILING, ISSUE, World
+from tests.support.lost_commit_answers import unreliable
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from onceward.system import ManualClock, crash_points
 from onceward.testing.moving_time import MovingTime
 from onceward.workers.alert_delivery import GIVE_UP_SECONDS, RESEND_SECONDS, AlertSender
 from onceward.workers.alerts import LEASE_SECONDS, AlertEvaluator, Alerts
-from tests.conformance.workers.troubles import Inbox, rule, set_errors, steps
+from tests.support.alert_conditions import Inbox, rule, set_errors, steps
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from onceward.workers.alerts import (
     AlertEvaluator,
     Alerts,
 )
-from tests.conformance.workers.troubles import Inbox, rule, set_errors, set_lag, steps
+from tests.support.alert_conditions import Inbox, rule, set_errors, set_lag, steps
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from onceward.workers.alert_models import DEFAULT_RULES
 from onceward.workers.alerts import AlertEvaluator, Alerts
 from onceward.workers.lag_records import LagRecords
 from tests.conformance.workers.test_lag_records import Behind, Bench
-from tests.conformance.workers.troubles import rule, set_lag, steps
+from tests.support.alert_conditions import rule, set_lag, steps
 from tests.support.list_source import ListSource
 from tests.support.running_worker import drain
 

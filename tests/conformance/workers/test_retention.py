@@ -10,7 +10,7 @@ from onceward.system import ManualClock
 from onceward.testing.moving_time import MovingTime
 from onceward.workers.pruning import ACTOR, PRUNE_SECONDS, Pruner
 from onceward.workers.retention import DAY_SECONDS, Retention
-from tests.conformance.counting_rows import assert_counts
+from tests.support.trigger_counts import assert_counts
 
 BROKEN = Failure(type="E", message="broken")
 

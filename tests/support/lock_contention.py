@@ -1,4 +1,4 @@
-"""Meeting: how two are brought to one line at once, and seen to wait for each other."""
+"""Lock contention: bring two threads to one row at once, and see one wait for the other's lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onceward.client import Onceward
 from onceward.stores.postgres.store import PostgresStore
 from onceward.system import SystemClock
 
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.005
 #: Who waits for a lock in this database; other tests have theirs.
 WAITING = (
@@ -33,17 +33,17 @@ class Halt:
 
     def __call__(self) -> None:
         self.reached.set()
-        assert self.go_on.wait(PATIENCE_SECONDS)
+        assert self.go_on.wait(WAIT_SECONDS_MAX)
 
     def wait(self) -> None:
-        assert self.reached.wait(PATIENCE_SECONDS)
+        assert self.reached.wait(WAIT_SECONDS_MAX)
 
 
 def settled(ow: Onceward, work: Future[Any]) -> bool:
     """Whether it went through; False once somebody waits for a lock instead."""
     assert isinstance(ow.store, PostgresStore)
     clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
+    deadline = clock.monotonic() + WAIT_SECONDS_MAX
     with ow.store.connection() as connection:
         while not work.done():
             if connection.execute(WAITING).fetchall():
@@ -58,7 +58,7 @@ def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
     assert not settled(ow, work), "it waited for nobody"
 
 
-def meet(
+def run_contending(
     ow: Onceward, halt: Halt, first: Callable[[], First], second: Callable[[], Second]
 ) -> tuple[Future[First], Future[Second]]:
     """Let the second come while the first stands still, and wait; return how both ended."""

@@ -1,4 +1,4 @@
-"""A store with a long past, written by one statement a table, and what a query costs in it."""
+"""Long history: fill a store with past rows, one statement per table, and count a query's cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At work: people who talk, agents that answer, fail and die, and what should become of it."""
+"""Dispatch state machine: hypothesis rules for people, agents, crashes, operators and a model."""
 
 import itertools
 from collections import Counter
@@ -14,7 +14,7 @@ from onceward.dispatch.channels import Channel, OutboxSender, StoredChannel
 from onceward.dispatch.models import Delivery, NewMessage, TriggerKind
 from onceward.errors import BatchInFlight, InvalidArgument, OutcomeUnknown, Retryable, Superseded
 from onceward.system import crash_points
-from tests.conformance.dispatch.dispatch_model import GroupModel, Record
+from tests.support.dispatch_model import GroupModel, Record
 from tests.support.dispatcher_parts import FakeChannel, Talk, ids
 
 PLACES = ("near", "keyed", "blind")
@@ -35,7 +35,7 @@ places = st.sampled_from(PLACES)
 deaths = st.sampled_from(DEATHS)
 
 
-class AtWork(RuleBasedStateMachine):
+class DispatchStateMachine(RuleBasedStateMachine):
     """Three groups on three kinds of channels; what is decided about them comes on top."""
 
     ow: Onceward

@@ -1,4 +1,4 @@
-"""Two groups: one of this store and one of a channel, and what became of their deliveries."""
+"""Dispatch groups: a stored group, a channel group, and the states of their deliveries."""
 
 import pytest
 

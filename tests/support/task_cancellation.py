@@ -1,4 +1,4 @@
-"""Interrupts: asyncio tasks that are cancelled at a chosen await, once or again and again."""
+"""Task cancellation: cancel asyncio tasks at a chosen await, once or at every later one."""
 
 import asyncio
 import types

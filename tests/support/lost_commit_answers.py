@@ -1,4 +1,4 @@
-"""Lost answers: commits that end without one, so that nobody knows whether they happened.
+"""Lost commit answers: commits that end without an answer, so that nobody knows their result.
 
 On PostgreSQL a proxy cuts the wire, behind or before the commit. On SQLite the disk fails in it.
 """

@@ -1,4 +1,4 @@
-"""Calls: requests to an ASGI application under test, and handlers that leave effects behind."""
+"""Middleware calls: requests to an ASGI application, and handlers that leave effects behind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

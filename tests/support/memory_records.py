@@ -1,4 +1,4 @@
-"""Helpers to record one failing command with its error and fix."""
+"""Memory records: record one failing command with its error, its fix and their outcome."""
 
 from dataclasses import dataclass
 

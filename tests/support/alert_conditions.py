@@ -1,4 +1,4 @@
-"""Trouble on demand, and somebody who is told of it, for tests of alerts."""
+"""Alert conditions: set errors and lag of cursors, and receive the alerts in a list."""
 
 from __future__ import annotations
 

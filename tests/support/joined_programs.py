@@ -1,4 +1,4 @@
-"""Programs: random nestings of joined calls, savepoints and errors, and what must remain."""
+"""Joined programs: random nestings of joined calls, savepoints and errors; what must remain."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Outcome asking: the console's routes of keys over a store, and keys to ask about."""
+"""Console outcome requests: the outcome routes over a store, and claimed keys to request."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Chat sites: the routes of conversations behind the guard, over a store, asked over HTTP."""
+"""Chat HTTP client: call the conversation routes behind the guard, over a store, in process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers to write to a graph and to compare its contents."""
+"""Graph writes: short calls to write to a graph and to compare its contents."""
 
 from onceward.memory.graph import Graph
 from onceward.memory.models import (

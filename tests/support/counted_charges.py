@@ -1,4 +1,4 @@
-"""A shop: charging that counts how often it was done, and claims of its keys."""
+"""Counted charges: a shop that counts how often it charged, and claims of its keys."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Cursor asking: the console's routes of cursors over a store, and cursors to ask about."""
+"""Console cursor requests: the cursor routes over a store, and cursors to request."""
 
 from __future__ import annotations
 

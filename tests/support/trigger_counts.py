@@ -1,4 +1,4 @@
-"""The counts that triggers keep, compared with the rows that they count."""
+"""Trigger counts: compare the counts that triggers maintain with the rows that they count."""
 
 from onceward.client import Onceward
 
