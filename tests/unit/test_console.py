@@ -26,8 +26,8 @@ from onceward.lab.run_content import CONTENT_POLICY
 from onceward.lab.sessions import LabSession
 from onceward.stores import migrate, open_store
 from onceward.version import __version__
+from tests.support.guarded_requests import PORT, TOKEN, ask, error_of
 from tests.support.labs import make_experiment, make_lab, submission
-from tests.unit.guarded_requests import PORT, TOKEN, ask, error_of
 
 METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 SAFE = {"GET", "HEAD", "OPTIONS"}

@@ -13,7 +13,7 @@ from onceward.agents.protocol import Message
 from onceward.keys import snapshot
 from tests.support.agent_messages import a_command
 from tests.support.agent_processes import command as exec_command
-from tests.unit.agents.agent_restarts import AgentRestarts, lives, without_ids, write_out
+from tests.support.agent_restarts import AgentRestarts, lives, without_ids, write_out
 from tests.unit.agents.test_exec import ask
 
 __all__ = ["lives"]

@@ -12,7 +12,7 @@ from onceward.agents import Chat, ChatAgent
 from onceward.errors import InvalidArgument, OncewardError
 from tests.support.agent_messages import ODD_TEXTS, a_delivery, a_message
 from tests.support.agent_processes import until
-from tests.unit.agents.chat_dialog import Begin, taking, talk
+from tests.support.chat_dialog import Begin, taking, talk
 
 __all__ = ["talk"]
 

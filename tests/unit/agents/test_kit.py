@@ -20,7 +20,7 @@ from onceward.agents import (
 from onceward.errors import InvalidArgument, Retryable
 from onceward.system import crash_points
 from tests.support.agent_messages import a_command
-from tests.unit.agents.agent_restarts import (
+from tests.support.agent_restarts import (
     AgentRestarts,
     Handler,
     error_of,

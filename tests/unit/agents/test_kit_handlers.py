@@ -13,7 +13,7 @@ from onceward.agents import Agent, Command, HandlerResult, completed
 from onceward.agents.handlers import version_of
 from onceward.errors import InvalidArgument
 from tests.support.agent_messages import a_command
-from tests.unit.agents.agent_restarts import AgentRestarts, error_of, lives, no_work, raising
+from tests.support.agent_restarts import AgentRestarts, error_of, lives, no_work, raising
 
 __all__ = ["lives"]
 

@@ -10,7 +10,7 @@ from onceward.agents import Command, HandlerResult, approved, completed, protoco
 from onceward.agents.protocol import Message
 from onceward.errors import InvalidArgument, Retryable
 from tests.support.agent_messages import a_command, a_log
-from tests.unit.agents.agent_restarts import (
+from tests.support.agent_restarts import (
     AgentRestarts,
     Handler,
     error_of,

@@ -9,14 +9,14 @@ import pytest
 
 from onceward.orchestrator.scaffold import create_workspace
 from tests.support.command_runner import run as run  # noqa: PLC0414 - a fixture, given on
-from tests.unit.cli.played_orchestrator import Played
+from tests.support.fake_orchestrator import FakeOrchestrator
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
+def played(monkeypatch: pytest.MonkeyPatch) -> type[FakeOrchestrator]:
     """Put the played orchestrator in the place of the real one."""
 
-    class Fresh(Played):
+    class Fresh(FakeOrchestrator):
         asked: list[Any] = []  # noqa: RUF012 - the same
 
     module = ModuleType("onceward.orchestrator.orchestrator")

@@ -10,7 +10,7 @@ import pytest
 from onceward.errors import RunHeld, RunMissing
 from onceward.orchestrator.models import RunResult
 from tests.support.command_runner import Run
-from tests.unit.cli.played_orchestrator import AT, RUN, Played
+from tests.support.fake_orchestrator import AT, RUN, FakeOrchestrator
 
 # --- init ----------------------------------------------------------------------------------------
 
@@ -55,7 +55,9 @@ def test_init_speaks_json(run: Run, tmp_path: Path) -> None:
 # --- run -----------------------------------------------------------------------------------------
 
 
-def test_run_tells_the_run_and_exits_0(run: Run, workspace: Path, played: type[Played]) -> None:
+def test_run_tells_the_run_and_exits_0(
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
+) -> None:
     """A line for each record, and success."""
     ran = run("run", "--task", "T-0002", "--task", "T-0001")
     assert (ran.code, ran.err) == (0, "")
@@ -70,7 +72,7 @@ def test_run_tells_the_run_and_exits_0(run: Run, workspace: Path, played: type[P
 def test_run_elsewhere(
     run: Run,
     workspace: Path,
-    played: type[Played],
+    played: type[FakeOrchestrator],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -83,7 +85,7 @@ def test_run_elsewhere(
 
 
 @pytest.mark.usefixtures("workspace")
-def test_run_as_json_lines(run: Run, played: type[Played]) -> None:
+def test_run_as_json_lines(run: Run, played: type[FakeOrchestrator]) -> None:
     """Every record as it is, then the result."""
     played.result = RunResult(run_id=RUN, status="failed", reason="why")
     ran = run("run", "--task", "T-0001", "--json")
@@ -102,7 +104,7 @@ def test_run_as_json_lines(run: Run, played: type[Played]) -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_a_failed_run_says_why_and_how_to_go_on(run: Run, played: type[Played]) -> None:
+def test_a_failed_run_says_why_and_how_to_go_on(run: Run, played: type[FakeOrchestrator]) -> None:
     """Exit 1, the reason, and the command that tries again."""
     played.result = RunResult(run_id=RUN, status="failed", reason="review failed: X: no")
     ran = run("run", "--task", "T-0001")
@@ -118,7 +120,7 @@ def test_a_failed_run_says_why_and_how_to_go_on(run: Run, played: type[Played]) 
     ("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "TERM"]
 )
 def test_a_signal_stops_cleanly_and_says_how_to_resume(
-    run: Run, played: type[Played], how: signal.Signals, code: int
+    run: Run, played: type[FakeOrchestrator], how: signal.Signals, code: int
 ) -> None:
     """The run is asked to stop, once; handlers are as they were afterwards."""
     before = signal.getsignal(how)
@@ -141,7 +143,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_resume(
 )
 @pytest.mark.usefixtures("workspace")
 def test_bad_input_is_exit_2_before_anything_starts(
-    run: Run, played: type[Played], words: tuple[str, ...], says: str
+    run: Run, played: type[FakeOrchestrator], words: tuple[str, ...], says: str
 ) -> None:
     """What is wrong and what would be right; nothing runs."""
     ran = run("run", *words)
@@ -151,7 +153,9 @@ def test_bad_input_is_exit_2_before_anything_starts(
     assert played.asked == []
 
 
-def test_a_broken_config_is_exit_2(run: Run, workspace: Path, played: type[Played]) -> None:
+def test_a_broken_config_is_exit_2(
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
+) -> None:
     """The path in the file is named, for a program that is missing as well."""
     path = workspace / "onceward.json"
     config = json.loads(path.read_text())
@@ -162,7 +166,9 @@ def test_a_broken_config_is_exit_2(run: Run, workspace: Path, played: type[Playe
     assert "agents.builder.command[0]: the program 'no-such-program' is not on the PATH" in ran.err
 
 
-def test_warnings_do_not_stop_a_run(run: Run, workspace: Path, played: type[Played]) -> None:
+def test_warnings_do_not_stop_a_run(
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
+) -> None:
     """Inputs that look ephemeral are told on stderr."""
     task = {"goal": "x", "inputs": {"nonce": 7}}
     (workspace / "tasks" / "T-0003.json").write_text(json.dumps(task))
@@ -173,7 +179,7 @@ def test_warnings_do_not_stop_a_run(run: Run, workspace: Path, played: type[Play
 
 
 def test_secrets_of_agents_are_left_out_too(
-    run: Run, workspace: Path, played: type[Played]
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
 ) -> None:
     """What an agent is given as a secret does not belong into a task either."""
     path = workspace / "onceward.json"
@@ -188,7 +194,7 @@ def test_secrets_of_agents_are_left_out_too(
 
 
 @pytest.mark.usefixtures("workspace")
-def test_json_lines_stay_json_when_stopped(run: Run, played: type[Played]) -> None:
+def test_json_lines_stay_json_when_stopped(run: Run, played: type[FakeOrchestrator]) -> None:
     """What is said to people goes to stderr."""
     played.during = staticmethod(lambda _: os.kill(os.getpid(), signal.SIGINT))
     ran = run("run", "--task", "T-0001", "--json")
@@ -201,7 +207,9 @@ def test_json_lines_stay_json_when_stopped(run: Run, played: type[Played]) -> No
 
 
 @pytest.mark.usefixtures("workspace")
-def test_resume_goes_on_with_the_latest_or_the_one_named(run: Run, played: type[Played]) -> None:
+def test_resume_goes_on_with_the_latest_or_the_one_named(
+    run: Run, played: type[FakeOrchestrator]
+) -> None:
     """Options reach the run as they are."""
     assert run("resume").code == 0
     assert run("resume", "--run", RUN, "--retry", "--accept-drift").code == 0
@@ -213,7 +221,7 @@ def test_resume_goes_on_with_the_latest_or_the_one_named(run: Run, played: type[
 
 
 @pytest.mark.usefixtures("workspace")
-def test_a_complete_run_is_not_an_error(run: Run, played: type[Played]) -> None:
+def test_a_complete_run_is_not_an_error(run: Run, played: type[FakeOrchestrator]) -> None:
     """It says so, and that is all."""
     played.result = RunResult(run_id=RUN, status="done", was_complete=True)
     ran = run("resume")
@@ -222,7 +230,7 @@ def test_a_complete_run_is_not_an_error(run: Run, played: type[Played]) -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_h29_a_run_that_is_held_names_its_holder(run: Run, played: type[Played]) -> None:
+def test_h29_a_run_that_is_held_names_its_holder(run: Run, played: type[FakeOrchestrator]) -> None:
     """Whoever comes second is told who has it."""
     played.refusal = RunHeld(f"{RUN} is held by process 4711 on elsewhere since {AT}")
     ran = run("resume")
@@ -232,7 +240,7 @@ def test_h29_a_run_that_is_held_names_its_holder(run: Run, played: type[Played])
 
 @pytest.mark.usefixtures("workspace")
 def test_a_reader_that_leaves_does_not_end_the_run(
-    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch
+    run: Run, played: type[FakeOrchestrator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A closed pipe silences the transcript and nothing else."""
     told: list[int] = []
@@ -249,7 +257,7 @@ def test_a_reader_that_leaves_does_not_end_the_run(
 
 
 @pytest.mark.usefixtures("workspace")
-def test_an_unknown_run_is_bad_input(run: Run, played: type[Played]) -> None:
+def test_an_unknown_run_is_bad_input(run: Run, played: type[FakeOrchestrator]) -> None:
     """Exit 2, with the runs to choose from."""
     played.refusal = RunMissing(f"there is no run {RUN}", fix="choose one of: …")
     ran = run("resume", "--run", RUN)

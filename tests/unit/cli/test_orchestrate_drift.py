@@ -7,7 +7,7 @@ import typer
 
 from onceward.errors import Drifted
 from tests.support.command_runner import Run
-from tests.unit.cli.played_orchestrator import Played
+from tests.support.fake_orchestrator import FakeOrchestrator
 
 
 def drift(count: int, lines: int = 1) -> Drifted:
@@ -17,7 +17,9 @@ def drift(count: int, lines: int = 1) -> Drifted:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[Played]) -> None:
+def test_drift_is_listed_and_refused_without_a_terminal(
+    run: Run, played: type[FakeOrchestrator]
+) -> None:
     """The first ten files, how many more, and the option that goes on."""
     played.refusal = drift(12)
     ran = run("resume")
@@ -37,7 +39,7 @@ def test_drift_is_listed_and_refused_without_a_terminal(run: Run, played: type[P
 )
 def test_drift_is_asked_about_on_a_terminal(
     run: Run,
-    played: type[Played],
+    played: type[FakeOrchestrator],
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
     asked: tuple[object, ...] | None,
@@ -56,7 +58,7 @@ def test_drift_is_asked_about_on_a_terminal(
 @pytest.mark.parametrize(("lines", "more"), [(100, None), (130, "… 30 more lines\n")])
 def test_drift_is_shown_line_by_line_on_a_terminal(
     run: Run,
-    played: type[Played],
+    played: type[FakeOrchestrator],
     monkeypatch: pytest.MonkeyPatch,
     lines: int,
     more: str | None,
@@ -76,7 +78,7 @@ def test_drift_is_shown_line_by_line_on_a_terminal(
 
 @pytest.mark.usefixtures("workspace")
 def test_machines_are_not_asked(
-    run: Run, played: type[Played], monkeypatch: pytest.MonkeyPatch
+    run: Run, played: type[FakeOrchestrator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --json drift is an error that carries the files."""
     played.refusal = drift(12)

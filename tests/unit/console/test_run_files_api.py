@@ -13,8 +13,8 @@ from onceward.console import run_files
 from onceward.orchestrator.ledger import seal_line
 from onceward.system.safe_paths import RootedFile
 from tests.support.console_requests import error_of
+from tests.support.console_runs import BASE, ROUTES, RUN, Site, forged, record, started
 from tests.support.function_agents import OrchestratorHarness, stage
-from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, forged, record, started
 
 
 @pytest.fixture

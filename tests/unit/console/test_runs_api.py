@@ -19,8 +19,8 @@ from onceward.orchestrator.workspace import Workspace
 from onceward.orchestrator.workspace_registry import workspace_id
 from onceward.system import SystemClock, SystemFiles
 from tests.support.console_requests import Asking, error_of
+from tests.support.console_runs import BASE, ROUTES, RUN, Site, context_of, record, started
 from tests.support.function_agents import FIRST, SECOND, OrchestratorHarness, SimulatedCrash, stage
-from tests.unit.console.ledgers import BASE, ROUTES, RUN, Site, context_of, record, started
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from onceward import errors
 from onceward.errors.http_status import STATUS_OF_CODE
 from onceward.http.guard import RequestGuard
 from onceward.http.login import LOGIN_PATH
-from tests.unit.http.guarded_calls import (
+from tests.support.guarded_asgi_calls import (
     FOLLOWED,
     HOST,
     PORT,

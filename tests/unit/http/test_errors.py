@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from onceward import errors
 from onceward.http.errors import install_error_handlers
-from tests.unit.guarded_requests import TOKEN, ask, error_of
+from tests.support.guarded_requests import TOKEN, ask, error_of
 
 
 class Rating(BaseModel):

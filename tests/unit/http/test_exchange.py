@@ -10,7 +10,7 @@ import pytest
 
 from onceward import errors
 from onceward.http.guard import RequestGuard
-from tests.unit.http.guarded_calls import (
+from tests.support.guarded_asgi_calls import (
     FOLLOWED,
     HOST,
     JSON,

@@ -9,7 +9,7 @@ import pytest
 
 from onceward.http.guard import PEER_UID, RequestGuard, is_same_user, page_token_for
 from onceward.http.login import LOGIN_PATH
-from tests.unit.http.guarded_calls import (
+from tests.support.guarded_asgi_calls import (
     HOST,
     TOKEN,
     WITH_TOKEN,

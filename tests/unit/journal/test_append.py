@@ -22,7 +22,7 @@ from onceward.errors import (
 )
 from onceward.journal import Journal
 from onceward.system import SystemFiles
-from tests.unit.small_disks import small_disk
+from tests.support.small_disks import small_disk
 
 __all__ = ["small_disk"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from onceward.errors import FileMissing, TooLarge
 from onceward.system import safe_paths
-from tests.unit.lab.run_directories import Opener, open_run, problems, root, run_path, write_file
+from tests.support.lab_run_directories import Opener, open_run, problems, root, run_path, write_file
 
 __all__ = ["open_run", "root", "run_path"]
 

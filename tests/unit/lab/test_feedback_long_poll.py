@@ -17,8 +17,8 @@ from onceward.journal import Journal
 from onceward.lab.feedback_long_poll import FeedbackNotifier
 from onceward.system import SystemClock
 from tests.support.blocked_call import asked_meanwhile, run_within, sit_on
+from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import paths_in
-from tests.unit.lab.lab_site import Site, error_of
 from tests.unit.lab.test_run_content import Content, call
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from onceward.console.app import build_app
 from onceward.http.guard import GuardSettings, RequestGuard
 from onceward.lab import response_models
 from onceward.lab.sessions import save_task
+from tests.support.lab_http_client import OURS, PORT, TOKEN, Site, body_of, error_of
 from tests.support.labs import (
     feedback_of,
     make_experiment,
@@ -21,7 +22,6 @@ from tests.support.labs import (
     paths_in,
     submission,
 )
-from tests.unit.lab.lab_site import OURS, PORT, TOKEN, Site, body_of, error_of
 
 
 @pytest.fixture

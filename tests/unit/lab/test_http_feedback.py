@@ -10,8 +10,8 @@ import pytest
 
 from onceward.lab import response_models
 from onceward.lab.request_models import NewFeedback
+from tests.support.lab_http_client import Site, body_of, error_of
 from tests.support.labs import feedback_of, make_experiment, paths_in
-from tests.unit.lab.lab_site import Site, body_of, error_of
 
 
 @pytest.fixture

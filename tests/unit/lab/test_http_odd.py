@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import feedback_of, make_run
-from tests.unit.lab.lab_site import Site, error_of
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onceward.lab import response_models
+from tests.support.lab_http_client import Site, body_of, error_of
 from tests.support.labs import make_lab, make_run
-from tests.unit.lab.lab_site import Site, body_of, error_of
 
 
 @pytest.fixture

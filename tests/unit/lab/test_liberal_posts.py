@@ -10,8 +10,8 @@ import pytest
 from onceward.errors import InvalidArgument
 from onceward.lab.lab import Lab
 from onceward.lab.request_models import NewFeedback, RunJudgement, build_request
+from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import feedback_of, make_experiment, make_lab, make_run, submission
-from tests.unit.lab.lab_site import Site, error_of
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from onceward.journal import Journal
 from onceward.lab.request_models import ImportRun, NewExperiment
 from onceward.system import crash_points
 from onceward.system.crash_points import Crashed
+from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import make_experiment, make_lab, make_run, submission
-from tests.unit.lab.lab_site import Site, error_of
 
 POSTS = ("import", "experiment", "submit", "feedback", "export")
 

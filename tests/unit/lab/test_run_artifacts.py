@@ -18,7 +18,7 @@ from onceward.errors import (
 )
 from onceward.lab.run_artifacts import RECOGNISED, RunDirectory
 from onceward.lab.run_metrics import RunMetrics
-from tests.unit.lab.run_directories import (
+from tests.support.lab_run_directories import (
     SECRET,
     Opener,
     open_run,

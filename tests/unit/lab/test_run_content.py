@@ -15,8 +15,8 @@ from starlette.types import Message
 from onceward.errors import StorageError
 from onceward.lab.manifest import content_type
 from onceward.lab.run_content import CHUNK_BYTES, CONTENT_POLICY, MARKDOWN_BYTES_MAX
+from tests.support.lab_http_client import Site, error_of
 from tests.support.labs import make_run
-from tests.unit.lab.lab_site import Site, error_of
 
 VIDEO = bytes(range(256)) * 4
 MARKDOWN = """# Title & more

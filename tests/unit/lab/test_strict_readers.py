@@ -12,10 +12,10 @@ from onceward.lab import response_models
 from onceward.lab.lab import Lab
 from onceward.lab.models import UNNAMED
 from onceward.lab.request_models import NewExperiment, NewFeedback
+from tests.support.lab_http_client import Site, body_of
 from tests.support.labs import make_experiment, make_lab, make_run, paths_in, submission
 from tests.support.original_lab_files import OriginalRoot, swipe
 from tests.support.strict_lab_readers import EXPERIMENT, FEEDBACK, read_all
-from tests.unit.lab.lab_site import Site, body_of
 
 QUESTIONS = [
     {"id": "clear", "prompt": "Is it clear?", "type": "yes_no_unsure"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onceward.memory.capture.error_detection import detect
 from onceward.memory.capture.issues import ISSUES_MAX, MESSAGE_CHARACTERS_MAX
-from tests.unit.memory.printed import (
+from tests.support.program_output_samples import (
     CHAINED,
     ESLINT,
     GCC,

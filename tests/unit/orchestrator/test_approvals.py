@@ -23,7 +23,7 @@ from tests.support.function_agents import (
     play,
     stage,
 )
-from tests.unit.orchestrator.simulated_run import SimulatedRun, approving
+from tests.support.simulated_run import SimulatedRun, approving
 
 
 def died(harness: OrchestratorHarness, point: str) -> None:

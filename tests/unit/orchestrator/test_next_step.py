@@ -9,7 +9,7 @@ from onceward.journal import Record
 from onceward.orchestrator.ledger_replay import CommandState, replay
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.task_flow import AGENTS, DONE, FLOW, next_stage
-from tests.unit.orchestrator.simulated_run import SimulatedRun, approving, event, keys, two_rounds
+from tests.support.simulated_run import SimulatedRun, approving, event, keys, two_rounds
 
 STAGES = ["implement", "review", "update_spec"]
 

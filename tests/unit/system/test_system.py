@@ -25,7 +25,7 @@ from onceward.system import (
     timestamp,
 )
 from onceward.system.system_files import _SystemFile
-from tests.unit.small_disks import small_disk
+from tests.support.small_disks import small_disk
 
 __all__ = ["small_disk"]
 

@@ -10,7 +10,7 @@ import pytest
 from onceward.errors import DiskFull, FileRefused, StorageError
 from onceward.system.crash_points import Crashed
 from onceward.testing import CrashFiles
-from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
+from tests.support.crash_file_contents import LOG, ROOT, content, contents, durable_log
 
 # --- faults --------------------------------------------------------------------------------------
 

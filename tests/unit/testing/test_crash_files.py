@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from onceward.testing import CrashFiles
-from tests.unit.testing.disks import LOG, ROOT, content, contents, durable_log
+from tests.support.crash_file_contents import LOG, ROOT, content, contents, durable_log
 
 SECTOR = 512
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward.testing import CrashFiles
-from tests.unit.testing.disks import LOG, content, contents, durable_log
+from tests.support.crash_file_contents import LOG, content, contents, durable_log
 
 
 def busy_files(operations: int) -> CrashFiles:

@@ -14,7 +14,7 @@ from onceward.errors import InvalidArgument, InvalidCursor, SourceRefused, Sourc
 from onceward.retries import FixedDelays
 from onceward.system import ManualClock, SeededRandomness
 from onceward.workers.sources import HttpSource, http_pages
-from tests.unit.workers.services import Answer, Service, serving
+from tests.support.paged_http_service import Answer, Service, serving
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Guarded calls: send ASGI requests to a request guard, and collect the responses."""
+"""Guarded ASGI calls: send raw ASGI messages to a request guard, and collect the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small HTTP service that gives pages, fails as told, and counts what it was asked."""
+"""Paged HTTP service: serves pages of entries, fails as told, and counts requests."""
 
 from __future__ import annotations
 

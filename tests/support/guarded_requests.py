@@ -1,4 +1,4 @@
-"""Guarded requests: send one request through the guard to an application, and read its error."""
+"""Guarded requests: send one HTTP request through the guard, and read its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run on paper: the ledger that a sequence of answers would leave, without agents or files."""
+"""Simulated run: the ledger that a sequence of answers would leave, without agents or files."""
 
 from __future__ import annotations
 

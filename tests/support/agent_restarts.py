@@ -1,4 +1,4 @@
-"""Kit lives: an agent made with the kit, asked in one life after another."""
+"""Agent restarts: an agent made with the kit, called in one process after another."""
 
 import io
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Lab site: a Lab behind the request guard, called over HTTP with the token."""
+"""Lab HTTP client: call a Lab behind the request guard with the token, in process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample output of real programs with errors and warnings."""
+"""Program output samples: what real programs print about errors and warnings."""
 
 PYTEST = """\
 F.E                                                                      [100%]

@@ -1,4 +1,4 @@
-"""An orchestrator that ends as it is told to, in place of the real one."""
+"""Fake orchestrator: ends as it is told to, in place of the real one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ RUN = "run-20260301-093000-1a2b3c4d"
 AT = "2026-03-01T09:30:00.000Z"
 
 
-class Played:
+class FakeOrchestrator:
     """An orchestrator that ends as it is told to, and remembers what it was asked."""
 
     result = RunResult(run_id=RUN, status="done")
     refusal: Exception | None = None
     #: Happens while a run is live.
-    during: Callable[["Played"], None] = staticmethod(lambda _: None)
+    during: Callable[["FakeOrchestrator"], None] = staticmethod(lambda _: None)
     asked: list[Any] = []  # noqa: RUF012 - shared on purpose, emptied by the fixture
 
     def __init__(self, config: WorkspaceConfig, *, watch: Callable[[Any], None]) -> None:

@@ -1,4 +1,4 @@
-"""Runs for tests of the console: a workspace whose agents are played, and ledgers line by line."""
+"""Console runs: a workspace whose agents are functions, its routes, and ledgers line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small disks for the tests, and what is left on them."""
+"""Crash file contents: a durable log in a file system, and what each crash leaves of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chat talk: a chat agent in this process, what it is given and what it says."""
+"""Chat dialog: a chat agent in a thread, with its input and output under a test's control."""
 
 import io
 import threading
