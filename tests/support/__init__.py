@@ -1,1 +1,1 @@
-"""Support: helpers that several test trees share; a tree imports only these and itself."""
+"""Support: every helper of the tests; it imports no test tree."""

@@ -17,7 +17,7 @@ from onceward.errors import InvalidArgument
 from tests.support.agent_messages import ODD_TEXTS, a_delivery
 from tests.support.agent_processes import ANSWER_SECONDS, Piped, is_running, piped, until
 
-KIT = (sys.executable, str(Path(__file__).with_name("chat_kit_agent.py")))
+KIT = (sys.executable, str(Path(__file__).parents[1] / "support" / "chat_kit_agent.py"))
 AGENT = (sys.executable, "-m", "onceward", "agent")
 
 

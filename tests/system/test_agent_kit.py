@@ -18,10 +18,10 @@ from onceward.agents.protocol import Message
 from onceward.agents.supervisor import AgentSpec, Supervisor, SupervisorLimits
 from onceward.system import process_stat
 from tests.support.agent_messages import a_command
-from tests.system.supervised import SupervisedRun
+from tests.support.supervised_run import SupervisedRun
 
 ROOT = Path(__file__).parent.parent.parent
-AGENT = Path(__file__).with_name("kit_agent.py")
+AGENT = ROOT / "tests" / "support" / "kit_agent.py"
 COMMAND = (sys.executable, str(AGENT))
 
 

@@ -12,7 +12,7 @@ from onceward.agents import agent_process, line_reader, reply_handling
 from onceward.agents.supervisor import AgentSpec
 from onceward.errors import AgentFailed, InvalidArgument
 from tests.support.agent_messages import a_command
-from tests.system.hostile_runs import AT_ONCE_SECONDS, SECRET, TIMES, Run, is_alive, run
+from tests.support.hostile_runs import AT_ONCE_SECONDS, SECRET, TIMES, Run, is_alive, run
 
 __all__ = ["run"]
 

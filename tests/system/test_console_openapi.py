@@ -17,9 +17,8 @@ from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.orchestrator.workspace_registry import workspace_id
 from onceward.workers.alert_models import DEFAULT_RULES
-from tests.support import console_story
-from tests.system import console_openapi_hooks
-from tests.system.openapi_fuzzing import fuzz, serving
+from tests.support import console_openapi_hooks, console_story
+from tests.support.openapi_fuzzing import fuzz, serving
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 15, 600

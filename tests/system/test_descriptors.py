@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.evidence import Entry, Evidence
+from tests.support.many_descriptors import MESSAGES
 from tests.support.module_processes import run_module
-from tests.system.many_descriptors import MESSAGES
 
 
 @pytest.mark.prove
 def test_h58_more_than_1024_open_files_change_nothing(ow_url: str, evidence: Evidence) -> None:
     """Calls, workers and captured commands do their work as ever."""
-    told = run_module("tests.system.many_descriptors", ow_url, seconds_max=200)
+    told = run_module("tests.support.many_descriptors", ow_url, seconds_max=200)
     lowest = told.pop("lowest")
     assert lowest > 1_024
     assert told == {

@@ -11,7 +11,7 @@ from onceward.console.app import build_app
 from onceward.dispatch.conversations import Chats
 from onceward.dispatch.dispatcher import Dispatcher
 from onceward.dispatch.models import Group, NewMessage
-from tests.system.openapi_fuzzing import fuzz, serving
+from tests.support.openapi_fuzzing import fuzz, serving
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 10, 300

@@ -22,7 +22,7 @@ def test_no_message_is_lost_and_no_reply_shown_twice_whatever_dies(
     # Else nothing of what it is about has happened.
     done, back, kept = (50, 25, 3) if soak else (20, 5, 1)
     numbers = (SEED, seconds, groups, messages, kills, done, back, kept)
-    found = run_module("tests.support.dispatch_storm", ow_url, tmp_path / "storm", *numbers)
+    found = run_module("tests.support.storms.dispatch", ow_url, tmp_path / "storm", *numbers)
     assert found["kills"] >= kills
     assert sum(found["messages"].values()) >= messages
     least = {"done": done, "rolled back": back, "kept": kept}

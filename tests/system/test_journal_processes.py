@@ -15,7 +15,13 @@ def test_eight_writers_and_every_reader_sees_every_record_once_in_file_order(
     """40,000 records of eight processes, polled with random limits: each once, in file order."""
     path = tmp_path / "journal.jsonl"
     numbers = [str(number) for number in (WRITERS, RECORDS, READERS, SEED)]
-    command = [sys.executable, "-m", "tests.system.writers_and_readers", str(path), *numbers]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.journal_writers_and_readers",
+        str(path),
+        *numbers,
+    ]
     subprocess.run(command, check=True)
     in_file = [json.loads(line)["id"] for line in path.read_bytes().splitlines()]
     assert Counter(in_file) == Counter(

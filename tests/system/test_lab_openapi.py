@@ -9,9 +9,9 @@ import pytest
 
 from onceward.console.app import build_app
 from onceward.lab.lab import Lab
+from tests.support import lab_openapi_hooks
 from tests.support.labs import make_experiment, make_lab, make_run, submission
-from tests.system import lab_openapi_hooks
-from tests.system.openapi_fuzzing import fuzz, serving
+from tests.support.openapi_fuzzing import fuzz, serving
 
 #: `make test` and `make soak`; loading, and shrinking what fails, comes on top.
 SECONDS, SECONDS_OF_SOAK = 15, 600

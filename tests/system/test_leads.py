@@ -15,7 +15,7 @@ def test_h19_every_lead_is_assigned_and_billed_once_whatever_dies(
 ) -> None:
     """Three workers, one killed every moment, PostgreSQL twice: none lost or doubled, in order."""
     seconds, kills, leads = (120, 100, 1000) if soak else (25, 16, 100) if prove else (10, 8, 30)
-    module = "tests.system.leads_chaos"
+    module = "tests.support.storms.leads"
     summary = run_module(module, engine, seconds, SEED, kills, leads, seconds_max=seconds + 600)
     takeovers = summary.pop("takeover_seconds")
     assert summary["kills"] >= kills

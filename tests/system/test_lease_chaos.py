@@ -25,7 +25,7 @@ REPRO = "make test ARGS='tests/system/test_lease_chaos.py -n 0'"
 
 
 def start(url: str, name: str) -> subprocess.Popen[bytes]:
-    words = ["-m", "tests.system.lease_chaos", url, name, str(LEASE_SECONDS)]
+    words = ["-m", "tests.support.counting_worker", url, name, str(LEASE_SECONDS)]
     return subprocess.Popen([sys.executable, *words])
 
 

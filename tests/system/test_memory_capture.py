@@ -12,7 +12,14 @@ import time
 
 import pytest
 
-from tests.system.capture_place import COMMAND, END_SECONDS_MAX, SECRET, Place, place, python
+from tests.support.memory_commands import (
+    COMMAND,
+    END_SECONDS_MAX,
+    SECRET,
+    MemoryDirectory,
+    place,
+    python,
+)
 
 __all__ = ["place"]
 
@@ -23,7 +30,7 @@ WRONG = "def add(a, b):\n    return a - b\n"
 PYTEST = (sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
-def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None:
+def test_a_returning_error_brings_its_fix_and_the_evidence(place: MemoryDirectory) -> None:
     """Fails, is fixed, passes, breaks again: what helped is told, and that it was seen to work."""
     calc = place.directory / "calc.py"
     (place.directory / "test_calc.py").write_text(TEST)
@@ -78,7 +85,7 @@ def test_a_returning_error_brings_its_fix_and_the_evidence(place: Place) -> None
     assert place.json("doctor")["ok"]
 
 
-def test_a_fix_that_does_not_help_is_remembered_as_such(place: Place) -> None:
+def test_a_fix_that_does_not_help_is_remembered_as_such(place: MemoryDirectory) -> None:
     """The error is still there after the fix was recorded: its evidence is 0 of 1."""
     (place.directory / "test_calc.py").write_text(TEST)
     (place.directory / "calc.py").write_text(WRONG)
@@ -90,7 +97,7 @@ def test_a_fix_that_does_not_help_is_remembered_as_such(place: Place) -> None:
     assert issue["known"]["fixes"][0]["failed"] == 1
 
 
-def test_output_passes_through_as_it_is(place: Place) -> None:
+def test_output_passes_through_as_it_is(place: MemoryDirectory) -> None:
     """Both streams, byte for byte, and what is told comes behind on stderr."""
     program = (
         "import sys; sys.stdout.buffer.write(b'a\\xff\\0\\r\\nb')"
@@ -103,7 +110,7 @@ def test_output_passes_through_as_it_is(place: Place) -> None:
     assert process.returncode == 0
 
 
-def test_output_comes_while_the_command_runs(place: Place) -> None:
+def test_output_comes_while_the_command_runs(place: MemoryDirectory) -> None:
     """A line is there when it was written, not when the command is done."""
     program = "import sys; print('first'); sys.stdin.readline(); print('second')"
     process = place.start("capture", "--", *python(program), stdin=subprocess.PIPE)
@@ -114,12 +121,12 @@ def test_output_comes_while_the_command_runs(place: Place) -> None:
     assert out == b"second\n"
 
 
-def test_a_command_can_read_what_we_are_given(place: Place) -> None:
+def test_a_command_can_read_what_we_are_given(place: MemoryDirectory) -> None:
     """Its standard input is ours."""
     assert place.capture("cat", stdin="to be read").stdout == "to be read"
 
 
-def test_with_json_stdout_is_one_object(place: Place) -> None:
+def test_with_json_stdout_is_one_object(place: MemoryDirectory) -> None:
     """All output of the command goes to stderr, and the object says what was found."""
     ran = place.run(
         *("capture", "--mode", "tester@1", "--repo", "acme/shop", "--branch", "b", "--json", "--"),
@@ -149,19 +156,21 @@ def test_with_json_stdout_is_one_object(place: Place) -> None:
         (("true",), 0),
     ],
 )
-def test_the_exit_code_is_the_commands(place: Place, words: tuple[str, ...], code: int) -> None:
+def test_the_exit_code_is_the_commands(
+    place: MemoryDirectory, words: tuple[str, ...], code: int
+) -> None:
     """Signals and commands that cannot be started have the codes that shells give them."""
     ran = place.capture(*words)
     assert ran.returncode == code
     assert f"memory: recorded, exit code {code}" in ran.stderr
 
 
-def test_options_of_the_command_are_its_own(place: Place) -> None:
+def test_options_of_the_command_are_its_own(place: MemoryDirectory) -> None:
     """What stands behind the first word is not ours to read."""
     assert place.run("capture", "echo", "--json", "--help").stdout == "--json --help\n"
 
 
-def test_a_store_that_fails_does_not_hide_the_result(place: Place) -> None:
+def test_a_store_that_fails_does_not_hide_the_result(place: MemoryDirectory) -> None:
     """The output and the exit code are the command's; the trouble is told on stderr."""
     store = "sqlite:////proc/nowhere/memory.db"
     ran = place.run("capture", "--store", store, "--", "sh", "-c", "echo out; exit 5")
@@ -175,7 +184,7 @@ def test_a_store_that_fails_does_not_hide_the_result(place: Place) -> None:
     assert told["error"]["message"]
 
 
-def test_a_closed_output_stops_the_command(place: Place) -> None:
+def test_a_closed_output_stops_the_command(place: MemoryDirectory) -> None:
     """As in any pipe: the command gets SIGPIPE, and what it did is recorded."""
     process = place.start("capture", "--", "yes")
     assert process.stdout is not None
@@ -188,7 +197,9 @@ def test_a_closed_output_stops_the_command(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_goes_to_the_command_and_is_recorded(place: Place, number: signal.Signals) -> None:
+def test_a_signal_goes_to_the_command_and_is_recorded(
+    place: MemoryDirectory, number: signal.Signals
+) -> None:
     """Without a terminal we pass on what ends us; what the command makes of it is recorded."""
     process = place.start("capture", "--", *python("print('on'); import time; time.sleep(60)"))
     assert process.stdout is not None
@@ -199,7 +210,7 @@ def test_a_signal_goes_to_the_command_and_is_recorded(place: Place, number: sign
     assert f"memory: recorded, exit code {128 + number}" in err.decode()
 
 
-def test_what_is_left_running_is_not_waited_for(place: Place) -> None:
+def test_what_is_left_running_is_not_waited_for(place: MemoryDirectory) -> None:
     """A command that leaves somebody behind with its output ends when it ends."""
     began = time.monotonic()
     ran = place.capture("sh", "-c", "sleep 600 & echo $!")
@@ -208,7 +219,7 @@ def test_what_is_left_running_is_not_waited_for(place: Place) -> None:
     assert time.monotonic() - began < 60
 
 
-def test_a_flood_is_passed_on_whole_and_kept_in_part(place: Place) -> None:
+def test_a_flood_is_passed_on_whole_and_kept_in_part(place: MemoryDirectory) -> None:
     """Ten megabytes go through; errors at the beginning and at the end are found."""
     program = (
         "import sys\nprint('error: at the beginning')\n"
@@ -223,7 +234,7 @@ def test_a_flood_is_passed_on_whole_and_kept_in_part(place: Place) -> None:
     assert len(command["observations"][0]["content"]) < 10_000
 
 
-def test_h32_secrets_of_the_environment_never_reach_the_memory(place: Place) -> None:
+def test_h32_secrets_of_the_environment_never_reach_the_memory(place: MemoryDirectory) -> None:
     """They pass through to whoever runs the command, and are not written down."""
     ran = place.capture(
         *python(f"raise SystemExit('error: token {SECRET} was refused')"), SHOP_TOKEN=SECRET
@@ -236,7 +247,7 @@ def test_h32_secrets_of_the_environment_never_reach_the_memory(place: Place) -> 
         assert SECRET.encode() not in file.read_bytes()
 
 
-def test_h32_secrets_among_the_arguments_never_reach_the_memory(place: Place) -> None:
+def test_h32_secrets_among_the_arguments_never_reach_the_memory(place: MemoryDirectory) -> None:
     """The flag before it says that a word is one, whatever is in it; no variable holds it."""
     ran = place.capture("sh", "-c", "exit 3", "--token", "s3cr3t v'alue", "--password=x9 y8", "z7")
     assert "memory: recorded, exit code 3" in ran.stderr
@@ -247,7 +258,7 @@ def test_h32_secrets_among_the_arguments_never_reach_the_memory(place: Place) ->
     assert found["how"] == "derived key"
 
 
-def test_arguments_and_directories_of_any_bytes_are_recorded(place: Place) -> None:
+def test_arguments_and_directories_of_any_bytes_are_recorded(place: MemoryDirectory) -> None:
     """What is not UTF-8 costs neither the command nor its record."""
     directory = place.directory / os.fsdecode(b"d\xff")
     directory.mkdir()

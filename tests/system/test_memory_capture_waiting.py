@@ -11,7 +11,7 @@ from typing import Any
 
 from onceward.memory.buffer_replay import memory_factory, replay
 from onceward.memory.offline_buffer import Buffer, directory_for
-from tests.system.capture_place import Place, place, python
+from tests.support.memory_commands import MemoryDirectory, place, python
 
 __all__ = ["place"]
 
@@ -19,7 +19,7 @@ ERROR = {"message": "boom", "kind": "E", "detector": "human"}
 
 
 def test_h63_a_capture_does_not_overtake_records_that_another_process_writes(
-    place: Place, tmp_path: Path
+    place: MemoryDirectory, tmp_path: Path
 ) -> None:
     """It waits after them, says so, and the other process writes it."""
     from onceward.memory import Memory
@@ -56,7 +56,7 @@ def test_h63_a_capture_does_not_overtake_records_that_another_process_writes(
 
 
 def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
-    place: Place, tmp_path: Path
+    place: MemoryDirectory, tmp_path: Path
 ) -> None:
     """Its issue is one of them. It waits, says so, and is written after its issue."""
     from onceward.memory import Memory
@@ -91,7 +91,7 @@ def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
 
 
 def test_h63_a_capture_ends_though_the_process_that_writes_older_records_is_stopped(
-    place: Place, tmp_path: Path
+    place: MemoryDirectory, tmp_path: Path
 ) -> None:
     """Its record waits on disk; once the other process is gone, the next command writes both."""
     from onceward.memory import Memory

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, ResourceUpdatedNotification
 
 from onceward.http.token_file import read_token
-from tests.system.memory_clients import (
+from tests.support.mcp_clients import (
     COMMAND,
     GRAPH,
     STOP_SECONDS_MAX,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.memory_clients import (
+from tests.support.mcp_clients import (
     NINE,
     POLICY_TOOLS,
     READS,

@@ -12,7 +12,7 @@ from mcp import MCPError
 from mcp_types import ResourceUpdatedNotification, TextResourceContents
 
 from onceward.memory import Memory
-from tests.system.memory_clients import (
+from tests.support.mcp_clients import (
     GRAPH,
     NINE,
     POLICY_TOOLS,

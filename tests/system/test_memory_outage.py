@@ -16,7 +16,7 @@ from onceward.memory import Memory
 from onceward.system import SystemClock
 from onceward.testing.postgres import PostgresServer, _children
 from tests.support.evidence import Entry, Evidence
-from tests.system.memory_clients import Pipe, pipe
+from tests.support.mcp_clients import Pipe, pipe
 
 #: Far more than anything here takes; a server that hangs is killed then, and the test fails.
 HANG_SECONDS = 300

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from onceward.memory import Memory
-from tests.system import memory_differences
-from tests.system.memory_clients import COMMAND, GRAPH, NINE, entity, relation
-from tests.system.memory_differences import STEPS, Step, call, names
+from tests.support import memory_reference_differences as differences
+from tests.support.mcp_clients import COMMAND, GRAPH, NINE, entity, relation
+from tests.support.memory_reference_differences import STEPS, Step, call, names
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "tests" / "npm"
@@ -209,7 +209,7 @@ APART = {"two-processes", "broken-line", "deleted-for-good"}
 @pytest.mark.parametrize("name", STEPS)
 def test_difference(name: str, both: dict[str, tuple[list[Any], list[Any]]]) -> None:
     """Each listed difference is one: the reference does what the page says, and so do we."""
-    check = getattr(memory_differences, name.replace("-", "_"))
+    check = getattr(differences, name.replace("-", "_"))
     check(*both[name])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceward.memory import Memory
-from tests.system.memory_clients import COMMAND, STOP_SECONDS_MAX, entity, pipe, relation, store_in
+from tests.support.mcp_clients import COMMAND, STOP_SECONDS_MAX, entity, pipe, relation, store_in
 
 #: Whatever comes in, the next call is answered. Each with the id that its answer has.
 GARBAGE: list[tuple[bytes, object]] = [

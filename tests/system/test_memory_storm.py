@@ -17,7 +17,7 @@ def test_a_storm_of_calls_and_kills_loses_and_doubles_nothing(
     """Eight processes make mixed calls and are killed: what was acknowledged is there, once."""
     processes, calls, kills = (8, 1000, 400) if soak else (8, 200, 80) if prove else (8, 100, 24)
     numbers = (SEED, processes, calls, kills)
-    summary = run_module("tests.system.memory_storm", ow_url, tmp_path, *numbers)
+    summary = run_module("tests.support.storms.memory", ow_url, tmp_path, *numbers)
     # A process that is through with its calls cannot be killed any more.
     assert summary["kills"] >= kills // 2, summary
     assert summary["calls"] == processes * calls

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from tests.system.capture_place import COMMAND, END_SECONDS_MAX, Place, place, python
+from tests.support.memory_commands import COMMAND, END_SECONDS_MAX, MemoryDirectory, place, python
 
 __all__ = ["place"]
 
@@ -23,7 +23,7 @@ LEADER = (
 
 
 def on_terminal(
-    place: Place, *words: str, keys: bytes = b"", after: bytes = b""
+    place: MemoryDirectory, *words: str, keys: bytes = b"", after: bytes = b""
 ) -> tuple[str, int]:
     """Run a command on a terminal of its own, press keys once it has printed something."""
     terminal, theirs = pty.openpty()
@@ -52,7 +52,7 @@ def on_terminal(
     return seen.decode(), process.wait(END_SECONDS_MAX)
 
 
-def test_on_a_terminal_the_command_has_terminals(place: Place) -> None:
+def test_on_a_terminal_the_command_has_terminals(place: MemoryDirectory) -> None:
     """It may colour its output, as it would without us; what is recorded has no colours."""
     program = (
         "import sys, os; print(all(map(os.isatty, (0, 1, 2))))"
@@ -65,7 +65,7 @@ def test_on_a_terminal_the_command_has_terminals(place: Place) -> None:
     assert place.json("search", "type:Error red")["entities"][0]["name"] == "err#red"
 
 
-def test_control_c_goes_to_the_command_once(place: Place) -> None:
+def test_control_c_goes_to_the_command_once(place: MemoryDirectory) -> None:
     """The terminal sends it to both; we do not send it again, and record what came of it."""
     program = (
         "import signal, time\ncount = 0\n"
@@ -82,7 +82,7 @@ def test_control_c_goes_to_the_command_once(place: Place) -> None:
     assert code == 9
 
 
-def test_a_rejection_is_reported_once(place: Place) -> None:
+def test_a_rejection_is_reported_once(place: MemoryDirectory) -> None:
     """The log of the library does not get between an error and its fix."""
     ran = place.run("history", "nobody")
     assert ran.returncode == 1
@@ -92,7 +92,7 @@ def test_a_rejection_is_reported_once(place: Place) -> None:
     ]
 
 
-def test_what_is_piped_can_be_imported(place: Place) -> None:
+def test_what_is_piped_can_be_imported(place: MemoryDirectory) -> None:
     """An export goes from one memory to another without a file between."""
     place.capture("sh", "-c", "exit 3")
     lines = place.run("export").stdout
@@ -102,7 +102,7 @@ def test_what_is_piped_can_be_imported(place: Place) -> None:
     assert place.run("export", "--store", store).stdout == lines
 
 
-def test_an_import_shows_a_bar_on_a_terminal(place: Place) -> None:
+def test_an_import_shows_a_bar_on_a_terminal(place: MemoryDirectory) -> None:
     """People see how far it has come; broken lines are told above the bar."""
     lines = [
         json.dumps({"type": "entity", "name": f"e{number}", "entityType": "t", "observations": []})

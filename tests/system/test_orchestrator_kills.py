@@ -48,7 +48,7 @@ def test_h70_h71_h72_kills_beside_a_person_and_impatient_runs(
     if not prove:
         pytest.skip("its moments are of chance; `make prove` runs it")
     times = 600 if soak else 120
-    module = [sys.executable, "-m", "tests.system.orchestrator_hands"]
+    module = [sys.executable, "-m", "tests.support.storms.orchestrator_edits"]
     command = [*module, str(times), str(SEED)]
     ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"

@@ -15,7 +15,7 @@ def test_h47_kills_leave_the_row_of_an_orm_and_its_outcome_or_neither(
 ) -> None:
     """Killed between any two statements, every process finds each row with its outcome."""
     kills = 500 if soak else 50 if prove else 6
-    summary = run_module("tests.system.orm_kills", ow_url, recipe, SEED, kills)
+    summary = run_module("tests.support.storms.orm", ow_url, recipe, SEED, kills)
     assert summary["kills"] == kills
     evidence.record(
         Entry(

@@ -55,7 +55,7 @@ def test_a_storm_of_callers_and_kills_gives_every_key_one_outcome(
 ) -> None:
     """64 threads in 4 processes want 1,000 keys: every effect once, every caller the same."""
     visits, kills = (1000, 40) if soak else (300, 20) if prove else (60, 8)
-    module = "tests.system.outcome_storm"
+    module = "tests.support.storms.outcomes"
     summary = run_module(module, ow_url, tmp_path, SEED, visits, kills)
     # When every key has its outcome nobody passes a crash point any more.
     assert summary["kills"] >= 4

@@ -140,7 +140,7 @@ def test_h59_no_dead_letter_that_its_schedule_does_not_explain(
 ) -> None:
     """Holders hunted, killed and frozen: all is done once, or dead after its own attempts."""
     seconds = 1800 if soak else 300 if prove else 3
-    words = ("tests.system.worker_storm", ow_url, seconds, SEED)
+    words = ("tests.support.storms.workers", ow_url, seconds, SEED)
     summary = run_module(*words, seconds_max=seconds + 300)
     assert summary["unexplained"] == [], summary
     evidence.record(

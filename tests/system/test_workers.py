@@ -39,7 +39,7 @@ class Started:
     """A `work` command, and what it tells."""
 
     def __init__(self, url: str, place: Path, *options: str, **environment: str) -> None:
-        command = [sys.executable, "-m", "onceward", "worker", "tests.system.worker_app:app"]
+        command = [sys.executable, "-m", "onceward", "worker", "tests.support.worker_app:app"]
         self.place = place
         self.process = subprocess.Popen(
             [*command, *options],
@@ -306,7 +306,7 @@ def test_what_is_left_is_told_with_its_reason(real: Onceward, ow_url: str, tmp_p
     assert lease is not None
     lease.release()
     real.cursors.pause("slow")
-    command = [sys.executable, "-m", "onceward", "worker", "tests.system.worker_app:app", "--once"]
+    command = [sys.executable, "-m", "onceward", "worker", "tests.support.worker_app:app", "--once"]
     told = {"WORKER_APP_STORE": ow_url, "WORKER_APP_PLACE": str(tmp_path), "WORKER_APP_LEASE": "1"}
     for words, expected in (
         ([], "0 messages\nleft: slow is paused, or another worker has it\n"),

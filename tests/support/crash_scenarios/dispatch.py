@@ -16,8 +16,8 @@ from onceward.dispatch.models import Group, NewMessage, Reply
 from onceward.retries.retry_schedule import FixedDelays
 from tests.support.dispatch_oracle import fates
 from tests.support.dispatch_store import BARE
-from tests.support.dispatch_storm import BusyChannel
 from tests.support.killed_processes import Ack, Life, Place, Scenario, Step
+from tests.support.storms.dispatch import BusyChannel
 
 LIFE_SECONDS_MAX = 60.0
 HEAL_SECONDS_MAX = 120.0

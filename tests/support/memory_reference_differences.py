@@ -1,4 +1,4 @@
-"""Differences between the reference memory server and ours: what is asked, and what comes of it."""
+"""Differences between the reference memory server and ours: the calls, and a check of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from tests.system.memory_clients import GRAPH, NINE, entity, relation
+from tests.support.mcp_clients import GRAPH, NINE, entity, relation
 
 Step = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The lead platform under fire: workers killed every moment, the database killed twice.
 
-Run as `python -m tests.system.leads_chaos ENGINE SECONDS SEED KILLS_MIN LEADS_MIN`. Prints a JSON
+Run as `python -m tests.support.storms.leads ENGINE SECONDS SEED KILLS_MIN LEADS_MIN`. Prints a JSON
 summary; a broken promise is an AssertionError and exit code 1. Workers are forked from a parent
 that has everything imported and has opened nothing.
 """

@@ -1,9 +1,9 @@
 """A storm: many groups, agents that fail, and a dispatcher that is killed again and again.
 
-Run as `python -m tests.support.dispatch_storm URL DIRECTORY SEED SECONDS GROUPS MESSAGES KILLS DONE
-BACK KEPT`, the last five being the least that must happen: it goes on until that has. Prints a JSON
-summary; a lost message or a reply shown twice is an AssertionError and exit code 1. Dispatchers
-are forked from a parent that has everything imported and has opened nothing.
+Run as `python -m tests.support.storms.dispatch URL DIRECTORY SEED SECONDS GROUPS MESSAGES KILLS
+DONE BACK KEPT`, the last five being the least that must happen: it goes on until that has. Prints
+a JSON summary; a lost message or a reply shown twice is an AssertionError and exit code 1.
+Dispatchers are forked from a parent that has everything imported and has opened nothing.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from tests.support.dispatch_oracle import Fates, fates
 from tests.support.file_channel import FileChannel
 from tests.support.forked_children import Nursery
 
-AGENT = Path(__file__).with_name("dispatch_storm_agent.py")
+AGENT = Path(__file__).with_name("dispatch_agent.py")
 KILL_SECONDS = (0.5, 3.0)
 HEAL_SECONDS_MAX = 240.0
 #: So many times the messages are written at the most, until everything has happened.

@@ -1,6 +1,6 @@
 """Workers hunted: whoever holds a cursor is killed or frozen, again and again, at any moment.
 
-Run as `python -m tests.system.worker_storm URL SECONDS SEED`. Prints a JSON summary. Workers are
+Run as `python -m tests.support.storms.workers URL SECONDS SEED`. Prints a JSON summary. Workers are
 forked from a parent that has everything imported and has opened nothing.
 """
 

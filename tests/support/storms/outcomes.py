@@ -1,6 +1,6 @@
 """A storm: threads of four processes want the same keys, and the processes are killed.
 
-Run as `python -m tests.system.outcome_storm URL DIRECTORY SEED VISITS KILLS`. Half of the keys
+Run as `python -m tests.support.storms.outcomes URL DIRECTORY SEED VISITS KILLS`. Half of the keys
 charge at a bank that no store can see, half insert a row in the transaction of their outcome.
 Prints a JSON summary; a second effect or a second result for one key is an AssertionError.
 """

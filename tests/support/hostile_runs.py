@@ -13,7 +13,7 @@ from onceward.agents.supervisor import Supervisor, SupervisorLimits
 from onceward.errors import AgentFailed
 from onceward.system import process_stat
 from tests.support.agent_messages import a_command
-from tests.system.supervised import SupervisedRun
+from tests.support.supervised_run import SupervisedRun
 
 HOSTILE = Path(__file__).with_name("hostile_agent.py")
 LIMITS = SupervisorLimits(

@@ -1,9 +1,9 @@
 """A storm: processes write into one graph, and are killed at points and at moments of chance.
 
-Run as `python -m tests.system.memory_storm URL DIRECTORY SEED PROCESSES CALLS KILLS`. Each call is
-acknowledged in a file before the next; whoever starts again goes on behind what was acknowledged
-last, so that the call that was cut off is made again. Prints a JSON summary; anything acknowledged
-that is not there, or there twice, is an AssertionError.
+Run as `python -m tests.support.storms.memory URL DIRECTORY SEED PROCESSES CALLS KILLS`. Each call
+is acknowledged in a file before the next. A process that starts again resumes after the last
+acknowledged call, so that the interrupted call is made again. Prints a JSON summary; anything
+acknowledged that is not there, or there twice, is an AssertionError.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A day of an agent: calls as they come, each made from the answers to those before.
+"""Memory call log: random calls of an agent, each made from the answers to those before.
 
-The day is played on a memory and written down; the log can be played again, and torn about as the
-networks and the clients of this world do it: calls arrive twice, or again hours later.
+The calls are made on a memory and logged; the log can be replayed, and changed as networks and
+clients do it: calls arrive twice, or again hours later.
 """
 
 import random
@@ -59,7 +59,7 @@ class Call:
         return answer
 
 
-def remembering(graph_store: Any, *, hour: int) -> tuple[Memory, ManualClock]:
+def memory_at_hour(graph_store: Any, *, hour: int) -> tuple[Memory, ManualClock]:
     """Return a memory whose clock stands at an hour of that day."""
     clock = ManualClock()
     clock.advance(seconds=3600.0 * hour)
@@ -67,8 +67,8 @@ def remembering(graph_store: Any, *, hour: int) -> tuple[Memory, ManualClock]:
     return Memory(graph_store, clock=clock, source="day", **place), clock
 
 
-class Day:
-    """Plays a day, and keeps its log."""
+class CallSequence:
+    """Makes random calls, and logs them."""
 
     def __init__(self, memory: Memory, clock: ManualClock, seed: int) -> None:
         self.memory, self.clock = memory, clock
@@ -218,7 +218,7 @@ class Day:
             self.call("restore", name, name=name)
 
 
-def torn(log: list[Call], seed: int) -> list[Call]:
+def with_retries(log: list[Call], seed: int) -> list[Call]:
     """Return the log with half of its calls retried, and many that come again later.
 
     None comes again behind a call that takes back what it said, or says what it took back.
@@ -257,7 +257,7 @@ def _ends(log: list[Call]) -> list[int]:
     return ends
 
 
-def held(
+def graph_contents(
     graph: Graph,
 ) -> tuple[dict[str, tuple[str, frozenset[str]]], frozenset[Link], GraphCounts]:
     """Return what a graph holds: names, types, fingerprints of observations, relations."""

@@ -1,7 +1,7 @@
-"""Runs under kill -9 beside a person who edits files, and two more runs that cannot wait.
+"""Runs under kill -9 while a person edits files, and two more runs that must not wait.
 
-Run as `python -m tests.system.orchestrator_hands KILLS SEED DIRECTORY` it prints a JSON summary; a
-broken promise is an AssertionError and exit code 1.
+Run as `python -m tests.support.storms.orchestrator_edits KILLS SEED DIRECTORY` it prints a
+JSON summary; a broken promise is an AssertionError and exit code 1.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ SEEING = """
 """
 
 
-class Hands(Storm):
+class EditedRun(Storm):
     """A run whose processes are killed and whose files a person changes at any moment."""
 
     def __init__(self, place: Place) -> None:
@@ -241,7 +241,7 @@ def main(kills: int, seed: int, directory: Path) -> None:
     while told["kills"] < kills:
         told["runs"] += 1
         assert told["runs"] <= 3 * kills, "it is seldom killed"
-        story = Hands(Place("", directory / str(told["runs"]), source))
+        story = EditedRun(Place("", directory / str(told["runs"]), source))
         story.rage(min(kills - told["kills"], 15))
         story.compare()
         told["kills"] += story.kills

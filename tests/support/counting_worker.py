@@ -1,6 +1,6 @@
-"""A worker that counts on as long as it lives: run by several at once, frozen and killed at random.
+"""Counting worker: counts on until it is killed; run by several at once, frozen and killed.
 
-Run as `python -m tests.system.lease_chaos URL WORKER LEASE_SECONDS`. It is ended by a kill.
+Run as `python -m tests.support.counting_worker URL WORKER LEASE_SECONDS`. It is ended by a kill.
 """
 
 import sys

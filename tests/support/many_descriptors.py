@@ -1,6 +1,6 @@
 """A process with more than 1,023 open descriptors uses a store, and tells what it did.
 
-Run as `python -m tests.system.many_descriptors URL`. Whatever it opens from then on has a number
+Run as `python -m tests.support.many_descriptors URL`. Whatever it opens from then on has a number
 that `select` cannot take.
 """
 

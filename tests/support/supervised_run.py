@@ -1,4 +1,4 @@
-"""Supervised: a workspace in which supervisors of real agents follow one another."""
+"""Supervised run: a workspace in which supervisors of real agents follow one another."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from onceward.agents.supervisor import AgentSpec, Supervisor, SupervisorLimits
 from onceward.system.redaction import Redactor
 
 
-class NoChance:
+class ZeroRandomness:
     """Restarts without waiting."""
 
     def fraction(self) -> float:
@@ -40,7 +40,7 @@ class SupervisedRun:
             limits=limits,
             redactor=Redactor(secrets),
             on=lambda kind, fields: self.told.append((kind, fields)),
-            randomness=NoChance(),
+            randomness=ZeroRandomness(),
         )
         self.supervisors.append(supervisor)
         return supervisor

@@ -1,4 +1,4 @@
-"""Capture place: a directory of somebody's, with a memory of its own, and commands run in it."""
+"""Memory commands: run `onceward memory …` in a directory that has a memory of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_SECONDS_MAX = 60
 SECRET = "correct-horse-battery"
 
 
-class Place:
+class MemoryDirectory:
     """A directory with a memory of its own, and commands that run in it."""
 
     def __init__(self, directory: Path) -> None:
@@ -56,8 +56,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> MemoryDirectory:
+    return MemoryDirectory(tmp_path)
 
 
 def python(program: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Several processes append to one journal while others poll it; prints what each reader saw.
 
-Run as `python -m tests.system.writers_and_readers PATH WRITERS RECORDS READERS SEED`.
+Run as `python -m tests.support.journal_writers_and_readers PATH WRITERS RECORDS READERS SEED`.
 """
 
 import json

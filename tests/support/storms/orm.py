@@ -1,6 +1,6 @@
 """A loop: orders are taken through an ORM, and the process is killed again and again.
 
-Run as `python -m tests.system.orm_kills URL sqlalchemy|django SEED KILLS`. Every process first
+Run as `python -m tests.support.storms.orm URL sqlalchemy|django SEED KILLS`. Every process first
 checks that each row of the ORM has its outcome and each outcome its row, then takes orders until it
 is killed: between two statements, two states of the recipe or two crash points. Prints a summary.
 """

@@ -1,0 +1,1 @@
+"""Storms: programs whose processes are killed at random moments, one module per package."""
