@@ -36,7 +36,7 @@ BUGS: Final = (
         file="agents/exec.py",
         find="            if now == start:\n",
         replace="            if not BUILDER_LINES:\n",
-        test="tests/system/test_honest_runs.py::test_h73_a_question_fails_the_run_and_is_shown",
+        test="tests/system/test_run_honesty.py::test_h73_a_question_fails_the_run_and_is_shown",
         breaks="O1",
     ),
     Bug(

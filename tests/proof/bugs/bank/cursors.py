@@ -92,7 +92,7 @@ BUGS: Final = (
         query="cursor_acquire",
         find="lease_expires_boot < :now",
         replace="lease_expires_boot <= :now",
-        test="tests/conformance/test_meetings.py"
+        test="tests/conformance/test_lock_races.py"
         "::test_the_statement_itself_knows_the_last_moment_of_a_lease[sqlite]",
         breaks="F3",
     ),
@@ -104,7 +104,7 @@ BUGS: Final = (
         query="onceward_cursor_is_held",
         find="held.lease_expires_at >= onceward_now()",
         replace="held.lease_expires_at > onceward_now()",
-        test="tests/conformance/test_meetings.py"
+        test="tests/conformance/test_lock_races.py"
         "::test_the_statement_itself_knows_the_last_moment_of_a_lease[postgres]",
         breaks="F3",
     ),

@@ -6,8 +6,8 @@ from tests.proof.bugs.bug import Bug
 
 _CURSORS: Final = "tests/conformance/test_cursors.py"
 _TX: Final = "tests/conformance/test_outcomes_tx.py"
-_MEETINGS: Final = "tests/conformance/test_meetings.py"
-_HARD: Final = "tests/conformance/test_stores_hard.py"
+_RACES: Final = "tests/conformance/test_lock_races.py"
+_HARD: Final = "tests/conformance/test_stores_failures.py"
 
 BUGS: Final = (
     Bug(
@@ -38,7 +38,7 @@ BUGS: Final = (
         query="lock_migrations",
         find="select pg_advisory_xact_lock(hashtext('onceward_migrations'))",
         replace="select hashtext('onceward_migrations')",
-        test=f"{_MEETINGS}::test_who_opens_a_new_store_waits_for_who_migrates_it[postgres]",
+        test=f"{_RACES}::test_who_opens_a_new_store_waits_for_who_migrates_it[postgres]",
         breaks="D1",
     ),
     Bug(
@@ -113,7 +113,7 @@ BUGS: Final = (
         query="dead_hold",
         find="order by cursor_name, id\nfor update",
         replace="order by cursor_name, id",
-        test=f"{_MEETINGS}::test_a_letter_that_is_held_is_dropped_by_nobody[postgres]",
+        test=f"{_RACES}::test_a_letter_that_is_held_is_dropped_by_nobody[postgres]",
         breaks="R1",
     ),
     Bug(
@@ -123,7 +123,7 @@ BUGS: Final = (
         file="workers/message_processing.py",
         find="if len(unreadable) > 1:",
         replace="if len(unreadable) > len(batch):",
-        test=f"{_MEETINGS}::test_a_batch_writes_letters_again_while_others_expire[postgres]",
+        test=f"{_RACES}::test_a_batch_writes_letters_again_while_others_expire[postgres]",
         breaks="R1",
     ),
     Bug(
@@ -134,7 +134,7 @@ BUGS: Final = (
         query="memory_entity_find",
         find="order by name\n{{ lock(share) }}",
         replace="order by name",
-        test=f"{_MEETINGS}::test_an_entity_that_somebody_adds_to_is_deleted_behind_that[postgres]",
+        test=f"{_RACES}::test_an_entity_that_somebody_adds_to_is_deleted_behind_that[postgres]",
         breaks="M3",
     ),
     Bug(
@@ -156,7 +156,7 @@ BUGS: Final = (
         query="memory_entity_lock",
         find="order by name\n{{ lock(update) }}",
         replace="order by name",
-        test=f"{_MEETINGS}::test_an_entity_that_somebody_deletes_is_added_to_by_nobody[postgres]",
+        test=f"{_RACES}::test_an_entity_that_somebody_deletes_is_added_to_by_nobody[postgres]",
         breaks="M3",
     ),
     Bug(
@@ -167,7 +167,7 @@ BUGS: Final = (
         query="onceward_retry_turn",
         find="        perform 1 from cursor_positions where cursor_name = _name for key share;\n",
         replace="",
-        test="tests/conformance/test_retries_meetings.py"
+        test="tests/conformance/test_retries_lock_races.py"
         "::test_a_move_waits_for_the_worker_it_meets[postgres-parks-False]",
         breaks="R1",
     ),

@@ -108,7 +108,7 @@ BUGS: Final = (
             self._lease.guard(tx)
             if is_held:
 """,
-        test="tests/conformance/workers/test_worker_turns.py"
+        test="tests/conformance/workers/test_worker_poll_cycles.py"
         "::test_the_cursor_passes_a_failed_message_when_it_is_parked[sqlite-waiting1]",
         breaks="W1",
     ),
@@ -127,7 +127,7 @@ BUGS: Final = (
         with self._ow.transaction() as tx:
             rest(tx)
 """,
-        test="tests/conformance/workers/test_worker_turns.py"
+        test="tests/conformance/workers/test_worker_poll_cycles.py"
         "::test_the_cursor_moves_in_the_commit_of_the_effects[sqlite]",
         breaks="W1",
     ),

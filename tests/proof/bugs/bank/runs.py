@@ -58,7 +58,7 @@ BUGS: Final = (
         file="orchestrator/approvals.py",
         find="named = {path: file for path, file in named.items() if path in made}",
         replace="named = dict(named)",
-        test="tests/unit/orchestrator/test_neighbours.py"
+        test="tests/unit/orchestrator/test_manual_edits.py"
         "::test_h71_an_edit_during_a_wrapped_review_is_not_approved_by_it",
         breaks="O3",
     ),
@@ -69,7 +69,7 @@ BUGS: Final = (
         file="orchestrator/run_loop.py",
         find="tree = self.back_up_changes()\n                self.diffs",
         replace="tree = self._tree.now()\n                self.diffs",
-        test="tests/unit/orchestrator/test_neighbours.py"
+        test="tests/unit/orchestrator/test_manual_edits.py"
         "::test_h72_work_beside_a_run_that_fails_is_kept_before_a_retry",
         breaks="O3",
     ),

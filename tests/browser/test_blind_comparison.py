@@ -1,4 +1,4 @@
-"""Blindness: before the decision nothing tells which side is which, and chance has no favourite."""
+"""Blind comparison: nothing tells the sides apart before the decision; their order is random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping: what a person entered outlives other people, other tabs, and a browser that is full."""
+"""Drafts: what a person entered outlives other people, other tabs, and a browser that is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: where cursors were over the last day, and what of the past is removed when."""
+"""Position samples: where cursors were over the last day, and when old samples are removed."""
 
 from __future__ import annotations
 

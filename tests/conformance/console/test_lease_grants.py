@@ -1,4 +1,4 @@
-"""Grants: every lease that was ever granted is written down, by the database itself."""
+"""Lease grants: the database itself records every lease that was ever granted."""
 
 import itertools
 import sqlite3

@@ -1,4 +1,4 @@
-"""The lives and deaths of dispatchers with real agents: nothing undone, nothing done twice."""
+"""Dispatchers with real agents, killed and restarted: nothing is undone or done twice."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Refusals: whoever comes too late is turned away, and it is written down that they came."""
+"""Rejected writes: a stale write is rejected, and the rejection is recorded."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Edits by hand at awkward moments: nothing is lost, and nothing is delivered unreviewed."""
+"""Manual edits at awkward moments: nothing is lost, and nothing is delivered unreviewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of memory, secrets, request guard and console: what others may see and change."""
+"""Bugs of access: what others may see and change in memory, secrets, request guard and console."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Workers that died, and turns that must end, on both engines."""
+"""Poll cycles of workers: after deaths, over parked messages, and ended by a stop."""
 
 from __future__ import annotations
 

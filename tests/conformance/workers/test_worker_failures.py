@@ -1,4 +1,4 @@
-"""Workers in trouble: what was paused, moved, lost, killed or badly written, on both engines."""
+"""Worker failures: what was paused, moved, lost, killed or badly written, on both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Degrading: what is missing, broken or forbidden is shown as such, and blocks no judgement."""
+"""Missing content: what is missing, broken or forbidden is shown so, and blocks no judgement."""
 
 from __future__ import annotations
 

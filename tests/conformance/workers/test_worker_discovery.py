@@ -1,4 +1,4 @@
-"""The cursors that a worker finds: all of them, whatever is wrong with one, and each its own."""
+"""Discovery: a worker finds every cursor, whatever is wrong with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores where it is hard: other contexts, groups that fail in part, refused connections."""
+"""Failures in stores: other contexts, groups that fail in part, refused connections."""
 
 import asyncio
 import contextvars

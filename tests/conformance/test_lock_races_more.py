@@ -1,4 +1,4 @@
-"""More meetings: consoles, groups, memories and pruners that come to one row at once."""
+"""More lock races: consoles, groups, memories and pruners that come to one row at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from onceward.stores import Transaction
 from onceward.stores.postgres.store import PostgresStore
 from onceward.system import SystemClock
 from onceward.testing.moving_time import MovingTime
-from tests.conformance.test_meetings import FACT, HUB, with_a_hub
+from tests.conformance.test_lock_races import FACT, HUB, with_a_hub
 from tests.support.console_over_store import context_of
 from tests.support.counted_charges import DAY, granted
 from tests.support.lock_contention import (

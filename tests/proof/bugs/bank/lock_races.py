@@ -1,10 +1,10 @@
-"""Bugs of meetings: a lock that is missing where two come to one row of PostgreSQL at once."""
+"""Bugs of lock races: a lock is missing where two transactions come to one row of PostgreSQL."""
 
 from typing import Final
 
 from tests.proof.bugs.bug import Bug
 
-_MORE: Final = "tests/conformance/test_meetings_more.py"
+_MORE: Final = "tests/conformance/test_lock_races_more.py"
 
 BUGS: Final = (
     Bug(
@@ -48,7 +48,7 @@ BUGS: Final = (
         query="onceward_retry_turn",
         find="        perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
         replace="",
-        test="tests/conformance/test_retries_meetings.py"
+        test="tests/conformance/test_retries_lock_races.py"
         "::test_a_move_does_not_wait_for_a_worker_that_is_frozen_while_it_parks[postgres]",
         breaks="F4",
     ),
@@ -60,7 +60,7 @@ BUGS: Final = (
         query="onceward_cursor_mark",
         find="      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
         replace="",
-        test="tests/conformance/test_stores_hard.py"
+        test="tests/conformance/test_stores_failures.py"
         "::test_nobody_waits_for_the_locks_of_a_worker_that_froze[steal-postgres]",
         breaks="W1",
     ),

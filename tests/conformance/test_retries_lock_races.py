@@ -1,4 +1,4 @@
-"""Workers that park meet operators who move: nobody waits for ever, nothing is lost."""
+"""Lock races of workers that park and operators who move: none waits for ever, nothing is lost."""
 
 import threading
 from collections.abc import Callable

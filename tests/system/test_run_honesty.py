@@ -1,4 +1,4 @@
-"""Whole runs with real programs as agents: what they did not do is never reported as done."""
+"""Run honesty: what real programs did not do as agents is never reported as done."""
 
 from __future__ import annotations
 

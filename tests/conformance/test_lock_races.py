@@ -1,4 +1,4 @@
-"""Meetings: what only shows when two come to one line at once; each is brought there on purpose."""
+"""Lock races: two transactions brought to one row on purpose; one waits for the other's lock."""
 
 from __future__ import annotations
 
