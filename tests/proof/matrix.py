@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from onceward.system.crash_points import POINTS
-from tests.proof.places import Places
+from tests.proof.matrix_stores import MatrixStores
 from tests.support.killed_processes import Scenario, Step, play, scenario_for
 
 SEED = 20260206
@@ -175,7 +175,7 @@ def repro(name: str, engine: str, plan: Plan) -> str:
     return f"REPRO: python -m tests.proof.matrix {' '.join(words)}"
 
 
-def run(name: str, places: Places, plans: Sequence[Plan]) -> dict[str, Any]:
+def run(name: str, places: MatrixStores, plans: Sequence[Plan]) -> dict[str, Any]:
     """Play plans; return their cells, and what was counted."""
     family = FAMILIES[name]
     cells: list[dict[str, Any]] = []
@@ -227,7 +227,7 @@ def main(words: Sequence[str] | None = None) -> None:
         plans = soak_plans(family, engine, given.seed)
     else:
         plans = (slice_plans if given.tier == "slice" else exact_plans)(family, engine)
-    with Places.made(engine, given.url) as places:
+    with MatrixStores.made(engine, given.url) as places:
         json.dump(run(name, places, plans), sys.stdout)
 
 

@@ -21,7 +21,7 @@ from tests.proof.simulation.campaign import (
 )
 from tests.proof.simulation.leases import Leases
 from tests.proof.simulation.scheduler import Process, Simulation, Stuck
-from tests.proof.simulation.stage import Stage, staged
+from tests.proof.simulation.simulated_stores import SimulatedStores, simulated_stores
 from tests.proof.simulation.worlds import WORLDS
 from tests.support.evidence import Evidence
 
@@ -89,10 +89,10 @@ def test_a_seed_gives_the_same_schedule(world: str) -> None:
     kind, seeds = WORLDS[world], range(40, 50)
     first = run(kind, seeds)
     again = Tally(world)
-    with staged(kind.tables) as stage:
-        run_one(kind, 7, stage)
+    with simulated_stores(kind.tables) as stores:
+        run_one(kind, 7, stores)
         for seed in seeds:
-            again.add(run_one(kind, seed, stage, is_told=True))
+            again.add(run_one(kind, seed, stores, is_told=True))
     assert again == first
     environment = {**os.environ, "PYTHONHASHSEED": "4321"}
     line = [sys.executable, "-m", "tests.proof.simulation", world, "--seed", "40", "--count", "10"]
@@ -139,8 +139,8 @@ class Empty(World):
     claims = ("D1",)
     sometimes = ()
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
-        super().__init__(simulation, stage)
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
+        super().__init__(simulation, stores)
         simulation.add("idle", self.idle)
 
     def idle(self, process: Process) -> None:

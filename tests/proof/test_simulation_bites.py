@@ -22,7 +22,7 @@ from tests.proof.simulation.campaign import World, run
 from tests.proof.simulation.dual import Dual
 from tests.proof.simulation.outcomes import Outcomes
 from tests.proof.simulation.scheduler import Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 #: A mistake that is not found within so many schedules is not found.
 SEEDS_MAX = 600
@@ -187,12 +187,12 @@ class Crowded(Dual):
     troubles = (0.6,)
     slowness = (9,)
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
         # Nobody dies, so that there are two of them, and the steps are long enough for a lease.
         options = simulation.options
         options.kill, options.freeze, options.fault_steps = 0.0, 0.02, 400
         options.step_seconds = options.freeze_seconds = 5.0
-        super().__init__(simulation, stage)
+        super().__init__(simulation, stores)
 
 
 def draw_apart(self: DualCursor, tx: Transaction, group: str | None = None) -> Arrival:

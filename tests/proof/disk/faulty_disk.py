@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NoReturn, Self
 
-from tests.proof.disk.platter import SECTOR_BYTES, Platters
+from tests.proof.disk.unsynced_writes import SECTOR_BYTES, UnsyncedFiles
 from tests.proof.disk.vfs import (
     CANTOPEN,
     FULL,
@@ -80,7 +80,7 @@ class FaultyDisk(Vfs):
         self._fault = fault
         #: How many operations of each kind there were.
         self.counts: Counter[str] = Counter()
-        self.platters = Platters() if fault is not None and fault.kind == CUT else None
+        self.unsynced = UnsyncedFiles() if fault is not None and fault.kind == CUT else None
         #: How often it struck.
         self.hits = 0
         #: Which operation was the first, unless its error was ignored.
@@ -99,8 +99,8 @@ class FaultyDisk(Vfs):
         """Open a file, and know what it holds on disk."""
 
         def do() -> int:
-            if self.platters is not None:
-                self.platters.open(path)
+            if self.unsynced is not None:
+                self.unsynced.open(path)
             return real()
 
         return self.perform("open", path, do)
@@ -109,8 +109,8 @@ class FaultyDisk(Vfs):
         """Remove a file."""
 
         def do() -> int:
-            if self.platters is not None:
-                self.platters.delete(path, is_synced=is_synced)
+            if self.unsynced is not None:
+                self.unsynced.delete(path, is_synced=is_synced)
             return real()
 
         return self.perform("delete", path, do)
@@ -123,8 +123,8 @@ class FaultyDisk(Vfs):
         """Write all of it, or a part."""
 
         def some(size: int) -> int:
-            if self.platters is not None and size:
-                self.platters.of(path).write(offset, data[:size])
+            if self.unsynced is not None and size:
+                self.unsynced.of(path).write(offset, data[:size])
             return real(size)
 
         # At the border of a sector in the middle of it, if there is one.
@@ -137,20 +137,20 @@ class FaultyDisk(Vfs):
         """Cut the file."""
 
         def do() -> int:
-            if self.platters is not None:
-                self.platters.of(path).truncate(size)
+            if self.unsynced is not None:
+                self.unsynced.of(path).truncate(size)
             return real()
 
         return self.perform("truncate", path, do)
 
     def sync(self, path: str, real: Callable[[], int]) -> int:
         """Have it on disk."""
-        # The platters stand for the disk where it matters; the machine's own need not turn.
+        # `unsynced` stands for the disk where it matters; the machine's own need not sync.
         del real
 
         def do() -> int:
-            if self.platters is not None:
-                self.platters.sync(path)
+            if self.unsynced is not None:
+                self.unsynced.sync(path)
             return OK
 
         return self.perform("sync", path, do)
@@ -184,9 +184,9 @@ class FaultyDisk(Vfs):
 
     def cut(self) -> NoReturn:
         """Lose the power now."""
-        assert self.platters is not None
+        assert self.unsynced is not None
         assert self._fault is not None
-        self.platters.cut(self._fault.seed)
+        self.unsynced.cut(self._fault.seed)
         _die()
 
     def _is_due(self, fault: Fault, operation: Operation) -> bool:

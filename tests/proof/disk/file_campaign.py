@@ -1,6 +1,6 @@
-"""Campaign: a story on a simulated disk that fails or ends at its first operation, its second, ….
+"""Campaign: a workload on a simulated disk that fails or ends at every operation in turn.
 
-Run as `python -m tests.proof.disk.file_campaign DIRECTORY STORY FAULT NTH SEED` to see one again.
+Run as `python -m tests.proof.disk.file_campaign DIRECTORY WORKLOAD FAULT NTH SEED` to repeat one.
 Owns what strikes, the disks that it may leave, and the verdict.
 """
 
@@ -19,10 +19,17 @@ from onceward.errors import OncewardError, StorageError
 from onceward.system.crash_points import Crashed
 from onceward.testing import CrashFiles
 from onceward.testing.process import Operation
-from tests.proof.disk.runs import Running
-from tests.proof.disk.stories import Appending, Caching, Following, Judging, Promises, Story
+from tests.proof.disk.file_workloads import (
+    Appending,
+    Caching,
+    Following,
+    Judging,
+    Promises,
+    Workload,
+)
+from tests.proof.disk.orchestrator_workload import Running
 
-STORIES: Final[dict[str, type[Story]]] = {
+WORKLOADS: Final[dict[str, type[Workload]]] = {
     each.__name__.lower(): each for each in (Appending, Caching, Following, Judging, Running)
 }
 #: The power goes, or the process dies, before the n-th operation.
@@ -59,12 +66,12 @@ class Seen:
 
 
 class Campaign:
-    """One story under many faults."""
+    """One workload under many faults."""
 
     def __init__(self, name: str, directory: Path, *, disks_max: int) -> None:
         """Check so many disks of each crash."""
         self.name, self.seen = name, Seen()
-        self._story, self._disks_max = STORIES[name](directory), disks_max
+        self._workload, self._disks_max = WORKLOADS[name](directory), disks_max
 
     def every(self, fault: str, *, first: int = 1, stride: int = 1, seed: int = 0) -> None:
         """Strike at the first operation, the next, and so on, until one life is untouched."""
@@ -76,10 +83,10 @@ class Campaign:
 
     def once(self, fault: str, nth: int, seed: int) -> bool:
         """Strike once, check what may be left, and say whether it struck."""
-        files, promises = self._story.start(), Promises()
+        files, promises = self._workload.start(), Promises()
         try:
             if fault in ENDS:
-                is_struck = _runs_until(nth, self._story, files, promises)
+                is_struck = _runs_until(nth, self._workload, files, promises)
                 is_told = False
             else:
                 is_told = self._fails(fault, nth, seed, files, promises)
@@ -99,7 +106,7 @@ class Campaign:
     def _check(self, disk: CrashFiles, promises: Promises) -> None:
         """Look at one disk as the next process does."""
         try:
-            self.seen.work += self._story.check(disk, promises)
+            self.seen.work += self._workload.check(disk, promises)
         except BaseException as exc:
             exc.add_note(disk.description)
             raise
@@ -113,7 +120,7 @@ class Campaign:
         short = SHORT_BYTES if fault == "short write" else None
         files.fail(operation, nth=nth, error=error, short=short, seed=seed, lasting=is_lasting)
         try:
-            self._story.work(files, promises)
+            self._workload.work(files, promises)
         except OncewardError:
             self.seen.reached["told"] += 1
             return True
@@ -127,7 +134,7 @@ class Campaign:
         """
         if ERRORS[fault][2]:
             with suppress(OncewardError):
-                self._story.check(files, promises)
+                self._workload.check(files, promises)
                 return True
         files.heal()
         try:
@@ -140,7 +147,7 @@ class Campaign:
         return True
 
 
-def _runs_until(nth: int, story: Story, files: CrashFiles, promises: Promises) -> bool:
+def _runs_until(nth: int, workload: Workload, files: CrashFiles, promises: Promises) -> bool:
     """Run until before the n-th operation; say whether there was one."""
     begun = [0]
 
@@ -151,7 +158,7 @@ def _runs_until(nth: int, story: Story, files: CrashFiles, promises: Promises) -
 
     files.on_operation = stop
     try:
-        story.work(files, promises)
+        workload.work(files, promises)
     except Crashed:
         assert begun[0] >= nth
     files.on_operation = None

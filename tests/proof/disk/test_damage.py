@@ -14,8 +14,8 @@ from onceward.orchestrator.ledger_replay import UNSYNCED_KINDS
 from onceward.orchestrator.workspace import read_sealed
 from onceward.system import ManualClock
 from onceward.testing import CrashFiles
-from tests.proof.disk.runs import Running, change, content
-from tests.proof.disk.stories import Promises
+from tests.proof.disk.file_workloads import Promises
+from tests.proof.disk.orchestrator_workload import Running, change, content
 from tests.support.evidence import Entry, Evidence
 
 #: How many bits of each file are flipped, and at how many places it is cut, in a slice.
@@ -28,19 +28,19 @@ class Finished:
 
     def __init__(self, directory: Path) -> None:
         """Run it."""
-        self.story = Running(directory)
-        self.files: CrashFiles = self.story.start()
+        self.workload = Running(directory)
+        self.files: CrashFiles = self.workload.start()
         self.records = Promises()
-        self.story.work(self.files, self.records)
-        workspace, root = self.story.workspace, self.story.workspace.root
-        self.ledger = workspace.ledger(self.story.run_id)
+        self.workload.work(self.files, self.records)
+        workspace, root = self.workload.workspace, self.workload.workspace.root
+        self.ledger = workspace.ledger(self.workload.run_id)
         kept = [root / each["path"] for each in self.records if each["kind"] == "receipt"]
         pinned = [each for each in self.records if each["kind"] == "task.started"]
         self.sealed = [*kept, *(workspace.manifest(each["snapshot_id"]) for each in pinned)]
 
     def named(self) -> list[str]:
         """Return which files the run's own check complains of."""
-        found = self.story.orchestrator(self.files).verify(self.story.run_id).findings
+        found = self.workload.orchestrator(self.files).verify(self.workload.run_id).findings
         return [each.path for each in found]
 
 
@@ -109,7 +109,7 @@ def test_a_ledger_that_was_cut_is_resumed_or_refused(
     finished: Finished, prove: bool, evidence: Evidence
 ) -> None:
     """Its end is a record that was never finished; a hole in the middle stops the run."""
-    files, path, story = finished.files, finished.ledger, finished.story
+    files, path, workload = finished.files, finished.ledger, finished.workload
     whole = content(files, path)
     ledger = Ledger(path, files=files, clock=ManualClock())
     written = ledger.read().records
@@ -124,10 +124,10 @@ def test_a_ledger_that_was_cut_is_resumed_or_refused(
     for number in range(1, len(lines) - 1):
         change(files, path, b"".join(lines[:number] + lines[number + 1 :]))
         if written[number]["kind"] in UNSYNCED_KINDS:  # Nothing is decided by it.
-            assert story.orchestrator(files).resume(story.run_id).was_complete
+            assert workload.orchestrator(files).resume(workload.run_id).was_complete
             continue
         with pytest.raises(LedgerDamaged, match=f"lacks record {number + 1}"):
-            story.orchestrator(files).resume(story.run_id)
+            workload.orchestrator(files).resume(workload.run_id)
     change(files, path, whole)
     faults = {"truncated": len(chosen), "record lost": len(lines) - 2}
     record(evidence, "a ledger: a cut end, a lost record", faults, len(written))
@@ -150,7 +150,7 @@ def test_damaged_receipts_and_snapshots_are_named(
                 # Only what says nothing may be lost, such as the newline at the end.
                 assert read(files, path) in (record_, f"{path} is damaged"), (place, what)
         change(files, path, whole[: len(whole) // 2])
-        name = str(path.relative_to(finished.story.workspace.root))
+        name = str(path.relative_to(finished.workload.workspace.root))
         assert finished.named() == [name]
         change(files, path, whole)
     assert finished.named() == []

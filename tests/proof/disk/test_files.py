@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from onceward.testing import AuditedFiles, CrashFiles
-from tests.proof.disk.file_campaign import ENDS, FAULTS, STORIES, Campaign
-from tests.proof.disk.stories import Promises
+from tests.proof.disk.file_campaign import ENDS, FAULTS, WORKLOADS, Campaign
+from tests.proof.disk.file_workloads import Promises
 from tests.support.evidence import Entry, Evidence
 
 #: How many of the disks that a crash may leave are checked.
@@ -25,7 +25,7 @@ SOAK_SEEDS: Final = 200
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_bad_disk_takes_nothing_back_that_was_promised(
     name: str, tmp_path: Path, prove: bool, soak: bool, evidence: Evidence
 ) -> None:
@@ -41,7 +41,7 @@ def test_a_bad_disk_takes_nothing_back_that_was_promised(
     entry = Entry(
         campaign=f"files on a disk that fails, dies or loses its power: {name}",
         layer="disk",
-        claims=STORIES[name].claims,
+        claims=WORKLOADS[name].claims,
         engine="files",
         schedules=seen.disks,
         faults={fault: count for fault, count in seen.faults.items() if count},
@@ -51,37 +51,37 @@ def test_a_bad_disk_takes_nothing_back_that_was_promised(
     evidence.record(entry)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_nothing_is_promised_before_it_is_on_disk(name: str, tmp_path: Path) -> None:
     """At each promise, no change of the files it rests on, or of their names, is unsynced."""
-    story = STORIES[name](tmp_path)
-    files = AuditedFiles(story.start())
+    workload = WORKLOADS[name](tmp_path)
+    files = AuditedFiles(workload.start())
     promises = Promises(lambda *paths: files.ack(*paths) if paths else None)
-    story.work(files, promises)
+    workload.work(files, promises)
     assert len(promises) > 2
     assert sum(event.kind == "ack" for event in files.audit.events) > 1
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_missing_sync_would_be_noticed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The audit can fail: on files that never sync it does, in every story."""
-    story = STORIES[name](tmp_path)
-    files = AuditedFiles(story.start())
+    """The audit can fail: on files that never sync it does, in every workload."""
+    workload = WORKLOADS[name](tmp_path)
+    files = AuditedFiles(workload.start())
     monkeypatch.setattr("onceward.testing.audit._AuditedFile.sync", lambda _: None)
     with pytest.raises(AssertionError, match="acknowledged before it was durable"):
-        story.work(files, Promises(lambda *paths: files.ack(*paths) if paths else None))
+        workload.work(files, Promises(lambda *paths: files.ack(*paths) if paths else None))
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_disk_that_lies_about_syncs_would_be_noticed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The crashes can be seen: on a disk whose sync does nothing, promises are lost."""
     campaign = Campaign(name, tmp_path, disks_max=SLICE_DISKS_MAX)
     monkeypatch.setattr("onceward.testing.disk.Inode.sync", lambda _: None)
-    with pytest.raises(Exception) as broken:  # noqa: PT011 - whatever a story says then
+    with pytest.raises(Exception) as broken:  # noqa: PT011 - whatever a workload says then
         campaign.every("crash", first=3, stride=11)
     assert sum(note.startswith("REPRO: ") for note in broken.value.__notes__) == 1
 

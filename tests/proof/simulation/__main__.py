@@ -7,7 +7,7 @@ import sys
 import traceback
 
 from tests.proof.simulation.campaign import Tally, World, repro, run_one
-from tests.proof.simulation.stage import Stage, staged
+from tests.proof.simulation.simulated_stores import SimulatedStores, simulated_stores
 from tests.proof.simulation.worlds import WORLDS
 
 EXAMPLE = """example:
@@ -35,11 +35,11 @@ def main(arguments: list[str]) -> int:
         return 0
     kind, tally = WORLDS[asked.world], Tally(asked.world)
     is_shown = asked.trace or asked.count == 1
-    with staged(kind.tables) as stage:
+    with simulated_stores(kind.tables) as stores:
         for seed in range(asked.seed, asked.seed + asked.count):
-            world = _tried(kind, seed, stage, is_told=asked.trace, is_shown=is_shown)
+            world = _tried(kind, seed, stores, is_told=asked.trace, is_shown=is_shown)
             if world is None:
-                _tell(kind, seed, stage)
+                _tell(kind, seed, stores)
                 return 1
             tally.add(world)
             if asked.trace:
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _tried(
-    kind: type[World], seed: int, stage: Stage, *, is_told: bool, is_shown: bool
+    kind: type[World], seed: int, stores: SimulatedStores, *, is_told: bool, is_shown: bool
 ) -> World | None:
     """Run a schedule; None when a promise was broken."""
 
@@ -58,19 +58,19 @@ def _tried(
             print(f"seed {seed}: {world.simulation.options}\n{world.knobs}", flush=True)
 
     try:
-        return run_one(kind, seed, stage, is_told=is_told, begun=show)
+        return run_one(kind, seed, stores, is_told=is_told, begun=show)
     except Exception:  # noqa: BLE001 - whatever it was, it is told at the second time
         return None
 
 
-def _tell(kind: type[World], seed: int, stage: Stage) -> None:
+def _tell(kind: type[World], seed: int, stores: SimulatedStores) -> None:
     """Run a schedule that failed once more, as it gives the same, and tell every step."""
     print(f"seed {seed} failed; once more, step by step:")
     try:
-        run_one(kind, seed, stage, is_told=True)
+        run_one(kind, seed, stores, is_told=True)
     except Exception as exc:  # noqa: BLE001 - the one that we want to see
-        assert stage.files.simulation is not None
-        print("\n".join(stage.files.simulation.trace))
+        assert stores.files.simulation is not None
+        print("\n".join(stores.files.simulation.trace))
         traceback.print_exception(exc, file=sys.stdout)
     else:
         print("it held the second time: this world is not governed by its seed")

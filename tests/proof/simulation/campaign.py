@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tests.proof.simulation.scheduler import Simulation
-from tests.proof.simulation.stage import Stage, staged
+from tests.proof.simulation.simulated_stores import SimulatedStores, simulated_stores
 from tests.support.evidence import Entry
 
 
@@ -33,9 +33,9 @@ class World:
     #: Once the faults have stopped, all work must be at its end after so many simulated seconds.
     settle_seconds_max: float = math.inf
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
         """Prepare the store from outside and add processes."""
-        self.simulation, self.stage = simulation, stage
+        self.simulation, self.stores = simulation, stores
         #: How this seed differs from others beside its faults, for whoever reads a failure.
         self.knobs: dict[str, object] = {}
         #: What `check` has counted: pieces of work that were done, gone, and done twice.
@@ -100,33 +100,33 @@ class Unreached(AssertionError):
 def run(kind: type[World], seeds: Iterable[int]) -> Tally:
     """Run a world under each of these seeds; the first broken promise ends it."""
     tally = Tally(kind.name)
-    with staged(kind.tables) as stage:
+    with simulated_stores(kind.tables) as stores:
         for seed in seeds:
-            tally.add(run_one(kind, seed, stage))
+            tally.add(run_one(kind, seed, stores))
     return tally
 
 
 def run_one(
     kind: type[World],
     seed: int,
-    stage: Stage,
+    stores: SimulatedStores,
     *,
     is_told: bool = False,
     begun: Callable[[World], None] = lambda _: None,
 ) -> World:
     """Run one schedule; a failure says how to see it again. `begun` comes before its first step."""
     simulation = Simulation(seed, is_told=is_told)
-    stage.reset(simulation)
-    world = kind(simulation, stage)
+    stores.reset(simulation)
+    world = kind(simulation, stores)
     begun(world)
-    commits = stage.commits
+    commits = stores.commits
 
     def after_step() -> None:
         nonlocal commits
         world.after_step()
-        if stage.commits != commits:
-            assert stage.commits == commits + 1, "two commits in one step"
-            commits = stage.commits
+        if stores.commits != commits:
+            assert stores.commits == commits + 1, "two commits in one step"
+            commits = stores.commits
             world.after_commit()
 
     # Letters keep where an error came from, which takes more time than all else.

@@ -17,11 +17,11 @@ from onceward.dispatch.models import Delivery, Group, NewMessage, Reply, Trigger
 from onceward.errors import DeadLetterMissing, OutcomeUnknown, StoreBusy
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.dual_channels import Wire
-from tests.proof.simulation.dual_fates import check_fates
-from tests.proof.simulation.dual_hands import Dispatching
-from tests.proof.simulation.outcomes_hearts import hush
+from tests.proof.simulation.dual_checks import check_messages_and_sayings
+from tests.proof.simulation.dual_dispatcher import Dispatching
+from tests.proof.simulation.manual_heartbeat import silence_logger
 from tests.proof.simulation.scheduler import Process, Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 #: When people say they spoke: equal, early, late, or never; nothing may hang on it.
 TIMES = ("2026-02-06T12:00:00Z", "2026-02-06T12:00:00Z", "1999-12-31T23:59:59Z", "2100-01-01", None)
@@ -65,9 +65,9 @@ class Dual(World):
     troubles: ClassVar[tuple[float, ...]] = (0.1, 0.25, 0.6)
     slowness: ClassVar[tuple[int, ...]] = (1, 2, 6)
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
-        super().__init__(simulation, stage)
-        hush("onceward.dispatch")
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
+        super().__init__(simulation, stores)
+        silence_logger("onceward.dispatch")
         self.random = chance = simulation.random
         self.channels: dict[str, Channel] = {
             "near": StoredChannel(),
@@ -113,7 +113,7 @@ class Dual(World):
         simulation.add("reader", self.watch)
         for number in range(2):
             simulation.add(f"d{number}", self.dispatch)
-        groups = Groups(stage.handle(self.operator).store)
+        groups = Groups(stores.handle(self.operator).store)
         for place in self.groups:
             kind = TriggerKind.PREFIX if place == "keyed" else TriggerKind.ALWAYS
             groups.add(Group(name=place, channel=place, command=("x",), trigger=kind, word="@"))
@@ -126,7 +126,7 @@ class Dual(World):
     # --- processes ----------------------------------------------------------------------------
 
     def talk(self, process: Process) -> None:
-        arrivals = Inbox(self.stage.handle(process).store)
+        arrivals = Inbox(self.stores.handle(process).store)
         plan = self.plans[process.name]
         while plan:
             self.simulation.sleep(
@@ -142,7 +142,7 @@ class Dual(World):
                 plan.pop(0)
 
     def watch(self, process: Process) -> None:
-        arrivals = Inbox(self.stage.handle(process).store)
+        arrivals = Inbox(self.stores.handle(process).store)
         while True:
             self.simulation.sleep(self.random.uniform(20, 200))
             for group, after in self.places.items():
@@ -157,7 +157,7 @@ class Dual(World):
                 self.places[group] = place
 
     def operate(self, process: Process) -> None:
-        ow = self.stage.handle(process)
+        ow = self.stores.handle(process)
         while True:
             self.simulation.sleep(self.random.uniform(20, 200))
             try:
@@ -229,14 +229,14 @@ class Dual(World):
     def after_commit(self) -> None:
         """See no cursor go back, unless that is recorded."""
         self._is_quiet = None
-        rows = self.stage.rows(
+        rows = self.stores.rows(
             "select group_name, processed_position from onceward_dual_groups"
             " union all select '', read_position from onceward_dual_reads"
         )
         for name, position in rows:
             stood, self.stood[name] = self.stood.get(name, 0), position
             if position < stood:
-                moves = self.stage.rows(
+                moves = self.stores.rows(
                     "select id, to_position from cursor_history where kind = 'rollback'"
                     " and id > ? and cursor_name = ?",
                     self.last_move,
@@ -251,7 +251,7 @@ class Dual(World):
         if not all(each.is_done for each in self.people):
             return False
         if self._is_quiet is None:
-            ((self.arrived, is_open),) = self.stage.rows(
+            ((self.arrived, is_open),) = self.stores.rows(
                 "select (select coalesce(max(last_sequence), 0) from onceward_dual_counters),"
                 " exists (select 1 from dispatch_deliveries where state = 'running') or exists"
                 " (select 1 from dispatch_outbox where state in ('pending', 'sending'))"
@@ -263,7 +263,7 @@ class Dual(World):
 
     def check(self) -> None:
         """See what became of every message, and of every saying."""
-        check_fates(self)
+        check_messages_and_sayings(self)
         killed = self.simulation.killed_at
         for point, entry in (
             ("channel.after", "killed between sending and noting it"),

@@ -15,7 +15,7 @@ from onceward.cursors import Lease
 from onceward.errors import CursorMissing, LeaseLost, NothingToUndo, OutcomeUnknown, StoreBusy
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.scheduler import Process, Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 LEASE_SECONDS = 60.0
 
@@ -46,8 +46,8 @@ class Leases(World):
     )
     tables = ("create table effects (id integer primary key, number, epoch, move)",)
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
-        super().__init__(simulation, stage)
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
+        super().__init__(simulation, stores)
         self.random = chance = simulation.random
         self.last = chance.randint(3, 12)
         self.lease_seconds = chance.choice((5.0, LEASE_SECONDS, LEASE_SECONDS))
@@ -62,7 +62,7 @@ class Leases(World):
     # --- what the processes do ----------------------------------------------------------------
 
     def work_on(self, process: Process) -> None:
-        ow, old = self.stage.handle(process), None
+        ow, old = self.stores.handle(process), None
         while True:
             try:
                 lease = ow.cursors.acquire("c", process.id, self.lease_seconds)
@@ -145,13 +145,13 @@ class Leases(World):
             self.simulation.sometimes("a late holder was refused inside its transaction")
             raise
         except OutcomeUnknown:
-            has_moved = self.stage.rows("select 1 from effects where number = ?", number)
+            has_moved = self.stores.rows("select 1 from effects where number = ?", number)
             what = "had happened" if has_moved else "had not happened"
             self.simulation.sometimes(f"a checkpoint of unknown outcome {what}")
             raise
 
     def operate(self, process: Process) -> None:
-        ow = self.stage.handle(process)
+        ow = self.stores.handle(process)
         while self.moves_left and not self.simulation.is_healed:
             self.simulation.sleep(self.random.uniform(1, 60))
             self.moves_left -= 1
@@ -185,7 +185,7 @@ class Leases(World):
 
     def after_commit(self) -> None:
         """See the epoch never fall."""
-        rows = self.stage.rows("select last_position, paused, lease_epoch from cursor_positions")
+        rows = self.stores.rows("select last_position, paused, lease_epoch from cursor_positions")
         if rows:
             before, self.row = self.row[2], rows[0]
             assert rows[0][2] >= before, f"the epoch fell from {before} to {rows[0][2]}"
@@ -196,7 +196,8 @@ class Leases(World):
     def check(self) -> None:
         self.check_effects()
         see, killed = self.simulation.sometimes, self.simulation.killed_at
-        (steals,) = self.stage.rows("select coalesce(sum(steal_count), 0) from cursor_positions")[0]
+        takeovers = "select coalesce(sum(steal_count), 0) from cursor_positions"
+        ((steals,),) = self.stores.rows(takeovers)
         if steals:
             see("a lease was taken over")
         for where, what in (
@@ -209,8 +210,8 @@ class Leases(World):
 
     def check_effects(self) -> None:
         """Replay effects and recorded moves: each effect is the next one from where it stood."""
-        effects = self.stage.rows("select number, epoch, move from effects order by id")
-        moves = self.stage.rows(
+        effects = self.stores.rows("select number, epoch, move from effects order by id")
+        moves = self.stores.rows(
             "select id, to_position from cursor_history where kind in ('seek', 'undo') order by id"
         )
         position, epoch, done = 0, 0, 0

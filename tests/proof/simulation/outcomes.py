@@ -25,6 +25,7 @@ from onceward.errors import (
 )
 from onceward.outcomes.models import Done, EffectState, OutcomeState, Verdict
 from tests.proof.simulation.campaign import World
+from tests.proof.simulation.manual_heartbeat import silence_logger
 from tests.proof.simulation.outcomes_calls import (
     ASKING,
     IN_STORE,
@@ -37,9 +38,8 @@ from tests.proof.simulation.outcomes_calls import (
     Declined,
     Outside,
 )
-from tests.proof.simulation.outcomes_hearts import hush
 from tests.proof.simulation.scheduler import Process, Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 #: What a caller waits for, and then asks again.
 AGAIN = (KeyInFlight, KeyAmbiguous, StoreBusy, OutcomeUnknown, FenceLost, Busy)
@@ -76,9 +76,9 @@ class Outcomes(World):
         "create table effects (id integer primary key, key text, amount int, result text, at real)",
     )
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
-        super().__init__(simulation, stage)
-        hush("onceward.outcomes")
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
+        super().__init__(simulation, stores)
+        silence_logger("onceward.outcomes")
         self.random = simulation.random
         self.outside = Outside()
         kinds = self.random.sample(KINDS, self.random.randint(1, 4))
@@ -103,7 +103,7 @@ class Outcomes(World):
     # --- callers ------------------------------------------------------------------------------
 
     def call_all(self, process: Process) -> None:
-        calls = Calls(process, self.stage, self.outside)
+        calls = Calls(process, self.stores, self.outside)
         for key in self.random.sample(self.keys, len(self.keys)):
             self.call(calls, key, self.amounts[process.name, key])
         if any(key.startswith("brief") for key in self.keys) and not self.simulation.is_healed:
@@ -158,7 +158,7 @@ class Outcomes(World):
     # --- operators ----------------------------------------------------------------------------
 
     def operate(self, process: Process) -> None:
-        ow = self.stage.handle(process)
+        ow = self.stores.handle(process)
         while True:
             self.simulation.sleep(self.random.uniform(20, 100))
             if self.months and not self.simulation.is_healed and self.random.random() < 0.2:
@@ -215,7 +215,7 @@ class Outcomes(World):
     def check(self) -> None:
         outcomes = {
             key: (state, result)
-            for key, state, result in self.stage.rows(
+            for key, state, result in self.stores.rows(
                 "select key, state, result from onceward_outcomes"
             )
         }
@@ -235,7 +235,7 @@ class Outcomes(World):
 
     def check_in_store(self, key: str, state: object, result: object) -> None:
         """Effects and outcome are in one commit: both, or neither."""
-        rows = self.stage.rows("select amount, result, at from effects where key = ?", key)
+        rows = self.stores.rows("select amount, result, at from effects where key = ?", key)
         told = {orjson.dumps(given).decode() for _, given, _ in rows}
         if key.startswith("brief"):
             for (*_, before), (*_, after) in pairwise(rows):

@@ -20,9 +20,9 @@ from onceward.outcomes.models import Done, Fence, Fresh, NotDone, Replay, Verdic
 from onceward.outcomes.rejections import rejection_error
 from onceward.outcomes.running_call import CURRENT_CALL
 from onceward.stores import Transaction
-from tests.proof.simulation.outcomes_hearts import HandHeart
+from tests.proof.simulation.manual_heartbeat import ManualHeartbeat
 from tests.proof.simulation.scheduler import Process, Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 LEASE_SECONDS = 60.0
 #: How long results of the brief kind are kept, and how long their tombstones stand.
@@ -69,12 +69,12 @@ class Outside:
 class Calls:
     """The functions of one life of one process."""
 
-    def __init__(self, process: Process, stage: Stage, outside: Outside) -> None:
-        self.process, self.stage, self.outside = process, stage, outside
+    def __init__(self, process: Process, stores: SimulatedStores, outside: Outside) -> None:
+        self.process, self.stores, self.outside = process, stores, outside
         self.simulation: Simulation = process.simulation
         self.random = self.simulation.random
-        self.ow = stage.handle(process)
-        self.heart = self.ow.outcomes.heartbeat = HandHeart(stage.clock)
+        self.ow = stores.handle(process)
+        self.heart = self.ow.outcomes.heartbeat = ManualHeartbeat(stores.clock)
         self._made: dict[str, Callable[[str, int], Any]] = {}
         self._count = 0
         #: Whether the last call has run its function.
@@ -275,7 +275,7 @@ class Calls:
 
     def lease_of(self, fence: Fence) -> float | None:
         """Return until when a claim lasts; None when it is lost."""
-        rows = self.stage.rows(
+        rows = self.stores.rows(
             "select until_seconds from onceward_outcomes"
             " where key = ? and owner = ? and fence = ? and state = 'running'",
             fence.key,

@@ -29,7 +29,7 @@ from onceward.workers.telemetry import Telemetry
 from tests.proof.simulation.campaign import World
 from tests.proof.simulation.parked_lines import CURSOR, Lines
 from tests.proof.simulation.scheduler import Process, Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 LEASE_SECONDS = 30.0
 POLL_SECONDS = 20.0
@@ -72,8 +72,8 @@ class Parked(World):
     )
     tables = ("create table effects (id integer primary key, number integer, attempt integer)",)
 
-    def __init__(self, simulation: Simulation, stage: Stage) -> None:
-        super().__init__(simulation, stage)
+    def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
+        super().__init__(simulation, stores)
         self.random = chance = simulation.random
         count = chance.randint(2, 8)
         kept = ("good", "good", *chance.sample(NATURES, chance.randint(1, 3)))
@@ -103,7 +103,7 @@ class Parked(World):
         self.settle_seconds_max = LEASE_SECONDS * self.leases_max()
         self.lines = Lines(
             simulation,
-            stage,
+            stores,
             keys=self.keys,
             order=self.consumer.order,
             retries=len(WAITS),
@@ -180,7 +180,7 @@ class Parked(World):
     # --- what the processes do ----------------------------------------------------------------
 
     def work_on(self, process: Process) -> None:
-        self.handles[process] = ow = self.watched(self.stage.handle(process))
+        self.handles[process] = ow = self.watched(self.stores.handle(process))
         reports = _TracedTelemetry(self, process)
         while True:
             reader = CursorReader(
@@ -189,7 +189,7 @@ class Parked(World):
                 None,
                 self,
                 worker=process.id,
-                clock=self.stage.clock,
+                clock=self.stores.clock,
                 telemetry=reports,
                 is_stopping=lambda: False,
             )
@@ -220,7 +220,7 @@ class Parked(World):
     def beat(self, process: Process) -> None:
         """Renew, unless this process is too busy for that."""
         if self.random.random() < self.beats or self.simulation.is_healed:
-            self.stage.beat(self.handles[process])
+            self.stores.beat(self.handles[process])
 
     def handle(self, what: Message | list[Message], tx: Transaction) -> None:
         process = self.simulation.current
@@ -261,7 +261,7 @@ class Parked(World):
             self.simulation.sometimes("a heartbeat found the lease lost under a handler")
 
     def operate(self, process: Process) -> None:
-        ow = self.stage.handle(process)
+        ow = self.stores.handle(process)
         while self.moves_left and not self.simulation.is_healed:
             self.wait_for_a_moment()
             self.moves_left -= 1
@@ -290,7 +290,7 @@ class Parked(World):
                 self.simulation.sleep(self.random.choice((0.1, 2.0, 20.0)))
                 ow.cursors.undo(CURSOR, "op", count=self.count)
             return
-        letters = self.stage.rows("select id from onceward_dead where state = 'dead'")
+        letters = self.stores.rows("select id from onceward_dead where state = 'dead'")
         if not letters:
             return
         (which,) = self.random.choice(letters)
@@ -323,7 +323,7 @@ class _TracedTelemetry(Telemetry):
     """Reports into the trace of the simulation."""
 
     def __init__(self, world: Parked, process: Process) -> None:
-        super().__init__(world.stage.clock)
+        super().__init__(world.stores.clock)
         self._world, self._process = world, process
 
     def batch_failed(self, *args: Any, **kwargs: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from onceward.workers.models import POISON_DEATHS
 from tests.proof.simulation.scheduler import Simulation
-from tests.proof.simulation.stage import Stage
+from tests.proof.simulation.simulated_stores import SimulatedStores
 
 CURSOR: Final = "c"
 #: What may be said of a message: what handlers raise here, and what they die of.
@@ -81,13 +81,13 @@ class Lines:
     def __init__(
         self,
         simulation: Simulation,
-        stage: Stage,
+        stores: SimulatedStores,
         *,
         keys: list[str | None],
         order: str,
         retries: int,
     ) -> None:
-        self._simulation, self._stage = simulation, stage
+        self._simulation, self._stores = simulation, stores
         self._keys, self._order, self._retries = keys, order, retries
         self.now = Look()
         #: How often each was done.
@@ -109,7 +109,7 @@ class Lines:
 
     def look(self) -> None:
         """See what a commit has changed, and refuse what must not be."""
-        rows = self._stage.rows(_LOOK, self._effect, self._move)
+        rows = self._stores.rows(_LOOK, self._effect, self._move)
         if rows == self._rows:
             return  # It was about something else, such as a renewal.
         self._rows = rows
@@ -273,7 +273,7 @@ class Lines:
 
     def check_end(self, natures: list[str]) -> int:
         """See each message end as its nature wants, with its bytes; return how many have ended."""
-        raws: dict[str, Any] = dict(self._stage.rows("select position, raw from onceward_dead"))
+        raws: dict[str, Any] = dict(self._stores.rows("select position, raw from onceward_dead"))
         assert all(raw == position.encode() for position, raw in raws.items()), raws
         for number, nature in enumerate(natures, start=1):
             letter = self.now.letters.get(number)

@@ -20,7 +20,7 @@ from onceward.dispatch.operator_actions import Operators
 from onceward.retries.retry_schedule import FixedDelays
 from tests.proof.zombies.cells import LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk
-from tests.proof.zombies.patience import until
+from tests.proof.zombies.wait_until import until
 from tests.support.dispatch_oracle import fates
 from tests.support.dispatch_store import BARE
 from tests.support.file_channel import FileChannel

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from onceward.system import crash_points
-from tests.proof.zombies.patience import PATIENCE_SECONDS
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX
 
 _PR_SET_PDEATHSIG = 1
 
@@ -87,7 +87,7 @@ class Child:
 
     def next(self) -> dict[str, Any]:
         """Wait for the next thing that it tells."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
         while b"\n" not in self._rest:
             left = max(0.0, deadline - time.monotonic())
             ready = select.select([self._told], [], [], left)[0]

@@ -18,7 +18,7 @@ from onceward.errors import LeaseLost, OncewardError
 from onceward.stores import Transaction
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk
-from tests.proof.zombies.patience import PATIENCE_SECONDS
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX
 
 NUMBERS = 6
 HEIRS_SHARE = 2
@@ -101,7 +101,7 @@ def written(ow: Onceward, lease: Lease, talk: Talk) -> None:
 
 def taken(ow: Onceward, name: str, worker: str) -> Lease:
     """Ask for the cursor until it is given."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while (lease := ow.cursors.acquire(name, worker, LEASE_SECONDS)) is None:
         assert time.monotonic() < deadline, "the lease is held for ever"
         time.sleep(0.01)
@@ -202,7 +202,7 @@ def until_refused(zombie: Child) -> list[dict[str, Any]]:
 
 def held_by_nobody_else(place: Place, name: str, heir: Child) -> None:
     """Make sure that the lease runs out, that everybody may read so, and that nobody takes it."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     with open_handle(place.url) as ow:
         while ow.cursors.show(name).is_held:
             assert time.monotonic() < deadline, "the lease never ran out"

@@ -20,7 +20,7 @@ from onceward.client import open as open_handle
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child
 from tests.proof.zombies.leasing import SILENCE_SECONDS
-from tests.proof.zombies.patience import PATIENCE_SECONDS
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX
 from tests.support.middleware_server import main as serve
 
 TABLE = "create table if not exists effects (note text)"
@@ -53,7 +53,7 @@ class Server:
 
     def ask(self, path: str, key: str) -> Answer:
         """Send an order once."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS_MAX)
         headers = {"Idempotency-Key": key, "Content-Type": "text/plain", "Connection": "close"}
         connection.request("POST", path, body=key.encode(), headers=headers)
         given = connection.getresponse()
@@ -68,7 +68,7 @@ class Server:
 
     def insist(self, path: str, key: str) -> Answer:
         """Send an order until it is answered, as a client does."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
         while (answer := self.ask(path, key)).is_to_be_repeated:
             assert time.monotonic() < deadline, answer
             time.sleep(0.01)
@@ -122,7 +122,7 @@ def exchanged(
         assert not retried.done(), "somebody wrote beside a frozen writer"
         seen.reached.append("waited for, and not done twice")
     else:
-        told = retried.result(PATIENCE_SECONDS)
+        told = retried.result(WAIT_SECONDS_MAX)
         seen.takeover_seconds = time.monotonic() - frozen_at
         seen.reached.append("answered by another while frozen")
         if not told.is_charged:
@@ -130,7 +130,7 @@ def exchanged(
             seen.reached.append("in doubt, and not done twice")
             retried = pool.submit(lambda: told)
     first.child.wake()
-    answers = [hanging.result(PATIENCE_SECONDS), retried.result(PATIENCE_SECONDS)]
+    answers = [hanging.result(WAIT_SECONDS_MAX), retried.result(WAIT_SECONDS_MAX)]
     if not answers[0].is_charged:
         seen.refused.append(f"{answers[0].status}")
         seen.reached.append("refused after waking")

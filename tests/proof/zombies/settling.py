@@ -24,7 +24,7 @@ from onceward.stores import Transaction
 from tests.proof.zombies.cells import ENGINES, LEASE_SECONDS, Cell, Place, Seen
 from tests.proof.zombies.frozen import Child, Talk
 from tests.proof.zombies.leasing import SILENCE_SECONDS
-from tests.proof.zombies.patience import PATIENCE_SECONDS
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX
 
 TABLE = "create table if not exists charged (cell text, who text)"
 
@@ -81,7 +81,7 @@ def made(ow: Onceward, way: Way, bank: Bank, who: str, talk: Talk) -> Callable[[
         "key": lambda order: order,
         "on_crash": way.on_crash,
         "lease_seconds": LEASE_SECONDS,
-        "wait": PATIENCE_SECONDS,
+        "wait": WAIT_SECONDS_MAX,
     }
     if way.in_tx:
 

@@ -12,8 +12,8 @@ from onceward.client import open as open_handle
 from onceward.dispatch.groups import Groups
 from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import Group
-from tests.proof.zombies.patience import PATIENCE_SECONDS, until
 from tests.proof.zombies.skewed import AHEAD, BEHIND, RIGHT, STILL, Skewed, skewed
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX, until
 from tests.support.evidence import Entry, Evidence
 
 #: Short, so that a test need not wait long for it to run out.
@@ -161,4 +161,4 @@ def check_told(pair: Pair) -> None:
         if wanted == STILL:
             assert now == each.ask("now"), "its clock runs"
         else:
-            assert abs(now - time.time() - float(wanted)) < PATIENCE_SECONDS, "its clock is right"
+            assert abs(now - time.time() - float(wanted)) < WAIT_SECONDS_MAX, "its clock is right"

@@ -25,7 +25,7 @@ from onceward.stores import Transaction
 from onceward.stores.postgres.store import CONNECT_SECONDS_MAX, PostgresStore
 from onceward.workers import App, Item, Message, Worker
 from tests.proof.proxy import Proxy
-from tests.proof.zombies.patience import PATIENCE_SECONDS, until
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX, until
 from tests.support.evidence import Entry, Evidence
 
 LEASE_SECONDS = 0.5
@@ -69,7 +69,7 @@ def working(url: str, who: str) -> Iterator[None]:
         assert thread.is_alive(), "the worker gave up"
     finally:
         worker.stop()
-        thread.join(PATIENCE_SECONDS)
+        thread.join(WAIT_SECONDS_MAX)
         app.ow.close()
 
 
@@ -169,7 +169,7 @@ def test_a_wire_that_is_black_is_noticed(ow_url: str, prove: bool) -> None:
         began = time.monotonic()
         with pytest.raises(StoreUnavailable):
             open_handle(ow_url.replace(f":{port}/", f":{proxy.port}/"))
-        assert CONNECT_SECONDS_MAX <= time.monotonic() - began < PATIENCE_SECONDS
+        assert CONNECT_SECONDS_MAX <= time.monotonic() - began < WAIT_SECONDS_MAX
 
 
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
@@ -186,5 +186,5 @@ def test_a_server_that_is_gone_without_a_word_is_noticed(
         ):
             tcp = socket.IPPROTO_TCP
             assert used.getsockopt(tcp, socket.TCP_KEEPIDLE) == idle_seconds
-            assert used.getsockopt(tcp, socket.TCP_KEEPINTVL) * 3 <= PATIENCE_SECONDS
-            assert used.getsockopt(tcp, socket.TCP_USER_TIMEOUT) == 1000 * PATIENCE_SECONDS
+            assert used.getsockopt(tcp, socket.TCP_KEEPINTVL) * 3 <= WAIT_SECONDS_MAX
+            assert used.getsockopt(tcp, socket.TCP_USER_TIMEOUT) == 1000 * WAIT_SECONDS_MAX

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.proof.proxy import Proxy
-from tests.proof.zombies.patience import PATIENCE_SECONDS
+from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX
 
 #: How long the client waits for a wire that may be silent for ever.
 SILENCE_SECONDS = 0.5
@@ -82,16 +82,16 @@ def ask(port: int, data: bytes, seconds: float) -> Answer | None:
 
 def weigh(port: int, data: bytes) -> int:
     """Return how many bytes a whole answer has, head and all."""
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS_MAX) as client:
         client.sendall(data)
         return len(b"".join(iter(lambda: client.recv(65536), b"")))
 
 
 def insist(port: int, data: bytes) -> Answer:
     """Send it until it is answered."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while True:
-        answer = ask(port, data, PATIENCE_SECONDS)
+        answer = ask(port, data, WAIT_SECONDS_MAX)
         if answer is not None and not answer.is_to_be_repeated:
             return answer
         assert time.monotonic() < deadline, answer
@@ -101,7 +101,7 @@ def insist(port: int, data: bytes) -> Answer:
 def send_under(fault: Fault, proxy: Proxy, data: bytes, answer_bytes: int) -> Answer | None:
     """Send it once while the fault lasts, and mend the wire."""
     fault.begin(proxy, len(data), answer_bytes)
-    seconds = SILENCE_SECONDS if fault.breaks else PATIENCE_SECONDS
+    seconds = SILENCE_SECONDS if fault.breaks else WAIT_SECONDS_MAX
     if fault.during is None:
         answer = ask(proxy.port, data, seconds)
     else:
@@ -132,7 +132,7 @@ def _dropped(of: str, name: str, count: Callable[[int], int], *, is_cut: bool) -
 
 def _reset_soon(proxy: Proxy) -> None:
     """Reset what is open, as soon as something is."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not proxy.faults["reset"] and time.monotonic() < deadline:
         proxy.reset()
         time.sleep(0.001)

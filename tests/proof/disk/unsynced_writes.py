@@ -1,4 +1,4 @@
-"""Platters: which bytes of SQLite's files are on disk, and which are still on their way there.
+"""Unsynced writes: which bytes of SQLite's files are on disk, and which a power cut may lose.
 
 A power cut leaves of each sector what was synced last, or some of what was written since, or
 noise; of a file's length, any since then; of a name that was not synced, perhaps nothing. Then the
@@ -21,7 +21,7 @@ LOGS: Final = ("-journal", "-wal")
 NOISE: Final = 0.05
 
 
-class Platter:
+class UnsyncedFile:
     """One file."""
 
     def __init__(self, content: bytes, *, is_named: bool) -> None:
@@ -72,23 +72,23 @@ class Platter:
         return bytes(image)
 
 
-class Platters:
+class UnsyncedFiles:
     """All files of one database."""
 
     def __init__(self) -> None:
         """Know none yet."""
-        self._files: dict[str, Platter] = {}
+        self._files: dict[str, UnsyncedFile] = {}
         #: Files that were removed, which a power cut may bring back.
-        self._removed: dict[str, Platter] = {}
+        self._removed: dict[str, UnsyncedFile] = {}
 
     def open(self, path: str) -> None:
         """Take what is there as being on disk; called before anybody has it open."""
         if path not in self._files:
             is_there = Path(path).exists()
             content = Path(path).read_bytes() if is_there else b""
-            self._files[path] = Platter(content, is_named=is_there)
+            self._files[path] = UnsyncedFile(content, is_named=is_there)
 
-    def of(self, path: str) -> Platter:
+    def of(self, path: str) -> UnsyncedFile:
         """Return a file that was opened."""
         return self._files[path]
 

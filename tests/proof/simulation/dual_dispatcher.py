@@ -1,4 +1,4 @@
-"""Hands: one life of a dispatcher, with agents that do as the seed says.
+"""Dual dispatcher: one process of a dispatcher, with agents that do as the seed says.
 
 The dispatcher's own loop is threads around processes, which no seed would govern. Here its parts,
 all of them the production ones, are called in the same order from one place: take the lease, end
@@ -65,14 +65,14 @@ class Dispatching:
     def __init__(self, world: Dual, process: Process, channels: Mapping[str, Channel]) -> None:
         self.world, self.process, self.channels = world, process, channels
         self.simulation, self.random = process.simulation, process.simulation.random
-        ow = self.ow = world.stage.handle(process)
+        ow = self.ow = world.stores.handle(process)
         chance = ow.cursors._randomness
         self.groups, self.arrivals = Groups(ow.store), Inbox(ow.store)
         self.deliveries = Deliveries(ow.store, schedule=WAITS, randomness=chance)
         self.outbox = Outbox(ow.store, schedule=WAITS, randomness=chance)
         self.sender = OutboxSender(self.outbox, self.groups, channels, lambda _: None)
         # As a run does it: a store that is away is waited for, and a saying may be said twice.
-        clock = world.stage.clock
+        clock = world.stores.clock
         patient = retrying(clock=clock, randomness=chance)
         self.begin, self.extend = patient(self.deliveries.begin), patient(self.deliveries.extend)
         self.done, self.failed = patient(self.deliveries.done), patient(self.deliveries.failed)

@@ -1,4 +1,4 @@
-"""Stage: the stores that simulated processes use, made once and emptied for every schedule."""
+"""Simulated stores: shared by simulated processes, made once and emptied for every schedule."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.proof.simulation.machine import SimulatedClock, SimulatedFiles
 from tests.proof.simulation.scheduler import Process, Simulation
 
 
-class Stage:
+class SimulatedStores:
     """One database file, and as many stores on it as a world has processes."""
 
     def __init__(self, directory: Path, tables: tuple[str, ...]) -> None:
         """Make the schema, and the world's own tables."""
-        self.path = directory / "stage.db"
+        self.path = directory / "simulated.db"
         self.files, self.clock = SimulatedFiles(), SimulatedClock()
         self._stores: list[SqliteStore] = []
         #: How many commits there were; what it was before says whether anything can have changed.
@@ -108,23 +108,23 @@ class _Chance(Randomness):
 
 
 @contextmanager
-def staged(tables: tuple[str, ...]) -> Iterator[Stage]:
-    """Open a stage in memory, with crash points and commits in the hands of its simulation."""
+def simulated_stores(tables: tuple[str, ...]) -> Iterator[SimulatedStores]:
+    """Open stores in memory, with crash points and commits in the hands of its simulation."""
     shared = Path("/dev/shm")  # Nothing of it must last.
     directory = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
     original = SqliteTransaction.commit
-    stage = Stage(directory, tables)
+    stores = SimulatedStores(directory, tables)
 
     def commit(transaction: SqliteTransaction) -> None:
         """Commit, and from time to time lose the answer before anybody hears of it."""
-        simulation = stage.files.simulation
-        if transaction._clock is not stage.clock:  # Of somebody else in this process.
+        simulation = stores.files.simulation
+        if transaction._clock is not stores.clock:  # Of somebody else in this process.
             original(transaction)
             return
 
         def end() -> None:
             del transaction._end  # The class's own is back.
-            stage.commits += 1
+            stores.commits += 1
             if simulation is not None:
                 simulation.doubt()
             transaction._end()
@@ -140,8 +140,8 @@ def staged(tables: tuple[str, ...]) -> Iterator[Stage]:
     thread = threading.get_ident()
 
     def passed(point: str) -> None:
-        if stage.files.simulation is not None and threading.get_ident() == thread:
-            stage.files.simulation.give_way(point)
+        if stores.files.simulation is not None and threading.get_ident() == thread:
+            stores.files.simulation.give_way(point)
 
     SqliteTransaction.commit = commit  # type: ignore[method-assign,assignment]
     crash_points.watch(passed)
@@ -149,11 +149,11 @@ def staged(tables: tuple[str, ...]) -> Iterator[Stage]:
     level = log.level
     log.setLevel(logging.CRITICAL + 1)  # Every fault would be told, in thousands of schedules.
     try:
-        yield stage
+        yield stores
     finally:
         crash_points.watch(None)
         log.setLevel(level)
         SqliteTransaction.commit = original  # type: ignore[method-assign]
-        stage.files.simulation = None
-        stage.close()
+        stores.files.simulation = None
+        stores.close()
         shutil.rmtree(directory)

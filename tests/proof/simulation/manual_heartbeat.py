@@ -1,4 +1,4 @@
-"""Hearts that beat by hand, and loggers that are silent inside a simulation."""
+"""Manual heartbeat: the production heartbeat without its thread; and loggers made silent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from greenlet import getcurrent  # type: ignore[import-untyped]
 from onceward.outcomes.heartbeat import ClaimHeartbeat
 
 
-class HandHeart(ClaimHeartbeat):
+class ManualHeartbeat(ClaimHeartbeat):
     """The production heartbeat without its thread, which no seed would govern: call `beat`."""
 
     def _start(self) -> None:
         """Start nothing."""
 
 
-def hush(name: str) -> None:
+def silence_logger(name: str) -> None:
     """Let a logger be silent in simulated processes: what it warns of is what we inject."""
     logger = logging.getLogger(name)
     if _is_outside not in logger.filters:

@@ -1,4 +1,4 @@
-"""Fates: what the store says became of every message and saying, against what people know."""
+"""Dual checks: the state of every message and saying in the store, against what people saw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FINAL = ("done", "kept", "dead", "dropped")
 
 
-def check_fates(world: Dual) -> None:
+def check_messages_and_sayings(world: Dual) -> None:
     """Find every message in one place, and every saying as people saw it."""
     check_messages(world)
     check_sayings(world)
@@ -24,10 +24,10 @@ def check_fates(world: Dual) -> None:
 
 def check_messages(world: Dual) -> None:
     """Each message is in one delivery that counts, or waits to be called for."""
-    deliveries = world.stage.rows(
+    deliveries = world.stores.rows(
         "select group_name, first_seq, last_seq, state, batch_number from dispatch_deliveries"
     )
-    rows = world.stage.rows("select group_name, id, seq from dispatch_messages")
+    rows = world.stores.rows("select group_name, id, seq from dispatch_messages")
     found = {(group, id_): seq for group, id_, seq in rows}
     assert sorted(found) == sorted(world.messages), f"lost or new: {found} of {world.messages}"
     for (group, id_), seq in found.items():
@@ -50,7 +50,7 @@ def check_messages(world: Dual) -> None:
 
 def check_sayings(world: Dual) -> None:
     """What counts was shown once, what was taken back was not, and all in order."""
-    rows = world.stage.rows(
+    rows = world.stores.rows(
         "select o.key, o.group_name, o.state, d.state from dispatch_outbox as o"
         " join dispatch_deliveries as d"
         " on d.group_name = o.group_name and d.batch_number = o.batch_number order by o.id"

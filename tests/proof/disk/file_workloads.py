@@ -1,4 +1,4 @@
-"""Stories: work on files, with what is promised on the way, which can be finished after any end.
+"""File workloads: work on files with promises on the way, which can be finished after any end.
 
 Each goes through the `Files` seam, so that the disk below it may be any. `check` looks at what is
 left, finishes the work in a new process's view, and returns how much there was of it. Knows no
@@ -46,7 +46,7 @@ class Promises(list[Any]):
         self.append(item)
 
 
-class Story:
+class Workload:
     """Work of one kind."""
 
     claims: tuple[str, ...] = ("D1", "D2")
@@ -70,7 +70,7 @@ class Story:
         raise NotImplementedError
 
 
-class Appending(Story):
+class Appending(Workload):
     """Records are appended to a journal."""
 
     claims = ("D1", "D2", "D3", "D4")
@@ -101,7 +101,7 @@ class Appending(Story):
         return len(items)
 
 
-class Caching(Story):
+class Caching(Workload):
     """An agent keeps its answers."""
 
     claims = ("D1", "D2", "O1")
@@ -142,7 +142,7 @@ class Caching(Story):
         return len(self.keys)
 
 
-class Following(Story):
+class Following(Workload):
     """An agent follows the feedback, with a place of its own."""
 
     claims = ("D1", "D2", "L2")
@@ -185,7 +185,7 @@ class Following(Story):
         return self.count
 
 
-class Judging(Story):
+class Judging(Workload):
     """People judge runs in the Lab."""
 
     claims = ("D1", "D2", "L1", "L2")

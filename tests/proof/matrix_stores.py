@@ -1,4 +1,4 @@
-"""Places: where the plans of the crash matrix are played, each in a store of its own."""
+"""Matrix stores: each plan of the crash matrix runs in a store of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.killed_processes import Place, Scenario
 
 
-class Places:
+class MatrixStores:
     """Where plans are played: for each a store of its own, copied from one that is ready."""
 
     def __init__(self, engine: str, directory: Path, url: str = "") -> None:
@@ -61,7 +61,7 @@ class Places:
 
     @classmethod
     @contextmanager
-    def made(cls, engine: str, url: str = "") -> Iterator[Places]:
+    def made(cls, engine: str, url: str = "") -> Iterator[MatrixStores]:
         """Make a directory, and a server unless there is one."""
         with tempfile.TemporaryDirectory(prefix="matrix-") as directory:
             if engine != "postgres" or url:

@@ -1,4 +1,4 @@
-"""Runs: the orchestrator's own files under any disk, with agents that are played.
+"""Orchestrator workload: a run's own files under any disk, with agents that are functions.
 
 What agents make lies on the machine's disk, where `system.safe_paths` reaches it; the ledger, the
 receipts, the snapshots, the cached state and the digests go through `Files`. Knows no faults.
@@ -22,7 +22,7 @@ from onceward.orchestrator.orchestrator import Orchestrator
 from onceward.orchestrator.workspace import Workspace, digest, read_sealed
 from onceward.system import Files, ManualClock, SeededRandomness
 from onceward.testing import CrashFiles
-from tests.proof.disk.stories import Promises, Story
+from tests.proof.disk.file_workloads import Promises, Workload
 from tests.support.function_agents import FIRST, FakeSupervisor, OrchestratorHarness
 
 
@@ -34,7 +34,7 @@ class Hasty(SeededRandomness):
         return 0.0
 
 
-class Running(Story):
+class Running(Workload):
     """A run from its first record to its last."""
 
     claims = ("D1", "D2", "O1")
