@@ -212,6 +212,21 @@ def test_no_tree_of_tests_imports_another() -> None:
     assert not found
 
 
+#: Where helpers of tests are: the harness of the proof runs by itself, as `python -m tests.proof`.
+WITH_HELPERS = {"support", "proof"}
+
+
+def test_helpers_of_tests_are_in_support() -> None:
+    """Every module of the tests is a test, a conftest, or a helper in `tests/support`."""
+    trees: dict[str, list[str]] = {}
+    for path in TESTS:
+        if not path.name.startswith("test_") and path.stem not in ("__init__", "conftest"):
+            own = path.relative_to(ROOT / "tests").parts[0]
+            trees.setdefault(own, []).append(name(path))
+    assert trees.keys() >= WITH_HELPERS, "no helpers were found"
+    assert not [each for own, found in trees.items() if own not in WITH_HELPERS for each in found]
+
+
 def called(node: ast.Call) -> str:
     """Return the name under which something is called; of a result or an item its last part."""
     parts: list[str] = []
