@@ -1,4 +1,4 @@
-"""Shared by all tests: how much of a long proof to run, a Lab and a store that are nobody's."""
+"""Shared by all tests: how much of a long proof to run, a Lab and a store of the test's own."""
 
 import itertools
 import os

@@ -22,7 +22,7 @@ def run(example: str, *words: str | Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    """An example that nobody runs is a promise that nobody keeps."""
+    """An example that no test runs is not known to work."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == TESTED
 
 
@@ -39,7 +39,7 @@ def test_durable_poller_gives_each_record_once(tmp_path: Path) -> None:
 def test_lab_agent_gives_each_judgement_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run, judge, run again; and when somebody replaced the file, the agent says so."""
+    """Run, judge, run again; when the file was replaced in between, the agent says so."""
     path, cursor = tmp_path / "feedback.jsonl", tmp_path / "agent.cursor"
     monkeypatch.setenv("CM_FEEDBACK_STORE_PATH", str(path))
     entry = {"id": "fb_1", "createdAt": "2026-01-01T00:00:00.000Z", "notes": "a better hook"}
@@ -55,7 +55,7 @@ def test_lab_agent_gives_each_judgement_once(
     assert run("lab_agent.py", cursor) == "fb_3: not rated: a better hook\n"
 
 
-def test_command_keys_tells_a_retry_from_a_second_round() -> None:
+def test_command_keys_distinguishes_a_retry_from_a_second_round() -> None:
     """The retry is the same work; the second round is not, and the example says where."""
     lines = run("command_keys.py").splitlines()
     assert lines[0] == "retry is the same work: True"

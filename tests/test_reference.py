@@ -66,7 +66,7 @@ def test_every_event_is_listed(seen: dict[str, reference_events.Seen]) -> None:
     """What the source logs is in the registry, and nothing else is."""
     unlisted = {name: seen[name].places for name in seen if name not in LOGGED}
     assert not unlisted, f"list them in src/onceward/system/log_events.py: {unlisted}"
-    assert set(LOGGED) == set(seen), "nobody logs these any more"
+    assert set(LOGGED) == set(seen), "no module logs these any more"
 
 
 @pytest.mark.parametrize("name", LOGGED)
@@ -129,7 +129,7 @@ def with_module(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_a_new_option_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An option that nobody wrote down makes its page old."""
+    """An option that the page does not list makes the page outdated."""
 
     def fresh(*, loud: Annotated[bool, typer.Option("--loud", help="Shout.")] = False) -> None:
         """Check this machine.
@@ -227,7 +227,7 @@ def test_a_person_s_words_are_kept() -> None:
 
 
 def test_prose_around_a_region_is_kept() -> None:
-    """Only what is between the marks is made anew."""
+    """Only what is between the marks is generated again."""
     page = f"# A page\n\nBefore.\n\n{region('one', 'old')}\nAfter.\n"
     assert filled(page, {"one": made_of("new")}) == page.replace("old", "new")
 
@@ -242,7 +242,7 @@ def test_a_region_with_a_heading_finds_its_place() -> None:
     assert filled(text, {name: made_of(f"## {name}") for name in names}) == text
 
 
-def test_a_region_without_a_place_or_a_maker_is_told() -> None:
+def test_a_region_without_a_place_or_a_maker_is_reported() -> None:
     """What was removed, or cannot be placed, is a person's to decide."""
     page = region("one", "old")
     with pytest.raises(Unfit, match="there is no one any more"):

@@ -39,7 +39,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, link: str, fault: str | None) -> None:
-    """Each way in which a link can be wrong is told apart, with the line that it is in."""
+    """Each kind of broken link is reported by its fault and its line."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "other.md").write_text("# Other\n\n## Two words\n\n## Two `words`\n")
     page = tmp_path / "page.md"

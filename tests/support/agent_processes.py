@@ -126,7 +126,7 @@ class Driven(Piped):
                 self.heard.append(found)
 
     def said(self) -> list[str]:
-        """Return what was told as progress or in logs before the last answer."""
+        """Return the messages of progress events and logs before the last answer."""
         return [each.get("message") or each["payload"]["message"] for each in self.heard]
 
 

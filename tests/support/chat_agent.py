@@ -1,4 +1,4 @@
-"""An agent to talk with: it does what it is told, so that tests can look at every moment of it.
+"""An agent to talk with: it obeys the messages, so that tests can look at every moment of it.
 
 `hold` waits until the file `go` is in its directory, having left `holding` there; `say and hold`
 answers before that. `fail` fails, `say and fail` answers before that. Everything else is repeated.

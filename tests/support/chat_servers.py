@@ -33,7 +33,7 @@ class ChatServer:
         self.directory, self.arguments, self.words = directory, arguments, words.split()
         self.store = store or f"sqlite:///{directory / 'chat.db'}"
         self.url = self.token = ""
-        #: What it told a page first, or why not.
+        #: The configuration that the server gave the page, or the error.
         self.config: dict[str, Any] = {}
         #: Where the agent of each group works.
         self.places: dict[str, Path] = {}
@@ -101,7 +101,7 @@ class ChatServer:
         return self._client.get(f"{self.url}{path}", **options)
 
     def say(self, group: str, text: str, **fields: Any) -> httpx.Response:
-        """Post a message; its id is its text unless told otherwise."""
+        """Post a message; its id defaults to its text."""
         body = {"id": text, "sender": "tester", "text": text, **fields}
         headers = {"x-cm-lab-token": self.token}
         return self._client.post(

@@ -1,6 +1,6 @@
-"""Past: an hour in which cursors were worked through, stolen, moved and paused, told in seconds.
+"""Past: an hour in which cursors progress and are taken over, moved and paused, in seconds.
 
-Everything goes through the library itself, by a clock that is behind and catches up.
+Everything goes through the library itself, by a clock that starts in the past and catches up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEP_SECONDS = 60.0
 LEASE_SECONDS = 90.0
 #: What is held at the end is held for longer than any test takes.
 LONG_SECONDS = 3_600.0
-#: What nobody but a person would write.
+#: Text that only a person would write.
 HOSTILE = "<img src=x onerror=alert(1)> {{7*7}}"
 
 
@@ -82,7 +82,7 @@ class Hour:
             self._work("lead_intake", 9)
 
     def _invoices(self, step: int) -> None:
-        """A worker dies, and nobody takes over: the lag climbs."""
+        """A worker dies, and no other takes over: the lag grows."""
         self._arrive("billing/invoices", 4)
         if step == 0:
             self._take("billing/invoices", "beta/99/0badcafe")

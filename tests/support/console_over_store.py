@@ -1,4 +1,4 @@
-"""Houses: the console over one store, in which Ann acts."""
+"""The console over one store, in which Ann acts."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Asking:
             after = found["next"]
 
     def act(self, path: str, key: str | None = "", /, **body: Any) -> httpx.Response:
-        """Do something, under a key of its own unless told otherwise; None is no key."""
+        """Send a change, by default under a key of its own; None sends no key."""
         chosen = {} if key is None else {"idempotency-key": key or f"key-{next(_keys)}"}
         headers = {"content-type": "application/json", **chosen}
         return self.ask("POST", path, content=json.dumps(body), headers=headers)

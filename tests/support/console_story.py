@@ -30,7 +30,7 @@ from tests.support.lab_material import reports
 from tests.support.labs import make_lab, make_run, submission
 
 ROOT = Path(__file__).parents[2]
-#: Dies when the builder has answered, before anybody wrote that down.
+#: Dies when the builder has answered, before the orchestrator recorded the answer.
 DEATH = "orchestrator.answer.before_record:2:kill"
 #: Begins a run, or goes on with it.
 GO_ON = """import sys
@@ -91,7 +91,7 @@ def fill_cursors(home: Home) -> None:
 
 
 def fill_requests(ow: Onceward) -> None:
-    """Leave requests behind in every state that needs somebody, and in some that do not."""
+    """Make outcomes in every state that needs a decision, and in some that do not."""
 
     @ow.once(scope="billing.charge", key=lambda order, _: order)
     def charge(order: str, cents: int) -> dict[str, object]:
@@ -122,7 +122,7 @@ def _sent(order: str) -> str:
 
 
 def fill_memory(ow: Onceward) -> None:
-    """Remember a small house of facts, one of them deleted, one of them hostile."""
+    """Remember a small graph of facts, one of them deleted, one of them hostile."""
     memory = Memory(
         ow, validation="lenient", source="claude-code", run="run_1", repo="shop", branch="main"
     )
@@ -167,7 +167,7 @@ def fill_conversations(home: Home) -> None:
             world.tell(text, group="team")
             world.answered(*SAID[:number], group="team")
         world.tell("!fail", group="broken")
-        world.tell("anybody?", group="paused")
+        world.tell("hello?", group="paused")
         failed = DeliveryState.ROLLED_BACK
         world.ended(failed, failed, DeliveryState.DEAD, group="broken")
     finally:
@@ -186,7 +186,7 @@ def fill_runs(home: Home) -> None:
 def script(name: str) -> dict[str, object]:
     """Return what an agent made of a topic."""
     scenes = {
-        "one": ["A harbour at dawn.", "Forty ships, and one that nobody has seen before."],
+        "one": ["A harbour at dawn.", "Forty ships, and one that is not on any list."],
         "two": ["One ship is missing.", "The harbour knows of forty. Count them again."],
     }[name]
     return {"meta": {"topic": f"Ships {name}"}, "scenes": scenes}

@@ -20,10 +20,10 @@ Say = Callable[[str, str | None], None]
 
 
 class Failed(Exception):
-    """The agent was told to fail."""
+    """The agent was ordered to fail."""
 
     def __init__(self, is_retryable: bool) -> None:
-        super().__init__("told to fail")
+        super().__init__("ordered to fail")
         self.is_retryable = is_retryable
 
 
@@ -158,7 +158,7 @@ def with_kit() -> None:
             for each in chat.messages:
                 handle(asdict(each), lambda text, key: chat.reply(text, key=key))
         except Failed as exc:
-            raise AgentFailed(str(exc), code="TOLD", retryable=exc.is_retryable) from exc
+            raise AgentFailed(str(exc), code="ORDERED", retryable=exc.is_retryable) from exc
 
     agent.run()
 

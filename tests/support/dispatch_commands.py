@@ -1,4 +1,4 @@
-"""A place to run dispatch commands in, with an agent that can be told to misbehave."""
+"""A place to run dispatch commands in, with an agent that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Place:
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory
         (directory / "agent.py").write_text(AGENT)
-        #: What commands must be told of this place.
+        #: The environment variables that point commands to this place.
         self.variables = {"ONCEWARD_HOME": str(directory / "home"), "ONCEWARD_STORE": url}
         self.environment = {**os.environ, **self.variables, "NO_COLOR": "1", "COLUMNS": "200"}
 

@@ -7,9 +7,9 @@ from onceward.client import Onceward
 
 #: States of a delivery in which its messages are dealt with, or wait for a person.
 FINAL = ("done", "kept", "dead", "dropped")
-#: States of a delivery whose words nobody may have seen.
+#: States of a delivery whose replies were possibly never shown.
 UNDONE = ("rolled back", "dead", "redriven", "dropped")
-#: States of a saying that people see, or may have.
+#: States of a reply that is shown, or may be.
 SEEN = ("sending", "sent", "maybe sent")
 
 

@@ -56,7 +56,7 @@ class World:
     # --- dispatchers ----------------------------------------------------------------------------
 
     def made(self, channels: Mapping[str, Channel] | None = None, **options: Any) -> Dispatcher:
-        """Return a dispatcher that retries quickly, unless told otherwise."""
+        """Return a dispatcher that by default retries quickly."""
         chosen = {"ow": self.ow, "schedule": QUICKLY, "poll_seconds": 0.02, **options}
         return Dispatcher(home=self.place, channels=channels, **chosen)
 

@@ -41,7 +41,7 @@ TEXTS = {
 
 
 class FakeChannel:
-    """A channel that remembers what it showed, and fails as it is told."""
+    """A channel that remembers what it showed, and fails on request."""
 
     is_stored = False
 
@@ -85,7 +85,7 @@ class Talk:
         self._numbers = itertools.count(1)
 
     def group(self, name: str = "team", **fields: object) -> Group:
-        """Add a group whose every message calls, unless told otherwise."""
+        """Add a group whose every message triggers the agent by default."""
         given = {"channel": "chat", "command": ("true",), **fields}
         return self.groups.add(Group(name=name, **given))  # type: ignore[arg-type]
 

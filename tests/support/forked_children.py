@@ -25,7 +25,7 @@ class Nursery:
     """A warm process that has opened nothing, and forks when asked to."""
 
     def __init__(self, work: Callable[[bytes], object]) -> None:
-        """Have children do this; it is told by a byte what is wanted of each."""
+        """Have children do this work; each gets a byte that selects what it does."""
         ask_reader, self._ask = os.pipe()
         self._answers, answer_writer = os.pipe()
         self._work = work

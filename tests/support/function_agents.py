@@ -26,7 +26,7 @@ FIRST = AgentTask(
     id="T-1", goal="first", expected_outputs=({"path": "src/T-1.txt", "required": True},)
 )
 SECOND = AgentTask(id="T-2", goal="second", inputs={"style": "plain"})
-#: What is asked for a task that nobody complains about.
+#: The stages of a task without complaints.
 STAGES = ["implement", "review", "update_spec"]
 EVENTS = {
     "builder": "builder.completed",
@@ -63,7 +63,7 @@ def complaining(command: Message, workspace: Path) -> Record:
 
 
 class NoBackoff(SystemRandomness):
-    """Chance that lets nobody wait before the next attempt."""
+    """Randomness without any wait before the next attempt."""
 
     def fraction(self) -> float:
         return 0.0

@@ -1,4 +1,4 @@
-"""Lives: children that work until a crash point kills them, one after another, and what they told.
+"""Lives: children that work until a crash point kills them in turn, and their acknowledgements.
 
 Owns plans and processes. What the work is and what must hold afterwards is a scenario's business;
 which plans there are is that of `tests.proof.matrix`, which forks all of them from a warm parent.
@@ -90,14 +90,14 @@ class Scenario:
         self.lives: list[Life] = []
 
     def prepare(self, life: int) -> None:
-        """Make what a life finds; nobody dies here."""
+        """Make what a process finds; no crash point is armed here."""
 
     def work(self, life: int, ack: Ack) -> None:
         """Work until death; what is acknowledged must be there afterwards."""
         raise NotImplementedError
 
     def finish(self, life: int, ack: Ack) -> None:
-        """Live the last life, which nobody kills."""
+        """Run the last process, which is not killed."""
         self.work(life, ack)
 
     def die(self, step: Step, life: int) -> list[str]:
@@ -141,7 +141,7 @@ class Played:
 def play(scenario: Scenario, plan: Sequence[Step]) -> Played:
     """Let one life after the other die as planned; then one goes on.
 
-    Of two nobody looks at what the first has left, so that the second finds it as it was left.
+    In a plan of two crashes nothing is checked in between: the second finds what the first left.
     """
     lives = scenario.lives
     for number, step in enumerate(plan):
@@ -173,7 +173,7 @@ def live_and_die(work: Callable[[int, Ack], None], spec: str, life: int) -> list
 def live_on(
     work: Callable[[int, Ack], None], life: int, acks_max: int | None
 ) -> tuple[list[str], float]:
-    """Fork a child that nobody kills; return what it acknowledged, and when it first did."""
+    """Fork a child that is not killed; return what it acknowledged, and when it first did."""
     start = time.monotonic()
     child, reader = _born(work, None, life, acks_max)
     ready, _, _ = select.select([reader], [], [], RECOVERY_SECONDS_MAX)
@@ -204,7 +204,7 @@ def _born(
     def ack(text: str) -> None:
         os.write(writer, text.encode() + b"\n")
         if next(count) == acks_max:
-            os._exit(0)  # In the middle of its work, as anybody may end.
+            os._exit(0)  # In the middle of its work, as a process may end.
 
     code = 1
     try:

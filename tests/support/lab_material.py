@@ -97,7 +97,7 @@ def pair(lab: LabServer, **fields: object) -> str:
 
 
 def decide(lab: LabServer, experiment_id: str, **fields: object) -> None:
-    """Decide a comparison as somebody else does: a tie, unless something else is said."""
+    """Decide a comparison as another person does: by default a tie."""
     experiment = lab.get(f"/api/experiments/{experiment_id}").json()
     sides = [("baseline", experiment["baselineRunId"])]
     sides += [(each["variantId"], each["runId"]) for each in experiment["variants"]]

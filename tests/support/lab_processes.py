@@ -23,7 +23,7 @@ STOP_SECONDS_MAX = 120
 
 
 class Running(Served):
-    """A command that serves, and the page that somebody has open."""
+    """A command that serves, and the page that a user has open."""
 
     def get(self, path: str, **options: Any) -> Any:
         answer = httpx.get(f"{self.url}{path}", trust_env=False, **{"timeout": 60, **options})

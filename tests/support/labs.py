@@ -75,14 +75,14 @@ def feedback_of(lab: Lab) -> list[Record]:
         since = page.next_cursor
 
 
-def say_and_decide_again(lab: Lab, experiment: Experiment, told: Mapping[str, Any]) -> list[str]:
-    """Repeat both requests: the answers that were told, and each entry once; return their ids."""
+def say_and_decide_again(lab: Lab, experiment: Experiment, given: Mapping[str, Any]) -> list[str]:
+    """Repeat both requests: the answers given before, and each entry once; return their ids."""
     said = lab.add_feedback(NewFeedback(notes=NOTES), "req-1")
     decided = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
-    assert said.body == told.get("req-1", said.body)
-    assert decided.body == told.get("req-2", decided.body)
+    assert said.body == given.get("req-1", said.body)
+    assert decided.body == given.get("req-2", decided.body)
     expected = [said.body["feedbackId"], *decided.body["feedbackIds"]]
-    # A torn write may keep its second half: then the first one is appended behind it.
+    # A torn write may keep its second half: then the first one is appended after it.
     assert sorted(each["id"] for each in feedback_of(lab)) == sorted(expected)
     return expected
 

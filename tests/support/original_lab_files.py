@@ -116,7 +116,7 @@ def stat(path: Path, mtime: float) -> Record:
 
 
 def swipe(experiment: Record, **fields: Any) -> Record:
-    """Return what the original's compare page submits by default: nobody answered a question."""
+    """Return what the original's compare page submits by default, without answered questions."""
     variant = experiment["variants"][0]
     return {
         "winnerVariantId": variant["variantId"],

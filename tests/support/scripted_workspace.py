@@ -1,6 +1,6 @@
 """A workspace with scripted agents: three tasks, two rounds of review, one of the specification.
 
-The agents count for themselves what they start and complete, so that nobody has to be believed.
+The agents count for themselves what they start and complete, so that no report is trusted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ with os.fdopen(os.dup(1), "wb", buffering=0) as wire:
 #: An agent that lives is not taken for dead on a busy machine.
 PATIENT = {"heartbeats_missed_max": 60}
 TASKS = ("T-1", "T-2", "T-3")
-#: What differs between two runs that did the same: names, times, and how often somebody died.
+#: What differs between two runs that did the same: names, times, and the number of crashes.
 EPHEMERAL = {"at", "asked_at", "completed_at", "message_id", "correlation_id", "deadline"}
 EPHEMERAL |= {"occurred_at", "run_id", "sum", "seq", "unsynced", "checksum"}
 
@@ -101,7 +101,7 @@ def _rounds(*steps: list[Any]) -> dict[str, Any]:
 
 
 class Hasty(SystemRandomness):
-    """Chance that lets nobody wait before the next attempt."""
+    """Randomness without any wait before the next attempt."""
 
     def fraction(self) -> float:
         return 0.0
@@ -112,7 +112,7 @@ def orchestrator(workspace: Path) -> Orchestrator:
 
 
 def run(workspace: Path) -> None:
-    """Start the story; whoever calls this may die in it."""
+    """Start the story; the calling process may die in it."""
     result = orchestrator(workspace).run([load_task(workspace, each) for each in TASKS])
     assert result.status == "done", result
 
@@ -137,7 +137,7 @@ def resume(workspace: Path) -> bool:
 
 
 def outcome(workspace: Path) -> dict[str, Any]:
-    """Return all that must be the same, however often somebody died on the way."""
+    """Return all that must be the same, however many crashes there were on the way."""
     ours = {"events", "logs", "receipts", "snapshots", "state", "transcripts"}
     files = {
         str(path.relative_to(workspace)): path.read_text()
@@ -146,12 +146,12 @@ def outcome(workspace: Path) -> dict[str, Any]:
     }
     kinds = {"command", "command.answered", "receipt", "task.started", "task.completed"}
     kinds |= {"run.started", "run.completed"}
-    told = [_lasting(each) for each in records(workspace) if each["kind"] in kinds]
+    ledger = [_lasting(each) for each in records(workspace) if each["kind"] in kinds]
     receipts = [
         _lasting(json.loads(path.read_text()))
         for path in sorted((workspace / "receipts").rglob("*.json"))
     ]
-    return {"files": files, "ledger": told, "receipts": receipts}
+    return {"files": files, "ledger": ledger, "receipts": receipts}
 
 
 def counts(workspace: Path) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Somebody who listens, and can be waited for."""
+"""A listener for wakeups that tests can wait for."""
 
 from __future__ import annotations
 

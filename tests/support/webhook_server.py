@@ -1,4 +1,4 @@
-"""A webhook of somebody else's, as a real server on this machine."""
+"""A webhook of another service, as a real server on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.background_servers import in_background
 
 
 class Hook(ThreadingHTTPServer):
-    """Takes what it is sent, or answers what it is told to."""
+    """Takes what it is sent, and answers with the configured status."""
 
     daemon_threads = True
 

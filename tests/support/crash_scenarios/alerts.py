@@ -1,4 +1,4 @@
-"""Alerts under kill -9: one evaluator after another, and who was told what."""
+"""Alerts under kill -9: one evaluator after another, and the notifications that were sent."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,11 +25,11 @@ RULES = [
 
 
 class Ringing(Scenario):
-    """Each time that a cursor goes wrong is one alert, told under one key, at least once."""
+    """Each time that a cursor goes wrong is one alert, sent under one key, at least once."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self.told: set[str] = set()
+        self.sent: set[str] = set()
         with open_handle(self.url) as ow:
             ow.cursors.acquire("c", "w")
             with ow.transaction() as tx:
@@ -72,13 +72,13 @@ class Ringing(Scenario):
         return ow.cursors.show("c").error_count > 0
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = [ack for life in lives for ack in life.acks]
-        self.repeated = len(told) - len({*told})
-        assert self.repeated < len(lives), "more than one alert of a life was told again"
-        self.look(told)
+        sent = [ack for life in lives for ack in life.acks]
+        self.repeated = len(sent) - len({*sent})
+        assert self.repeated < len(lives), "a process sent more than one alert again"
+        self.look(sent)
 
-    def look(self, told: list[str]) -> None:
-        self.told |= {*told}
+    def look(self, sent: list[str]) -> None:
+        self.sent |= {*sent}
         with open_handle(self.url) as ow:
             with ow.transaction() as tx:
                 times = len(tx.execute("select number from times"))
@@ -86,16 +86,16 @@ class Ringing(Scenario):
         assert len(alerts) in (times, times - 1), (len(alerts), times)
         assert sum(alert.state != "cleared" for alert in alerts) <= 1
         keys = {f"{alert.id}:{event}" for alert in alerts for event in ("fired", "cleared")}
-        assert self.told <= keys, self.told - keys
+        assert self.sent <= keys, self.sent - keys
         for alert in alerts:
             if alert.fired_sent_at:
-                assert f"{alert.id}:fired" in self.told
+                assert f"{alert.id}:fired" in self.sent
             if alert.cleared_sent_at:
-                assert f"{alert.id}:cleared" in self.told
+                assert f"{alert.id}:cleared" in self.sent
                 assert alert.fired_sent_at
 
     def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
-        """Let whoever comes last tell the rest; then everything was told."""
+        """Let the last process send what is left; then every alert was sent."""
         acks: list[str] = []
         with open_handle(self.url) as ow:
             self.sender(ow, acks.append).deliver()

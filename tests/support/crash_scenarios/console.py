@@ -26,15 +26,15 @@ class Pressing(Scenario):
     def work(self, life: int, ack: Ack) -> None:  # noqa: ARG002 - the shape
         with open_handle(self.url) as ow:
             actions = ActionExecutor(context_of(ow))
-            # The button that the life before had pressed, and nobody heard of, is pressed first.
-            told = sum(len(each.acks) for each in self.lives)
-            for number in range(told, ROUNDS_MAX):
+            # The action that the previous process started and did not acknowledge is done first.
+            acknowledged = sum(len(each.acks) for each in self.lives)
+            for number in range(acknowledged, ROUNDS_MAX):
                 press(actions, ow, f"seek-{number}")
                 press(actions, ow, f"seek-{number}")
                 ack(f"seek-{number}")
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = {ack for life in lives for ack in life.acks}
+        acknowledged = {ack for life in lives for ack in life.acks}
         with open_handle(self.url) as ow:
             history = ow.cursors.history(CURSOR, 10_000)
             with ow.transaction() as tx:
@@ -43,7 +43,7 @@ class Pressing(Scenario):
         audited = Counter(key for key, outcome in kept if outcome == "done")
         assert set(seeks.values()) <= {1}, seeks.most_common(3)
         assert seeks == audited, (seeks - audited, audited - seeks)
-        assert told <= set(seeks), told - set(seeks)
+        assert acknowledged <= set(seeks), acknowledged - set(seeks)
 
 
 def press(actions: ActionExecutor, ow: Onceward, key: str) -> None:

@@ -95,7 +95,7 @@ class Talking(Scenario):
                 dispatcher.arrivals.receive(given)
             dispatcher.wake()
             while self.count(ow, "state = 'done'") == done:
-                assert time.monotonic() < deadline, "nobody answers"
+                assert time.monotonic() < deadline, "no agent answers"
                 time.sleep(0.002)
             ack("done")
             while self.is_busy(dispatcher, deadline):

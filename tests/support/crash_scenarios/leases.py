@@ -17,15 +17,17 @@ class Holding(Scenario):
         with open_handle(self.url) as ow, ow.transaction() as tx:
             tx.execute("create table if not exists effects (number bigint, life bigint)")
 
-    def check_told(self, lives: Sequence[Life], last: int) -> None:
-        """What was told is there; of each life at most one more, its last, was not told."""
+    def check_acknowledged(self, lives: Sequence[Life], last: int) -> None:
+        """Each acknowledged position is there; each process lost at most one, its last."""
         done = unheard = 0
         for life in lives:
-            told = [int(ack) for ack in life.acks]
-            if told:
-                assert done < told[0] <= done + unheard + 1, (done, unheard, told)
-                assert told == list(range(told[0], told[0] + len(told))), told
-                done, unheard = told[-1], 0
+            acknowledged = [int(ack) for ack in life.acks]
+            if acknowledged:
+                assert done < acknowledged[0] <= done + unheard + 1, (done, unheard, acknowledged)
+                assert acknowledged == list(
+                    range(acknowledged[0], acknowledged[0] + len(acknowledged))
+                ), acknowledged
+                done, unheard = acknowledged[-1], 0
             unheard += 1
         assert done <= last <= done + unheard, (done, unheard, last)
 
@@ -63,7 +65,7 @@ class Working(Holding):
         last = int(state.position or 0) if state else 0
         assert numbers == list(range(1, last + 1)), (numbers, last)
         assert state is None or state.processed_count == last
-        self.check_told(lives, last)
+        self.check_acknowledged(lives, last)
 
 
 class Checkpointing(Holding):
@@ -81,7 +83,7 @@ class Checkpointing(Holding):
         state, _ = self.state()
         last = int(state.position or 0) if state else 0
         assert state is None or state.processed_count == last
-        self.check_told(lives, last)
+        self.check_acknowledged(lives, last)
 
 
 class Operating(Holding):
@@ -101,7 +103,7 @@ class Operating(Holding):
             ack(str(number))
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = sum(len(life.acks) for life in lives)
+        acknowledged = sum(len(life.acks) for life in lives)
         with open_handle(self.url) as ow:
             (state,) = ow.cursors.list("c")
             entries = ow.cursors.history("c", 10_000)
@@ -109,7 +111,7 @@ class Operating(Holding):
             paused = [entry.kind for entry in entries if entry.kind in ("pause", "resume")]
             assert state.is_paused == (paused[:1] == ["pause"])
             seeks = sum(each.kind == "seek" for each in entries)
-            assert told <= seeks <= told + len(lives), (told, seeks)
+            assert acknowledged <= seeks <= acknowledged + len(lives), (acknowledged, seeks)
 
 
 class Versions(Holding):
@@ -129,13 +131,13 @@ class Versions(Holding):
             ack(f"{life}-{number}")
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = sum(len(life.acks) for life in lives)
+        acknowledged = sum(len(life.acks) for life in lives)
         with open_handle(self.url) as ow:
             (state,) = ow.cursors.list("c")
             assert state.position in (None, "+" * state.version)
             steps = [each for each in ow.cursors.history("c", 10_000) if state.position]
             assert not steps or steps[0].reason.endswith(f"to {state.version}")
-            assert state.version > told, (state, told)
+            assert state.version > acknowledged, (state, acknowledged)
 
 
 class Migrating(Scenario):

@@ -45,9 +45,9 @@ def left(call: str) -> Seen:
 
 
 class Writing(Scenario):
-    """A batch is there with all its parts or not at all, and stays once it was told."""
+    """A batch is there with all its parts or not at all, and stays once acknowledged."""
 
-    #: What may be found of a call that was not told, the last is what it comes to.
+    #: The states allowed after an unacknowledged call; the last one is its final state.
     states: tuple[Callable[[str], Seen], ...] = (lambda _: NOTHING, all_written)
 
     def __init__(self, place: Place) -> None:
@@ -76,7 +76,7 @@ class Writing(Scenario):
             assert memory.graph.problems() == []
 
     def settle(self, lives: Sequence[Life]) -> None:
-        """Make what was cut off again, and what was told."""
+        """Repeat the calls that were cut off, and the last acknowledged ones."""
         calls = [f"{life.number}-{len(life.acks)}" for life in lives]
         calls += [ack for life in lives for ack in life.acks[-1:]]
         with Memory.open(self.url) as memory:
@@ -91,7 +91,7 @@ class Writing(Scenario):
 
 
 class Removing(Writing):
-    """A removal takes everything along or nothing, and stays once it was told."""
+    """A removal takes everything along or nothing, and stays once acknowledged."""
 
     states = (*Writing.states, left)
 
@@ -101,7 +101,7 @@ class Removing(Writing):
 
 
 class Restoring(Removing):
-    """A restoration brings everything back or nothing, and stays once it was told."""
+    """A restoration brings everything back or nothing, and stays once acknowledged."""
 
     states = (*Removing.states, all_written)
 

@@ -32,9 +32,9 @@ IN_THE_MIDDLE = ("agents.send.after_write", "agents.cache.before_store")
 #: Dies in the middle of the work, so that the next life has something to resume.
 DYING = "orchestrator.answer.before_record"
 ONCE = (1, "a run passes it once")
-ONCE_RESUMED = (1, "whoever resumes passes it once")
-ONCE_KEPT = (1, "files differ once: what the dead left half done")
-#: Passed only by a life that finds files which the one before left half done.
+ONCE_RESUMED = (1, "a resumed run passes it once")
+ONCE_KEPT = (1, "files differ once: what the dead process left unfinished")
+#: Passed only by a process that finds files which the previous one left unfinished.
 KEPT = "orchestrator.backup."
 BEGIN, END = "orchestrator.run.after_start", "orchestrator.run.before_complete"
 AGENTS = ("builder", "reviewer", "spec_maintainer")
@@ -46,7 +46,7 @@ class NeverEnding(AssertionError):
 
 @functools.cache
 def peace() -> dict[str, Any]:
-    """Return the end of a run that nobody disturbed."""
+    """Return the end of a run without any crash."""
     with tempfile.TemporaryDirectory() as directory:
         workspace = world.build(Path(directory))
         world.run(workspace)
@@ -70,10 +70,10 @@ class Story(Scenario):
     then_max = 2  # A run takes seconds.
 
     def __init__(self, place: Place) -> None:
-        peace()  # Before anybody is forked.
+        peace()  # Before any child is forked.
         super().__init__(place)
         self.workspace = world.build(self.directory)
-        #: Where agents were told to die.
+        #: The crash point at which each agent was ordered to die.
         self.orders: dict[str, str] = {}
         #: Work that may be done again because of a kill.
         self.excused = 0
@@ -100,7 +100,7 @@ class Story(Scenario):
             world.order_death(self.workspace, agent, step.spec)
             return []
         acks = super().die(step, life)
-        # Whoever took its order may die with the orchestrator, and not as it was told.
+        # An agent that took its order may die with the orchestrator, and not as ordered.
         if missing := self.orders.keys() - set(self.restarted()):
             started = world.records(self.workspace, "agent.started")
             end_orphans([AgentRecord.from_fields(each) for each in started])
@@ -120,7 +120,7 @@ class Story(Scenario):
 
     @classmethod
     def before(cls, step: Step, previous: Step | None) -> Step | None:
-        """Let somebody die at work before the one who resumes, or keeps what was half done."""
+        """Let a process die at work before the one that resumes or backs up unfinished files."""
         is_fresh = previous is None or previous.point.startswith("agents.cache.")
         if step.point.startswith(KEPT):
             is_ready = previous is not None and previous.point == f"{KEPT}before_rename"
@@ -167,7 +167,7 @@ class Story(Scenario):
 
 
 class Storm(Story):
-    """A run in which anybody may die at any moment."""
+    """A run in which the orchestrator or an agent may die at any moment."""
 
     kills = 0
 
@@ -203,7 +203,7 @@ class Storm(Story):
                     self.kills += 1
                     self.excused += 1
                 if target != "agent":
-                    os.kill(child, signal.SIGKILL)  # Ours, and not reaped: nobody else has its pid.
+                    os.kill(child, signal.SIGKILL)  # A child, not reaped: its pid is not reused.
                 flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
                 is_over = target != "agent" or bool(os.waitid(os.P_PID, child, flags))
             if not self.is_killed(child):

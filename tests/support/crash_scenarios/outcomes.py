@@ -38,7 +38,7 @@ class Bank:
 
 
 class LifeClock(SystemClock):
-    """A machine that starts anew with every life, so that leases of the dead are over at once."""
+    """A machine that restarts with every process, so that leases of the dead expire at once."""
 
     def __init__(self, life: int) -> None:
         self.life = life
@@ -70,14 +70,14 @@ def outcome(charge: Callable[[str], str], order: str) -> str:
 
 
 class Ordering(Scenario):
-    """One order after another, each placed by one call, and what its callers were told."""
+    """One order after another, each placed by one call, and the answers that callers got."""
 
     passes_max = 12
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self.bank = Bank(self.directory / "bank")
-        self.told: dict[str, str] = {}
+        self.answers: dict[str, str] = {}
 
     def function(self, ow: Onceward) -> Callable[[str], str]:
         """Return what places an order."""
@@ -95,10 +95,10 @@ class Ordering(Scenario):
         return outcome(function, order)
 
     def retell(self, function: Callable[[str], str], lives: Sequence[Life]) -> None:
-        """See that whoever asks again is told what was told before."""
-        self.told |= dict(map(json.loads, everything(lives)))
-        for order, told in self.told.items():
-            assert outcome(function, order) == told, order
+        """Check that repeated calls get the answers of the first ones."""
+        self.answers |= dict(map(json.loads, everything(lives)))
+        for order, answer in self.answers.items():
+            assert outcome(function, order) == answer, order
 
 
 class Charging(Ordering):
@@ -151,7 +151,7 @@ class Charging(Ordering):
             for record in ow.outcomes.list(scope="charge", limit=10**6):
                 if record.state is OutcomeState.AMBIGUOUS:
                     self.decide(ow, charge, record.key)
-                # Whoever asks for it, told or not, does not do it twice.
+                # Calling it again, whether it was acknowledged or not, does not do it twice.
                 with contextlib.suppress(Retryable):
                     outcome(charge, record.key)
         assert max(self.bank.charges().values(), default=1) == 1
@@ -163,13 +163,13 @@ class Charging(Ordering):
         if order in self.bank.charges():
             ow.outcomes.reconcile("charge", order, done="found", **words)
             assert charge(order) == "found"
-            self.told[order] = "found"
+            self.answers[order] = "found"
         else:
             ow.outcomes.reconcile("charge", order, not_done=True, **words)
 
 
 class ChargingInTransaction(Ordering):
-    """Effects and outcomes are the same set, whatever died when; what was told stays told."""
+    """Effects and outcomes are the same set after any crash; acknowledged answers stay."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -193,11 +193,11 @@ class ChargingInTransaction(Ordering):
                 charges = [row[0] for row in tx.execute("select name from charges")]
             done = [each.key for each in ow.outcomes.list(state="done", limit=10**6)]
             assert sorted(charges) == sorted(done)
-            assert all(self.told.get(name, "charged").startswith("charged") for name in charges)
+            assert all(self.answers.get(name, "charged").startswith("charged") for name in charges)
 
 
 class Stepping(Ordering):
-    """Work that is run again repeats no step that was done; those in doubt ask the bank."""
+    """Work that is run again repeats no step that was done; ambiguous steps ask the bank."""
 
     def look(self, name: str) -> Done | NotDone:
         return Done(f"charged {name}") if name in self.bank.charges() else NotDone()
@@ -214,7 +214,7 @@ class Stepping(Ordering):
         return place
 
     def placed(self, function: Callable[[str], str], order: str) -> str:
-        """Place an order, which neither fails nor is in doubt."""
+        """Place an order, which neither fails nor is ambiguous."""
         return function(order)
 
     def check(self, lives: Sequence[Life]) -> None:
@@ -233,7 +233,7 @@ class Stepping(Ordering):
 
 
 class Tidying(Scenario):
-    """Verdicts, forgetting and pruning are whole or not at all, and stay once told."""
+    """Verdicts, deletions and pruning are whole or not at all, and stay once acknowledged."""
 
     passes_max = 12
 

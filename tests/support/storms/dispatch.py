@@ -83,7 +83,7 @@ class Storm:
         self.source = random.Random(seed)
         self.names: list[str] = []
         self.kills = self.last = 0
-        #: By group and id; what a channel was told is kept.
+        #: By group and id: the messages that were acknowledged to a channel.
         self.acknowledged: set[tuple[str, str]] = set()
         directory.mkdir(exist_ok=True)
         self.nursery = Nursery(lambda _: self.dispatch())
