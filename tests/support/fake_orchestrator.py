@@ -1,4 +1,4 @@
-"""Fake orchestrator: ends as it is told to, in place of the real one."""
+"""Fake orchestrator: ends as its test scripts it, in place of the real one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ AT = "2026-03-01T09:30:00.000Z"
 
 
 class FakeOrchestrator:
-    """An orchestrator that ends as it is told to, and remembers what it was asked."""
+    """An orchestrator with a scripted end, which remembers what it was asked."""
 
     result = RunResult(run_id=RUN, status="done")
     refusal: Exception | None = None

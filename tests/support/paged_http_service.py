@@ -1,4 +1,4 @@
-"""Paged HTTP service: serves pages of entries, fails as told, and counts requests."""
+"""Paged HTTP service: serves pages of entries, fails on request, and counts its requests."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def chats_at(directory: Path) -> Chats:
-    """Return conversations whose store nobody has opened yet."""
+    """Return conversations whose store is not opened yet."""
     ow = Onceward(open_store(f"sqlite:///{directory / 'chat.db'}"))
     return Chats(ow, Dispatcher(ow, home=directory))
 
@@ -131,7 +131,7 @@ ALIKE = {
     "/chat/assets/chat.html": "/chat/assets/{name}",
     "/chat/assets/static_pages.py": "/chat/assets/{name}",
 }
-#: Pages that the console shows inside itself; nobody else may.
+#: Pages that the console, and no other site, may show in a frame.
 FRAMED = {
     *("/lab", "/lab/review/{run_id}", "/lab/compare/{experiment_id}", "/lab/results"),
     *("/chat", "/chat/{group}"),

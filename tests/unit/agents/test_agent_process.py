@@ -45,7 +45,7 @@ def test_a_log_has_a_limit(log: AgentLog) -> None:
 
 
 def test_a_link_in_place_of_a_log_is_not_followed(log: AgentLog, tmp_path: Path) -> None:
-    """An agent can put a link where its log belongs; it gains nothing, and nobody stops."""
+    """A link that an agent puts in place of its log has no effect, and stops no process."""
     log.path.parent.mkdir(parents=True)
     log.path.symlink_to(tmp_path / "target")
     log.write("secret")
@@ -54,7 +54,7 @@ def test_a_link_in_place_of_a_log_is_not_followed(log: AgentLog, tmp_path: Path)
 
 
 def test_a_full_disk_stops_the_log_only(tmp_path: Path) -> None:
-    """When the disk refuses, the log is over, and nobody hears an error."""
+    """When the disk refuses a write, the log ends, and no error is raised."""
     files = CrashFiles()
     files.fail("write", nth=1)
     log = AgentLog(tmp_path / "run.log", files=files)
@@ -99,7 +99,7 @@ def test_the_end_of_stdin_ends_it(echo: AgentProcess) -> None:
     assert echo.has_exited
 
 
-def test_killing_tells_the_signal(echo: AgentProcess) -> None:
+def test_killing_returns_the_signal(echo: AgentProcess) -> None:
     """The code of a killed process is minus its signal, and nothing of it is left."""
     assert echo.kill() == -signal.SIGKILL
     assert process_stat(echo.pid) is None

@@ -118,7 +118,7 @@ def test_what_restored_files_do_not_show_is_not_reused(
 def test_a_file_that_no_snapshot_holds_is_not_overwritten(
     lives: AgentRestarts, tmp_path: Path
 ) -> None:
-    """Hidden files are not part of the tree, so nobody knows what stands there now."""
+    """Hidden files are not part of the tree, so their current content is unknown."""
 
     def handler(command: Command) -> HandlerResult:
         (command.workspace / ".env").write_text("made")

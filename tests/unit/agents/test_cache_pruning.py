@@ -76,7 +76,7 @@ def test_what_an_unfinished_run_names_is_never_pruned(cached: Cached) -> None:
 
 
 def test_only_files_of_the_cache_are_pruned(cached: Cached) -> None:
-    """What somebody else put there survives, also under a name such as ours."""
+    """Files of other programs survive, also under a name such as ours."""
     archive = name_of("ik:" + "c" * 64).replace(".json", ".zip")
     foreign = {
         "notes.txt": b"mine",

@@ -29,7 +29,7 @@ def test_the_first_beginning_counts(tmp_path: Path) -> None:
     assert BaselineStore(None).get_or_record(key(1), tmp_path) == read_tree(tmp_path)
 
 
-def test_a_damaged_beginning_is_taken_anew(tmp_path: Path) -> None:
+def test_a_damaged_baseline_is_recorded_again(tmp_path: Path) -> None:
     """What cannot be read says nothing."""
     kept = tmp_path / "state" / "begun"
     for damage in (b"", b"[1]", b'{"a": 1}', b"\xff"):
@@ -65,7 +65,7 @@ def test_each_run_has_its_own_beginning(tmp_path: Path) -> None:
 
 
 def test_only_own_beginnings_are_removed(tmp_path: Path) -> None:
-    """A file of somebody else's in the folder survives, whatever its name begins with."""
+    """Files of other programs in the folder survive, whatever their names begin with."""
     kept = tmp_path / "state" / "begun"
     kept.mkdir(parents=True)
     foreign = [kept / "00000000-notes.json", kept / f"00000001-{'0' * 64}.json"]

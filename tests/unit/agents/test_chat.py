@@ -197,7 +197,7 @@ def test_heartbeats_say_what_the_agent_is_at(talk: Begin) -> None:
     assert states[-1] == "stopping"
 
 
-def test_work_is_finished_though_nobody_listens(talk: Begin) -> None:
+def test_work_is_finished_without_a_listening_dispatcher(talk: Begin) -> None:
     """A dispatcher that died does not stop the handler halfway."""
     seen: list[str] = []
 

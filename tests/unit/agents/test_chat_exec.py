@@ -105,7 +105,7 @@ def test_of_too_long_an_answer_the_end_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fields", "says"), [({"program": ()}, "program"), ({"seconds": 0}, "--")])
 def test_what_cannot_work_is_refused_at_once(fields: dict[str, Any], says: str) -> None:
-    """Before anybody says anything."""
+    """Before any message arrives."""
     with pytest.raises(InvalidArgument, match=says):
         ChatExecOptions(**{"program": ("true",), **fields})
 

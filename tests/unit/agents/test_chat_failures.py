@@ -1,4 +1,4 @@
-"""A chat agent that fails, or is told what it cannot read, says so and leaks nothing."""
+"""A chat agent that fails, or gets unreadable input, reports that and leaks no secrets."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ def raising(problem: BaseException) -> Handler:
         (ValueError("\ud800"), "HANDLER_FAILED", True),
     ],
 )
-def test_a_failure_is_told_and_nothing_behind_it_is_answered(
+def test_a_failure_is_reported_and_no_later_message_is_answered(
     talk: Begin, problem: BaseException, code: str | None, is_retryable: bool
 ) -> None:
     """The agent ends: what it still holds goes to its next life, and must not be answered twice."""
@@ -54,7 +54,7 @@ def test_a_failure_is_told_and_nothing_behind_it_is_answered(
 
 
 def test_a_coroutine_may_fail_too(talk: Begin) -> None:
-    """It is told like any other failure."""
+    """It is reported like any other failure."""
 
     async def answer(_: Chat) -> str:
         await asyncio.sleep(0)
@@ -66,7 +66,7 @@ def test_a_coroutine_may_fail_too(talk: Begin) -> None:
 
 
 def test_errors_and_logs_hold_no_secrets(talk: Begin) -> None:
-    """Neither known ones nor what looks like one; and no more than anybody reads."""
+    """Neither known secrets nor what looks like one, and texts have a maximum length."""
 
     def answer(chat: Chat) -> str:
         chat.log("with open-sesame-1", level="warn", password="p")
@@ -120,7 +120,7 @@ def test_an_empty_reply_is_refused(talk: Begin) -> None:
     ids=["no JSON", "other kind", "wrong shape", "too long"],
 )
 def test_a_line_that_cannot_be_read_fails(talk: Begin, line: bytes) -> None:
-    """Somebody's message was in it, which must not be forgotten; what came before is done."""
+    """The line held a message, which must not be lost; what came before it is done."""
     talking = talk(lambda chat: chat.text)
     talking.give("hello")
     talking.stdin.give(line)
@@ -130,7 +130,7 @@ def test_a_line_that_cannot_be_read_fails(talk: Begin, line: bytes) -> None:
 
 
 def test_a_follow_up_that_cannot_be_read_does_not_disturb_the_call(talk: Begin) -> None:
-    """The call ends as if it had not come; then it is told."""
+    """The call ends as if the line had not come; then the line is reported."""
     taken = threading.Event()
 
     def answer(chat: Chat) -> str:

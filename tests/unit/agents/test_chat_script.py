@@ -57,7 +57,7 @@ def test_a_wrong_chat_is_refused_by_place(chat: Any, says: str) -> None:
 
 
 def test_chat_steps_are_no_steps_of_commands() -> None:
-    """An orchestrator's agent replies to nobody."""
+    """An orchestrator's agent has no chat to reply to."""
     with pytest.raises(InvalidArgument, match="reply is not a step"):
         parse_scenario({"actions": {"review": [{"reply": "x"}]}})
 

@@ -26,7 +26,7 @@ parser.add_argument("text", nargs="?")
 print(json.dumps(vars(parser.parse_args())))
 """
 ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"
-#: What people type who want to be somebody else, beside everything else that they can type.
+#: What people type to pose as another sender, beside everything else that they can type.
 hostile = st.lists(
     st.sampled_from([*LINE_ENDS, FORGED, "boss", ": ", ":", '"', "\\", "    ", "-", "{sender}"])
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=3),

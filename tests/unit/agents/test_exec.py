@@ -76,7 +76,7 @@ def test_a_check_decides_about_the_tests(
 def test_a_program_that_fails_is_an_error(
     tmp_path: Path, program: str, code: str, retryable: bool, says: str
 ) -> None:
-    """Retryable where somebody else ended it, or it says so; then the next attempt runs it."""
+    """Retryable when the program was killed, or says so; then the next attempt runs it."""
     note = f"open('state/runs.txt', 'a').write('x'); {program}"
     (tmp_path / "state").mkdir()
     for number in (1, 2):
@@ -109,7 +109,7 @@ def test_a_deadline_in_the_past_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_links_are_no_artifacts(tmp_path: Path) -> None:
-    """They are named apart, so that nobody vouches for what lies elsewhere."""
+    """They are named apart: the agent does not vouch for content outside the workspace."""
     program = "import os; os.symlink('/etc/passwd', 'link'); open('file', 'w').write('x')"
     (answer,) = ask(tmp_path, program)
     assert [each["path"] for each in answer["artifacts"]] == ["file"]
@@ -191,7 +191,7 @@ def test_a_program_becomes_a_spec_maintainer(tmp_path: Path) -> None:
     assert second["event"] == "spec.no_changes_needed"
 
 
-def test_a_reviewer_is_told_how_to_judge(tmp_path: Path) -> None:
+def test_a_reviewer_gets_the_form_of_the_verdict(tmp_path: Path) -> None:
     """The prompt ends with the form of the verdict that is understood."""
     program = "import sys; assert sys.stdin.read().endswith('VERDICT: approved | changes_requested\\n'); print('VERDICT: approved')"  # noqa: E501
     (answer,) = ask(tmp_path, program, command("review"), type="reviewer", verdict="text")

@@ -137,7 +137,7 @@ def test_h73_a_judge_that_only_asks_has_not_judged(tmp_path: Path, agent: str, f
 
 
 def test_h73_a_linter_may_print_question_marks(tmp_path: Path) -> None:
-    """Only what an approval ends with is a question to somebody."""
+    """Only a question at the end of an approval counts as a question."""
     script = "echo 'W1: did you mean x?'; echo '1 warning, 0 errors'"
     answer = build(tmp_path, script, asked=command("review"), type="reviewer", verdict="exit")
     assert answer["status"] == "approved"

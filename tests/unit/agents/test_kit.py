@@ -1,4 +1,4 @@
-"""Kit: an agent answers each command once, whoever asks and however often."""
+"""Kit: an agent answers each command once, however often it is asked."""
 
 import io
 import os
@@ -86,8 +86,8 @@ def test_another_run_is_answered_with_its_own_work(lives: AgentRestarts, tmp_pat
     assert without_ids(again) == without_ids(second)
 
 
-def test_h32_no_secret_is_kept_or_told(lives: AgentRestarts, tmp_path: Path) -> None:
-    """What a handler gives away is blotted out before it is kept, so that later answers equal."""
+def test_h32_no_secret_is_kept_or_sent(lives: AgentRestarts, tmp_path: Path) -> None:
+    """Secrets are redacted before an answer is kept, so that later answers are equal to it."""
     secret = "topsecretvalue"
     lives.env = {"MY_TOKEN": secret, "PIN_SECRET": "99887766"}
 
@@ -106,7 +106,7 @@ def test_h32_no_secret_is_kept_or_told(lives: AgentRestarts, tmp_path: Path) -> 
         assert hidden not in f"{kept}{way}{first}{again}"
 
 
-def test_h32_failures_are_told_without_secrets(lives: AgentRestarts) -> None:
+def test_h32_failures_are_reported_without_secrets(lives: AgentRestarts) -> None:
     """Neither what a handler raised nor half of a secret at the end of a long text goes out."""
     secret = "topsecretvalue"
     lives.env = {"MY_TOKEN": secret}
@@ -163,7 +163,7 @@ def test_commands_for_work_at_hand_are_answered_once_it_is_done(lives: AgentRest
     assert len(lives.begun) == 1
 
 
-def test_progress_logs_and_artifacts_are_told_on_the_way(lives: AgentRestarts) -> None:
+def test_progress_logs_and_artifacts_are_sent_on_the_way(lives: AgentRestarts) -> None:
     """A handler can speak before it is done; a reviewer's progress is a log."""
 
     def talking(command: Command) -> HandlerResult:
@@ -198,8 +198,8 @@ def test_a_kept_answer_cannot_be_changed_afterwards(lives: AgentRestarts) -> Non
     assert answer.payload == {"comments": [["first"]]}
 
 
-def test_nobody_listening_does_not_undo_the_work(lives: AgentRestarts) -> None:
-    """When the orchestrator is gone, the running command is finished and its answer kept."""
+def test_an_orchestrator_that_is_gone_does_not_undo_the_work(lives: AgentRestarts) -> None:
+    """The running command is finished and its answer kept."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb", buffering=0) as out:
@@ -212,7 +212,7 @@ def test_nobody_listening_does_not_undo_the_work(lives: AgentRestarts) -> None:
 def test_a_crash_redoes_only_what_was_not_kept(
     point: str, begun: int, lives: AgentRestarts
 ) -> None:
-    """Who dies before the answer is kept begins again; who dies before it is told does not."""
+    """A crash before the answer is kept repeats the work; one before it is sent does not."""
     crash_points.arm(f"agents.cache.{point}_store:1:raise")
     try:
         with pytest.raises(crash_points.Crashed):
@@ -224,8 +224,8 @@ def test_a_crash_redoes_only_what_was_not_kept(
     assert len(lives.begun) == begun
 
 
-def test_a_full_disk_is_told(lives: AgentRestarts, tmp_path: Path) -> None:
-    """Work whose answer cannot be kept is not told as done: a retry might do it twice."""
+def test_a_full_disk_is_reported(lives: AgentRestarts, tmp_path: Path) -> None:
+    """Work whose answer cannot be kept is not reported as done: a retry might do it twice."""
     (tmp_path / "state").write_text("in the way")
     assert error_of(lives.ask(write_out, a_command())) == ("NOT_KEPT", True)
 

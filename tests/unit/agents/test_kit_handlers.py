@@ -27,7 +27,7 @@ class Throttled(RateLimited):
 
 
 def free_port() -> int:
-    """Return a port at which nobody listens."""
+    """Return a port at which no process listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def test_a_handler_may_be_a_coroutine(lives: AgentRestarts, tmp_path: Path) -> None:
-    """Its answer is kept and told as any other; all calls share one event loop."""
+    """Its answer is kept and sent as any other; all calls share one event loop."""
     loops: set[int] = set()
 
     async def handler(command: Command) -> HandlerResult:
@@ -55,7 +55,7 @@ def test_a_handler_may_be_a_coroutine(lives: AgentRestarts, tmp_path: Path) -> N
 
 
 def test_a_coroutine_fails_as_a_function_does(lives: AgentRestarts) -> None:
-    """What it raises is told, and what it returns must be a result."""
+    """What it raises is reported, and what it returns must be a result."""
 
     async def broken(_: Command) -> HandlerResult:
         await asyncio.sleep(0)

@@ -49,7 +49,7 @@ def test_commands_that_are_not_for_it_are_refused(
     "line", [b"garbage\n", b"\xff\n", b"{}\n", b"x" * 300_000 + b"\n", protocol.encode(a_log())]
 )
 def test_garbage_is_logged_and_the_next_command_is_done(line: bytes, lives: AgentRestarts) -> None:
-    """What nobody can be answered for is reported as a log, and the agent goes on."""
+    """A line without a command to answer is reported as a log, and the agent goes on."""
     log, event = lives.ask(write_out, line, a_command())
     assert (log["kind"], log["level"]) == ("log", "error")
     assert event["event"] == "builder.completed"
@@ -102,7 +102,7 @@ def test_h27_odd_commands_do_not_end_an_agent(change: dict[str, Any], lives: Age
         (lambda _: completed(artifacts=["gone.txt"]), ("MISSING_OUTPUT", True)),
     ],
 )
-def test_failures_are_told_and_not_kept(
+def test_failures_are_reported_and_not_kept(
     handler: Handler, expected: tuple[str, bool], lives: AgentRestarts
 ) -> None:
     """An error event says what happened, and the same key may be tried again."""
@@ -113,7 +113,7 @@ def test_failures_are_told_and_not_kept(
 
 @pytest.mark.parametrize("odd", ["\ud800", nested(200), nested(5000)])
 def test_h27_nothing_odd_is_sent_on_the_way(odd: Any, lives: AgentRestarts) -> None:
-    """A handler that tells what nobody could write down fails, and hears why."""
+    """A handler whose progress cannot be encoded fails, with the reason."""
 
     def telling(command: Command) -> HandlerResult:
         command.progress("half", odd=odd)

@@ -113,7 +113,7 @@ def test_a_line_cut_by_a_flood_stays_whole() -> None:
 
 
 def test_too_many_answers_make_the_agent_wait() -> None:
-    """Answers are never thrown away: the filling thread waits until somebody reads."""
+    """Answers are never dropped: the filling thread waits until they are read."""
     inbox = MessageQueue(LineReader())
     inbox.protect("c")
     count = 5 * line_reader.LINES_WAITING_MAX
@@ -129,7 +129,7 @@ def test_too_many_answers_make_the_agent_wait() -> None:
 
 
 @pytest.mark.parametrize("way", ["expect", "finish"])
-def test_nobody_waits_for_a_reader_who_is_gone(way: str) -> None:
+def test_the_filling_thread_does_not_wait_for_a_reader_that_is_gone(way: str) -> None:
     """When the command is over, or the agent, the filling thread goes on."""
     inbox = MessageQueue(LineReader())
     inbox.protect("c")

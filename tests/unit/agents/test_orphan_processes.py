@@ -1,4 +1,4 @@
-"""Orphans: who was left behind is ended, and nobody else is."""
+"""Orphans: agent processes of a crashed run are ended, and no other processes are."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def group() -> Iterator[Group]:
     group.end()
 
 
-def test_a_group_that_was_left_behind_is_ended(group: Group) -> None:
+def test_a_group_that_outlived_its_run_is_ended(group: Group) -> None:
     """The recorded process and whatever it started are gone when the call returns."""
     assert end_orphans([group.record]) == [group.record]
     assert not group.is_alive()
@@ -97,7 +97,7 @@ def test_who_only_has_the_same_pid_is_left_alone(change: dict[str, object], grou
 
 
 def test_a_zombie_is_dead() -> None:
-    """A process that nobody has reaped yet is not waited for, nor reported as ended."""
+    """A process that is not reaped yet is not waited for, nor reported as ended."""
     process = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""], start_new_session=True)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     found = process_stat(process.pid)
@@ -136,11 +136,11 @@ def test_a_group_that_does_not_end_is_reported(
     monkeypatch.undo()
 
 
-def test_records_come_from_what_was_told() -> None:
+def test_records_come_from_logged_fields() -> None:
     """What `agent.started` says is a record; with a field missing it names no process."""
     named = {"host": "h", "boot_id": "b", "pid_namespace": 3, "pid": 1, "started_ticks": 2}
-    told = {"agent": "builder", **named}
-    assert AgentRecord.from_fields(told, "run-1") == AgentRecord(**named, run_id="run-1")  # type: ignore[arg-type]
+    logged = {"agent": "builder", **named}
+    assert AgentRecord.from_fields(logged, "run-1") == AgentRecord(**named, run_id="run-1")  # type: ignore[arg-type]
     for name in named:
-        assert AgentRecord.from_fields({**told, name: None}) is None
+        assert AgentRecord.from_fields({**logged, name: None}) is None
     assert end_orphans([None]) == []

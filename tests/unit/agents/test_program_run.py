@@ -66,7 +66,7 @@ def test_a_prompt_of_any_size_goes_in(size: int) -> None:
 
 
 def test_what_a_program_leaves_running_is_ended(tmp_path: Path) -> None:
-    """And whoever left the group does not keep us waiting."""
+    """A process that left the group is not waited for."""
     ended = run("sh", "-c", "sleep 100 & echo $!")
     until(lambda: not is_running(int(ended.stdout)))
     left = tmp_path / "left"
@@ -116,7 +116,7 @@ def test_a_lock_keeps_two_programs_apart(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_a_lock_ends_with_its_agent(tmp_path: Path) -> None:
-    """Nobody is left who would start the program once the lock is free."""
+    """No process remains that would start the program once the lock is free."""
     lock, ran = tmp_path / "lock", tmp_path / "ran"
     held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -151,30 +151,30 @@ def _words(pid: int) -> list[str]:
 
 
 def _is_waiting(lock: Path) -> bool:
-    """Say whether somebody waits for this lock: those lines begin with an arrow."""
+    """Say whether a process waits for this lock: those lines begin with an arrow."""
     number = f":{lock.stat().st_ino} "
     lines = Path("/proc/locks").read_text().splitlines()
     return any("->" in line and number in line for line in lines)
 
 
-def test_output_is_told_in_moderation() -> None:
+def test_output_is_reported_at_a_limited_rate() -> None:
     """A burst, then a few a second, and the last line in any case; all of it is logged."""
-    told: list[str] = []
+    reported: list[str] = []
     clock = ManualClock()
-    output = ProgramOutput(told.append, Redactor(["hunter2"]), clock)
+    output = ProgramOutput(reported.append, Redactor(["hunter2"]), clock)
     for number in range(100):
         output.line(f"line {number} hunter2 " + "x" * 1000)
-    assert len(told) == BURST_LINES
-    assert all(len(line) <= LINE_CHARACTERS_MAX + 1 for line in told)
+    assert len(reported) == BURST_LINES
+    assert all(len(line) <= LINE_CHARACTERS_MAX + 1 for line in reported)
     clock.advance(seconds=1)
     output.line("later")
-    assert told[-1] == f"… {100 - BURST_LINES} lines omitted …\nlater"
+    assert reported[-1] == f"… {100 - BURST_LINES} lines omitted …\nlater"
     for number in range(100):
         output.line(f"more {number}")
     output.end()
-    assert told[-1] == "… 98 lines omitted …\nmore 99"
-    assert not any("hunter2" in line for line in told)
+    assert reported[-1] == "… 98 lines omitted …\nmore 99"
+    assert not any("hunter2" in line for line in reported)
     for _ in range(10 * LINES_MAX):
         clock.advance(seconds=1)
         output.line("x")
-    assert len(told) == LINES_MAX
+    assert len(reported) == LINES_MAX

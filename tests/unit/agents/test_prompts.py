@@ -1,4 +1,4 @@
-"""Prompts: what a program is told."""
+"""Prompts: the text that a program gets."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ def test_every_listed_field_is_required(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", protocol.KINDS)
 def test_unknown_fields_are_refused(kind: str) -> None:
-    """A field that nobody listed is a mistake, and is named."""
+    """A field that the protocol does not list is a mistake, and is named."""
     with pytest.raises(MessageRefused, match="surprise"):
         protocol.check({**ALL[kind], "surprise": 1})
 
@@ -170,7 +170,7 @@ def test_commands_may_hold_what_agents_said() -> None:
     ],
 )
 def test_text_that_cannot_be_written_is_refused(message: dict[str, Any], path: str) -> None:
-    """Half of a surrogate pair is refused where it is received, before anybody records it."""
+    """Half of a surrogate pair is rejected on receipt, before it is recorded."""
     with pytest.raises(MessageRefused) as caught:
         protocol.decode(json.dumps(message).encode())
     assert caught.value.path == path
@@ -197,7 +197,7 @@ def test_values_that_json_does_not_have_are_refused() -> None:
 
 
 def test_a_command_carries_the_key_of_its_work() -> None:
-    """The key is the one that anybody computes from the same work."""
+    """The key is the one that every implementation computes from the same work."""
     known = "ik:b8fcdfb6c6cc98ee3581a3884827c27501af9087d1f7d630559bffb7179cf924"
     assert a_command()["idempotency_key"] == known
     assert a_command(message_id="other", deadline="2027" + AT[4:])["idempotency_key"] == known

@@ -1,4 +1,4 @@
-"""Receiving: the answer to a command is told from noise, and from what breaks the rules."""
+"""Receiving: the answer to a command, as opposed to noise and to protocol violations."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ SECRET = "hunter2-hunter2"
 
 
 class Waiting:
-    """A command that is waited for, and what is told meanwhile."""
+    """A command that is waited for, and the messages that come meanwhile."""
 
     def __init__(self, workspace: Path) -> None:
         self.receiver = ReplyReceiver(workspace, Redactor([SECRET]), LINE_BYTES_MAX)
@@ -205,7 +205,7 @@ def test_h31_artifacts_outside_the_workspace_are_refused(
 def test_h27_events_and_logs_without_end_are_cut_off(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So many are told, the rest is counted, and the answer still counts."""
+    """A limited number is reported, the rest is counted, and the answer still counts."""
     monkeypatch.setattr(reply_handling, "EVENTS_PER_COMMAND_MAX", 3)
     monkeypatch.setattr(reply_handling, "LOGS_PER_COMMAND_MAX", 3)
     for _ in range(5):
@@ -226,14 +226,14 @@ def test_what_follows_the_answer_is_noise(waiting: Waiting) -> None:
     assert waiting.noise == {"event after the answer": 2}
 
 
-def test_h32_secrets_are_gone_from_everything_that_is_told(waiting: Waiting) -> None:
-    """Payloads, logs and refusals are told without secrets; checksums and ids stay."""
+def test_h32_secrets_are_gone_from_everything_that_is_reported(waiting: Waiting) -> None:
+    """Payloads, logs and rejections are reported without secrets; checksums and ids stay."""
     waiting.take(progress(payload={"message": f"x {SECRET}"}))
     waiting.take(a_log(f"log {SECRET}", fields={"token": SECRET}))
     waiting.take(an_event(payload={"tests": {"status": "pass"}, "note": SECRET}))
-    told = repr((waiting.events, waiting.logs, waiting.work.answer))
-    assert SECRET not in told
-    assert told.count("[redacted]") == 4
+    reported = repr((waiting.events, waiting.logs, waiting.work.answer))
+    assert SECRET not in reported
+    assert reported.count("[redacted]") == 4
     with pytest.raises(AgentFailed) as caught:
         Waiting(Path("/")).take(
             an_event(artifacts=[{"path": f"/{SECRET}", "sha256": "0" * 64, "size": 1}])

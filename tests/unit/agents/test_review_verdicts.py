@@ -86,7 +86,7 @@ def test_comments_fit_into_a_message_and_a_key() -> None:
 
 
 def test_changes_without_comments_are_explained_by_the_output() -> None:
-    """Whoever has to make the changes must know which."""
+    """The agent that makes the changes must know which."""
     assert read("exit", "first\nlast\n", exit_code=1) == ("changes_requested", ["first\nlast"])
     assert read("text", "no tests\nVERDICT: changes_requested")[1][0].startswith("no tests")
     status, comments = read("json", 'slow\n{"verdict":"changes_requested"}')
@@ -132,7 +132,7 @@ def test_a_verdict_of_another_agent_is_none() -> None:
 
 
 def test_the_instruction_names_the_words() -> None:
-    """A program is told what it may say, unless its exit code says it."""
+    """A program gets the words that it may answer, unless its exit code is the answer."""
     assert '"no_changes_needed"' in verdict_instruction("json", "spec_maintainer")
     assert "VERDICT: approved | changes_requested" in verdict_instruction("text", "reviewer")
     assert verdict_instruction("exit", "reviewer") == ""

@@ -51,7 +51,7 @@ def test_a_peer_that_ends_says_why() -> None:
         other.ask("no such work")
 
 
-def test_a_peer_that_cannot_be_installed_keeps_nobody_from_the_rest(
+def test_a_peer_that_cannot_be_installed_does_not_stop_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Our side is measured all the same, and the row says what is missing."""
@@ -64,12 +64,12 @@ def test_a_peer_that_cannot_be_installed_keeps_nobody_from_the_rest(
     assert all(min(row.ours) > 0 for row in rows)
 
 
-def test_an_installation_that_fails_is_told_and_not_kept(
+def test_an_installation_that_fails_is_reported_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is noted as made, so that the next run tries again."""
     (tmp_path / "bench" / "peers").mkdir(parents=True)
-    (tmp_path / "bench" / "peers" / "nobody.txt").write_text("nobody==0\n")
+    (tmp_path / "bench" / "peers" / "absent.txt").write_text("absent==0\n")
     monkeypatch.setattr(peer, "ROOT", tmp_path)
     monkeypatch.setattr(peer, "PLACE", tmp_path / "build")
 
@@ -80,6 +80,6 @@ def test_an_installation_that_fails_is_told_and_not_kept(
         python.chmod(0o755)
 
     monkeypatch.setattr(venv, "create", without_pip)
-    problem = peer.installed.__wrapped__("nobody")
-    assert problem == "nobody cannot be installed: no matching distribution"
-    assert not (tmp_path / "build" / "nobody" / "made.txt").exists()
+    problem = peer.installed.__wrapped__("absent")
+    assert problem == "absent cannot be installed: no matching distribution"
+    assert not (tmp_path / "build" / "absent" / "made.txt").exists()

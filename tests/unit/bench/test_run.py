@@ -83,7 +83,7 @@ def test_the_exit_code_says_that_a_peer_was_missing(
     assert "Other cannot be installed" in capsys.readouterr().out
 
 
-def test_a_part_that_fails_is_told_and_others_are_shown(
+def test_a_part_that_fails_is_reported_and_others_are_shown(
     ran: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit code is 1, and the error is printed."""
@@ -159,7 +159,7 @@ def test_the_short_table_has_headlines_lost_or_not() -> None:
     assert "1 missed" in shown
 
 
-def test_one_region_of_a_page_is_made_anew_and_the_rest_stays() -> None:
+def test_one_region_of_a_page_is_generated_again_and_the_rest_stays() -> None:
     """What people wrote around it is theirs, and so are other regions."""
     page = "a\n<!-- made: x -->\n1\n<!-- end -->\nb\n<!-- made: y -->\n2\n<!-- end -->\nc\n"
     made = pages.put(page, "y", "3")
@@ -176,7 +176,7 @@ def test_costs_are_a_table_by_engine() -> None:
     assert json.dumps(some_costs().record())
 
 
-def test_the_machine_is_told_without_its_name() -> None:
+def test_the_machine_is_described_without_its_name() -> None:
     """Facts that matter for the numbers, with a sync measured; no host, no user, no path."""
     found = machine.facts()
     assert {*FACTS, "Onceward", "date"} == set(found)

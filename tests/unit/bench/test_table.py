@@ -43,7 +43,7 @@ def test_goals_are_judged_by_their_kind(beside: Beside, is_met: bool | None) -> 
     assert row((1.0,), beside).is_met(beside) is is_met
 
 
-def test_a_missed_goal_is_told_with_its_reason_and_a_met_one_is_not() -> None:
+def test_a_missed_goal_is_reported_with_its_reason_and_a_met_one_is_not() -> None:
     """What was lost stands in the table as lost; the reason is printed only then."""
     lost, won = peer((0.1,), 2, why="Its client is faster."), peer((0.3,), 2, why="unread")
     parts = {"Once": [row((0.1,), lost), row((0.1,), won)]}
@@ -55,16 +55,16 @@ def test_a_missed_goal_is_told_with_its_reason_and_a_met_one_is_not() -> None:
     assert cells.cells(parts["Once"][0])[-1] == "≥ 2 missed"
 
 
-def test_a_missing_peer_is_said_in_its_row_and_judged_by_nobody() -> None:
-    """Where there is nobody to compare with there is no ratio, and no goal is met or missed."""
+def test_a_missing_peer_is_named_in_its_row_and_has_no_ratio() -> None:
+    """Without a peer there is no ratio, and no goal is met or missed."""
     absent = Beside(kind="peer", name="Other", goal=2, missing="Other cannot be installed")
-    told = row((0.1,), absent, limit("a loop", (0.05,), 0.4))
-    shown = dict(zip(cells.HEADS, cells.cells(told), strict=True))
+    measured = row((0.1,), absent, limit("a loop", (0.05,), 0.4))
+    shown = dict(zip(cells.HEADS, cells.cells(measured), strict=True))
     assert shown["peer"] == "Other cannot be installed"
     assert shown["times as fast"] == ""
     assert shown["goal"] == "≥ 40% met"
-    assert told.missing == ["Other cannot be installed"]
-    assert cells.record("Once", told)["beside"][0]["ratio"] is None
+    assert measured.missing == ["Other cannot be installed"]
+    assert cells.record("Once", measured)["beside"][0]["ratio"] is None
 
 
 def test_a_row_reads_the_same_for_people_and_machines() -> None:
@@ -86,7 +86,7 @@ def test_a_row_reads_the_same_for_people_and_machines() -> None:
 
 
 def test_a_bound_shows_how_far_the_repetitions_lie_apart() -> None:
-    """Without anybody beside it, the spread is that of our own times."""
+    """Without a peer, the spread is that of our own times."""
     timed = Row(work="start", ours=(0.01, 0.03, 0.02), shown=milli, besides=(bound(0.02),))
     ours, goal = cells.cells(timed)[1], cells.cells(timed)[-1]
     assert ours == "20.00 ms (10.00 ms to 30.00 ms)"

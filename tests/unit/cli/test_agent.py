@@ -76,7 +76,7 @@ def test_a_scenario_can_be_checked_alone(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_prompt_has_the_line_ends_of_this_machine(tmp_path: Path) -> None:
-    """Whoever wrote the file, and wherever."""
+    """Whatever line ends the file has."""
     path = tmp_path / "prompt.txt"
     path.write_bytes("do\r\nit\rwéll\n".encode())
     assert _template(None, path) == "do\nit\nwéll\n"

@@ -1,4 +1,4 @@
-"""Apps that commands are told of: what is wrong with one is told as theirs, not as ours."""
+"""Apps that commands load: a broken one is reported as the app's error, not as a bug of ours."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("from onceward.workers import App\napp = App()\n", 2, "their_app:app has no consumers"),
     ],
 )
-def test_an_app_that_cannot_be_loaded_is_told_as_such(
+def test_an_app_that_cannot_be_loaded_is_reported_as_such(
     run: Run, here: Path, text: str | None, code: int, says: str
 ) -> None:
-    """The module, the error and where to see more; nobody is asked to report it to us."""
+    """The module, the error and where to see more; users are not asked to report a bug."""
     if text is not None:
         (here / "their_app.py").write_text(text)
     ran = run("cursors", "seek", "c", "1", "--reason", "r", "--app", "their_app:app")

@@ -58,7 +58,9 @@ def test_items_look_the_same_over_http(run: Run, here: Place) -> None:
     assert told["nextCursor"] == body["nextCursor"]
 
 
-def test_nobody_to_answer_is_told(run: Run, here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_dispatcher_is_reported(
+    run: Run, here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a dispatcher it ends with exit 1, says how to start one, and keeps what was said."""
     del here
     monkeypatch.setattr(command, "ABSENT_SECONDS_MAX", 0.2)
@@ -71,8 +73,8 @@ def test_nobody_to_answer_is_told(run: Run, here: Place, monkeypatch: pytest.Mon
     assert chat(run, "?\n").out == "echo: hello\necho: ?\n"
 
 
-def test_a_pause_is_told(run: Run, here: Place) -> None:
-    """In a paused group nobody answers, which is no reason to wait for ever."""
+def test_a_pause_is_reported(run: Run, here: Place) -> None:
+    """A paused group gives no answer, which is no reason to wait for ever."""
     del here
     run("dispatch", "groups", "set", "team", "--pause")
     ran = chat(run, "hello\n")
@@ -82,7 +84,7 @@ def test_a_pause_is_told(run: Run, here: Place) -> None:
     assert chat(run, "?\n").out == "echo: hello\necho: ?\n"
 
 
-def test_half_an_answer_is_shown_and_told(run: Run, here: Place) -> None:
+def test_half_an_answer_is_shown_and_reported(run: Run, here: Place) -> None:
     """What was said before a failure is printed once, and the exit code says that it failed."""
     ran = chat(run, "half\n")
     assert (ran.code, ran.out) == (1, "so far\n")
@@ -90,7 +92,7 @@ def test_half_an_answer_is_shown_and_told(run: Run, here: Place) -> None:
     assert here.began() == ["half"]
 
 
-def test_waiting_ends_when_it_was_told_to(run: Run, here: Place) -> None:
+def test_waiting_ends_after_the_requested_timeout(run: Run, here: Place) -> None:
     """An agent that takes longer answers later, into the store."""
     ran = chat(run, "slow\n", "--timeout", "0.5")
     assert ran.code == 1
@@ -100,7 +102,7 @@ def test_waiting_ends_when_it_was_told_to(run: Run, here: Place) -> None:
 
 
 def test_context_waits_for_a_call(run: Run, here: Place) -> None:
-    """What calls nobody is answered by nobody, and comes along with what does."""
+    """A message that triggers no agent waits, and comes along with one that does."""
     del here
     run("dispatch", "groups", "set", "team", "--trigger", "mention", "--word", "@bot")
     assert chat(run, "the sky is blue\n") == Ran(0, "", "")
@@ -120,4 +122,4 @@ def test_what_cannot_be_said_ends_it(run: Run, here: Place) -> None:
     ran = chat(run, "x" * 200_000 + "\n")
     assert ran.code == 2
     assert "text: " in ran.err
-    assert run("chat", "nobody", stdin=b"hi\n").code == 1
+    assert run("chat", "no-such-group", stdin=b"hi\n").code == 1

@@ -1,4 +1,4 @@
-"""Completion: what a shell offers when Tab is pressed, and that nobody waits for it."""
+"""Completion: what a shell offers when Tab is pressed, without a noticeable wait."""
 
 import os
 import shutil

@@ -35,7 +35,7 @@ def test_the_store_comes_from_the_environment(
     assert run("db", "status", "--json").json["url"].endswith("/work.db")
 
 
-def test_a_newer_store_is_told(run: Run, url: str) -> None:
+def test_a_newer_store_is_reported(run: Run, url: str) -> None:
     """What another version made is named, and nothing is changed."""
     run("db", "migrate", "--store", url)
     store = open_store(url)
@@ -48,28 +48,28 @@ def test_a_newer_store_is_told(run: Run, url: str) -> None:
 
 @pytest.mark.parametrize("command", ["status", "check"])
 def test_who_looks_makes_no_store(run: Run, url: str, command: str, tmp_path: Path) -> None:
-    """A slip in the path is told, and leaves no empty store that would be found healthy."""
+    """A mistyped path is reported, and no empty store is made that would be found healthy."""
     ran = run("db", command, "--store", url)
     assert (ran.code, "fix: check the path" in ran.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["migrate", "status", "check"])
-def test_a_bad_url_is_told(run: Run, command: str) -> None:
+def test_a_bad_url_is_reported(run: Run, command: str) -> None:
     """A store of an unknown kind is bad input."""
     ran = run("db", command, "--store", "mysql://x")
     assert ran.code == 2
     assert ran.err.startswith("error: url: ")
 
 
-def test_an_option_that_nobody_knows_is_told(run: Run) -> None:
+def test_an_unknown_option_is_reported(run: Run) -> None:
     """What libpq does not take is bad input."""
     ran = run("db", "status", "--store", "postgresql://localhost/work?pool_size=5")
     assert ran.code == 2
     assert "pool_size" in ran.err
 
 
-def test_a_file_that_is_no_database_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(run: Run, tmp_path: Path) -> None:
     """Something else in the file's place is an error without a trace."""
     path = tmp_path / "note.txt"
     path.write_text("this is not a database, but it is long enough to look like one\n" * 20)

@@ -88,13 +88,13 @@ def test_a_message_with_an_id_is_sent_once(run: Run, place: Place) -> None:
     assert send("-", "--sender", "ann", stdin=b"from a pipe\n")["id"].startswith("msg_")
     page = run("dispatch", "tail", "team", "--since", "0", "--json").json
     assert [each["text"] for each in page["items"]] == ["hallo", "from a pipe"]
-    warned = run("dispatch", "send", "team", "anybody?")
+    warned = run("dispatch", "send", "team", "hello?")
     assert warned.out.split()[1] == "new,"
     assert "onceward dispatch serve" in warned.err
 
 
 def test_a_conversation_is_printed_in_parts_and_whole(run: Run, here: Place) -> None:
-    """The last so many, or all behind a number, however many pages that takes."""
+    """The last N messages, or all after a number, however many pages that takes."""
     from onceward.dispatch.inbox import Inbox
     from onceward.dispatch.models import NewMessage
 
@@ -284,7 +284,7 @@ def test_what_cannot_be_is_refused_by_its_field(
     assert "fix: " in ran.err
 
 
-@pytest.mark.parametrize("name", ["nobody", "\udcff\udcfe", "x" * 300])
+@pytest.mark.parametrize("name", ["no-such-group", "\udcff\udcfe", "x" * 300])
 @pytest.mark.parametrize(
     "words",
     [
@@ -297,7 +297,7 @@ def test_what_cannot_be_is_refused_by_its_field(
     ],
     ids=lambda words: words[0],
 )
-def test_a_group_that_is_not_there_is_told(
+def test_a_missing_group_is_reported(
     run: Run, here: Place, words: tuple[str, ...], name: str
 ) -> None:
     """No such group: exit 1, with how to add it, in both forms."""

@@ -72,8 +72,8 @@ def test_every_check_says_why_and_what_is_wrong_says_what_to_do(run: Run) -> Non
     assert verdict.startswith("fit")
 
 
-def test_nothing_is_left_behind(run: Run, home: Path) -> None:
-    """Whoever only looks makes neither a home nor a store."""
+def test_the_doctor_creates_no_files(run: Run, home: Path) -> None:
+    """A read-only command makes neither a home nor a store."""
     assert "is not there yet" in run("doctor").out
     assert list(home.iterdir()) == []
 
@@ -88,7 +88,7 @@ def test_a_home_that_cannot_be_written_fails(run: Run, monkeypatch: pytest.Monke
 
 
 def test_a_home_below_a_file_fails(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody gets to, nothing can be kept: told by each check, and never a traceback."""
+    """A home that cannot exist is a finding of each check, and never a traceback."""
     (home / "file").write_text("")
     monkeypatch.setenv("ONCEWARD_HOME", str(home / "file" / "state"))
     ran = run("doctor", "--json")
@@ -100,7 +100,7 @@ def test_a_home_below_a_file_fails(run: Run, home: Path, monkeypatch: pytest.Mon
 
 
 def test_a_home_that_may_not_be_entered_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's refusal is a finding, also for whoever serves."""
+    """The system's refusal is a finding, also in checks of a server's home."""
 
     def refused(path: Path, **_: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
@@ -220,16 +220,18 @@ def test_optional_things_that_are_missing_are_notes(home: Path) -> None:
     assert found(checks, "completion").status == "ok"
 
 
-def test_another_onceward_that_comes_first_is_told(home: Path) -> None:
-    """Whoever starts `onceward` by name may start another one than this."""
+def test_another_onceward_that_comes_first_is_reported(home: Path) -> None:
+    """`onceward` by name may start another installation than this one."""
     other = program(home, "onceward")
     check = found(examine_installation(), "command")
     assert (check.status, str(other) in check.detail) == ("note", True)
 
 
 @pytest.mark.usefixtures("home")
-def test_a_shell_that_cannot_complete_is_not_told_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody can have is not missing."""
+def test_a_shell_that_cannot_complete_gets_no_note_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Completion that the shell cannot have is not reported as missing."""
     monkeypatch.setenv("SHELL", "/bin/dash")
     assert "completion" not in {check.name for check in examine_installation()}
 
@@ -244,7 +246,7 @@ def test_pages_that_were_not_built_are_a_note(
 
 
 def test_a_package_that_is_missing_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever installed without dependencies, or lost one, is told which."""
+    """A package that was not installed, or was removed, is named."""
 
     def incomplete(name: str) -> str:
         if name == "mcp":
@@ -258,7 +260,7 @@ def test_a_package_that_is_missing_fails(run: Run, monkeypatch: pytest.MonkeyPat
     assert check["fix"].endswith("-m pip install mcp")
 
 
-def test_a_missing_driver_is_told_where_it_is_needed(
+def test_a_missing_driver_is_reported_where_it_is_needed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without psycopg a PostgreSQL store is refused with what to install; SQLite is not."""

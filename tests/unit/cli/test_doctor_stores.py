@@ -57,7 +57,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(sqlite_template: Path, place: Path) -> Path:
-    """A store that nobody has open."""
+    """A store that no process has open."""
     return Path(shutil.copy(sqlite_template, place / "work.db"))
 
 
@@ -89,7 +89,7 @@ def in_use(store: Path) -> Iterator[None]:
 
 
 def test_a_store_that_is_missing_is_not_made(place: Path) -> None:
-    """Whoever only looks makes nothing."""
+    """A read-only command makes no store."""
     with untouched(place):
         assert "is not there yet" in found(examine_url(url_of(place / "a.db")), "store").detail
 
@@ -101,7 +101,7 @@ def test_an_empty_file_stays_empty(place: Path) -> None:
         assert "no tables yet" in schema(url_of(place / "a.db"))[1]
 
 
-def test_the_database_of_somebody_else_stays_as_it_is(place: Path) -> None:
+def test_the_database_of_another_application_stays_as_it_is(place: Path) -> None:
     """Its journal mode is theirs to choose."""
     theirs = sqlite3.connect(place / "a.db")
     theirs.execute("create table mine (a)")
@@ -111,7 +111,7 @@ def test_the_database_of_somebody_else_stays_as_it_is(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["work.db", "a b?mode=rwc&c%20#.db", "link.db"])
-def test_a_store_that_nobody_has_open_stays_as_it_is(store: Path, name: str) -> None:
+def test_a_store_that_no_process_has_open_stays_as_it_is(store: Path, name: str) -> None:
     """Nothing is made beside it, whatever it is called."""
     path = store.with_name(name)
     if name == "link.db":
@@ -139,7 +139,7 @@ def test_a_store_of_a_process_that_died_is_read_and_left_to_its_next_user(store:
         assert "migration 999" in schema(url_of(store))[1]
 
 
-def test_a_store_that_cannot_be_read_without_a_write_is_told(run: Run, store: Path) -> None:
+def test_a_store_that_cannot_be_read_without_a_write_is_reported(run: Run, store: Path) -> None:
     """A `-wal` alone, as from a copy, waits for a writer; the doctor is none, and says so."""
     with in_use(store):
         pass
@@ -152,7 +152,7 @@ def test_a_store_that_cannot_be_read_without_a_write_is_told(run: Run, store: Pa
 
 
 def test_a_rollback_that_waits_is_left_to_the_next_writer(place: Path) -> None:
-    """A journal that is left over belongs to whoever writes next."""
+    """A journal that is left over belongs to the next writer."""
     theirs = sqlite3.connect(place / "a.db")
     theirs.executescript("create table mine (a); insert into mine values (zeroblob(90000))")
     theirs.execute("pragma cache_size = 1")  # Pages are written before the commit.
@@ -165,7 +165,7 @@ def test_a_rollback_that_waits_is_left_to_the_next_writer(place: Path) -> None:
     assert (check.status, "in the middle of a commit" in check.detail) == ("note", True)
 
 
-def test_somebody_who_comes_meanwhile_is_not_overlooked(
+def test_a_writer_that_comes_meanwhile_is_not_overlooked(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that was read without a lock is read again when it changed under the reader."""
@@ -206,14 +206,16 @@ def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, pl
         assert (told[0], says in told[1]) == (status, True), told
 
 
-def test_a_store_that_lacks_a_migration_is_told_so(
+def test_a_store_that_lacks_a_migration_is_reported(
     sqlite_template: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fix is to migrate."""
     later = (*migrations("sqlite"), (len(migrations("sqlite")) + 1, "later", ""))
     monkeypatch.setattr("onceward.doctor.store_checks.migrations", lambda _: later)
-    told = schema(url_of(Path(shutil.copy(sqlite_template, place / "old.db"))))
-    assert (told[0], "onceward db migrate" in told[1]) == ("fail", True), told
+    found_schema = schema(url_of(Path(shutil.copy(sqlite_template, place / "old.db"))))
+    assert (found_schema[0], "onceward db migrate" in found_schema[1]) == ("fail", True), (
+        found_schema
+    )
 
 
 def test_a_refused_statement_is_not_taken_for_a_new_store(place: Path) -> None:
@@ -269,14 +271,14 @@ def test_a_store_that_cannot_be_opened_fails(url: str, says: str) -> None:
 def test_a_store_that_may_not_be_written_fails(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That the doctor can read it does not help whoever works with it."""
+    """That the doctor can read it does not help a command that has to write."""
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
     check = found(examine_url(url_of(store)), "store")
     assert (check.status, "check owner" in check.fix) == ("fail", True)
 
 
 def test_what_has_no_fix_has_no_line_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty line helps nobody."""
+    """There are no empty lines for missing parts."""
     _print_checks([Check(name="store", status="fail", detail="odd", why="it is")])
     assert (
         capsys.readouterr().out
@@ -309,7 +311,7 @@ def test_a_new_database_is_reachable_and_empty(postgres_server: Any) -> None:
         assert "pg_amcheck" in checks[2].detail
 
 
-def test_a_role_that_may_not_read_is_not_told_that_all_is_well(postgres_server: Any) -> None:
+def test_a_role_that_may_not_read_does_not_get_an_ok(postgres_server: Any) -> None:
     """Only a table that is missing means that there is none yet."""
     url = postgres_server.new_database("doctor_refused")
     with psycopg.connect(url) as connection:
@@ -330,7 +332,7 @@ def test_an_old_server_fails(postgres_server: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("encoding", "status"), [("SQL_ASCII", "fail"), ("LATIN1", "warn")])
-def test_a_database_that_does_not_take_any_text_is_told(
+def test_a_database_that_does_not_take_any_text_is_reported(
     postgres_server: Any, encoding: str, status: str
 ) -> None:
     """Keys and messages are of any language."""

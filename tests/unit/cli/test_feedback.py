@@ -214,7 +214,7 @@ def test_poll_is_the_journals(run: Run, path: Path) -> None:
     assert json.loads(ran.err)["error"]["code"] == "INVALID_CURSOR"
 
 
-def test_a_deeply_nested_line_is_in_nobodys_way(run: Run, path: Path) -> None:
+def test_a_deeply_nested_line_breaks_no_command(run: Run, path: Path) -> None:
     """What the journal reads, every command prints as it stands."""
     nested = '{"a":' * 900 + "1" + "}" * 900
     deep, plain = (
@@ -250,9 +250,7 @@ def test_wait_gives_up_in_time(run: Run, path: Path, since: str) -> None:
     assert f"--since {path.stat().st_size}" in ran.err
 
 
-def test_wait_wakes_when_somebody_appends(
-    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_wakes_on_an_append(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It blocks until there is an entry that matches."""
     fill(path, 1, experimentId="exp_0")
     looked = threading.Event()

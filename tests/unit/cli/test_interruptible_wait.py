@@ -92,7 +92,7 @@ def test_time_that_runs_out_on_failures_says_so() -> None:
 
 @pytest.mark.parametrize("is_mended", [True, False])
 def test_nothing_but_failures_for_a_minute_is_the_end(is_mended: bool) -> None:
-    """One look that succeeds begins the minute anew."""
+    """One look that succeeds starts the minute again."""
     clock, error = ManualClock(), StorageError("no")
     said = saying(error, error, None if is_mended else error, error, "it")
 
@@ -115,7 +115,7 @@ def test_what_will_not_pass_ends_it() -> None:
         search(InterruptibleWait(saying(NotFound("gone"))))
 
 
-def test_a_look_that_blocks_is_left_behind() -> None:
+def test_a_look_that_blocks_is_abandoned() -> None:
     """Time runs out, and the last look is given up too."""
     free = threading.Event()
     looks = InterruptibleWait(lambda: "late" if free.wait(60) else None)
@@ -128,7 +128,7 @@ def test_a_look_that_blocks_is_left_behind() -> None:
 
 
 def test_the_last_look_finds_what_came_in_the_end() -> None:
-    """It was submitted while the command was being stopped: it is still told."""
+    """It was submitted while the command was being stopped: it is still reported."""
     looks = InterruptibleWait(saying(*[None] * 1000))
     search(looks, 0.01)
     looks = InterruptibleWait(saying("it"))

@@ -94,7 +94,7 @@ def test_tail_follows_other_processes_and_stops_quietly(path: Path) -> None:
         assert tail.stderr.read() == b""
 
 
-def test_verify_tells_by_exit_code(run: Run, path: Path) -> None:
+def test_verify_reports_by_exit_code(run: Run, path: Path) -> None:
     """A clean file is 0; damage is 1, listed with its place; no file is 2."""
     assert run("journal", "verify", str(path)).code == 2
     Journal(path).append({"id": "1"})

@@ -48,7 +48,7 @@ def test_ik_warns_about_ephemeral_inputs(run: Run) -> None:
     ],
 )
 def test_bad_inputs_are_named(run: Run, inputs: str, says: str) -> None:
-    """What is wrong with an argument is told with its name and a fix."""
+    """What is wrong with an argument is reported with its name and a fix."""
     ran = run(*IK, "--inputs", inputs)
     assert ran.code in (1, 2)
     assert ran.err.splitlines()[0].startswith(f"error: {says}")
@@ -64,7 +64,7 @@ def test_canonical(run: Run) -> None:
 
 
 def test_explain_names_the_path(run: Run) -> None:
-    """Two commands that differ in one nested input are told apart by that path."""
+    """Two commands that differ in one nested input are distinguished by that path."""
     left = {"action": "a", "task_id": "t", "snapshot_id": "s", "inputs": {"items": [{"price": 1}]}}
     right = {**left, "inputs": {"items": [{"price": 2}]}}
     ran = run("keys", "explain", json.dumps(left), json.dumps(right))

@@ -46,7 +46,7 @@ def test_help_names_the_commands(run: Run) -> None:
         (("lab", "review", "a" * 300), "does not exist"),
         (("lab", "compare", "a" * 300, "b"), "does not exist"),
         (("lab", "--allow-root", "a" * 300), "is not a directory"),
-        (("lab", "--allow-root", "~nobody-of-this-name"), "is not a directory"),
+        (("lab", "--allow-root", "~no-user-of-this-name"), "is not a directory"),
     ],
 )
 def test_bad_words_are_exit_2(run: Run, words: tuple[str, ...], says: str) -> None:
@@ -82,7 +82,7 @@ def test_a_comparison_names_its_sides_after_their_directories(lab: Lab, tmp_path
 
 
 def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) -> None:
-    """So a killed command can go on with it; what was answered is forgotten after it was told."""
+    """So a killed command can go on with it; the task is forgotten once its result was printed."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
     task = compare_task(lab, places, ComparisonDetails(questions=["Better?", "text: Why? "]))
     stored = open_session(lab.paths, "lab_mine").task
@@ -105,7 +105,7 @@ def test_a_task_is_on_disk_before_the_page_is_shown(lab: Lab, tmp_path: Path) ->
 
 
 def test_a_stored_task_that_leads_nowhere_is_no_obstacle(lab: Lab, tmp_path: Path) -> None:
-    """Somebody removed the experiments: a new one is made."""
+    """When the experiments were removed a new one is made."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
     first = compare_task(lab, places, ComparisonDetails())
     lab.paths.experiments.unlink()
@@ -181,7 +181,7 @@ def rewrite(path: Path) -> None:
         ({"ratings": {"overall": {"a": 1}}}, "overall {'a': 1}"),
     ],
 )
-def test_odd_entries_of_others_are_told_as_far_as_they_go(
+def test_odd_entries_of_other_tools_are_shown_as_far_as_they_go(
     lab: Lab, tmp_path: Path, odd: dict[str, Any], says: str
 ) -> None:
     """Another tool writes other types: the review ends all the same."""
@@ -208,7 +208,7 @@ def test_odd_entries_of_others_are_told_as_far_as_they_go(
 def test_other_words_are_another_comparison(
     lab: Lab, tmp_path: Path, asked: ComparisonDetails, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever has other questions of the same runs is asked that, and is told so."""
+    """Other questions about the same runs make a new comparison, and a message says so."""
     places = [make_run(tmp_path, name) for name in ("a", "b")]
     words = ComparisonDetails(name="n", hypothesis="h", topic="t", questions=["Better?"])
     first = compare_task(lab, places, words)

@@ -40,7 +40,7 @@ def test_version(run: Run) -> None:
 
 @pytest.mark.parametrize("words", [("keys",), ("journal",), ("dispatch", "groups")])
 def test_a_group_alone_shows_its_help(run: Run, words: tuple[str, ...]) -> None:
-    """Whoever does not know what to type is told."""
+    """A user who does not know what to type sees the commands."""
     ran = run(*words)
     assert ran.code == 0
     assert "Usage:" in ran.out
@@ -102,7 +102,7 @@ def test_errors_are_json_for_machines(run: Run) -> None:
     assert error["context"]["fix"]
 
 
-def test_a_bug_is_told_without_a_trace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_reported_without_a_trace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error inside Onceward says how to learn more, and is exit 1."""
     monkeypatch.delenv("ONCEWARD_DEBUG", raising=False)
     monkeypatch.setattr(keys, "json_argument", lambda *_: 1 / 0)
@@ -131,10 +131,10 @@ def test_control_c_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         ("feedback", "list"),
     ],
 )
-def test_json_before_the_command_is_the_same_as_behind_it(run: Run, words: tuple[str, ...]) -> None:
+def test_json_before_the_command_is_the_same_as_after_it(run: Run, words: tuple[str, ...]) -> None:
     """As the commands of the original take it, errors included."""
-    before, behind = run("--json", *words), run(*words, "--json")
-    assert (before.code, before.out, before.err) == (behind.code, behind.out, behind.err)
+    before, after = run("--json", *words), run(*words, "--json")
+    assert (before.code, before.out, before.err) == (after.code, after.out, after.err)
 
 
 def test_json_before_the_command_reaches_no_other_program(run: Run) -> None:

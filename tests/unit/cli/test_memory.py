@@ -38,7 +38,7 @@ def memory() -> Memory:
 
 
 @pytest.mark.usefixtures("memory")
-def test_show_tells_every_fact_and_every_relation(run: Run) -> None:
+def test_show_lists_every_fact_and_every_relation(run: Run) -> None:
     """What it is, what was observed when and by whom, and what it is related to."""
     ran = run("memory", "show", "Ann")
     assert ran.code == 0
@@ -119,15 +119,15 @@ def test_history_and_restore_bring_back_what_was_deleted(run: Run, memory: Memor
     assert "likes tea" in run("memory", "show", "Ann").out
 
 
-def test_restore_names_the_change_of_what_was_made_anew(run: Run, memory: Memory) -> None:
+def test_restore_names_the_change_of_a_recreated_entity(run: Run, memory: Memory) -> None:
     """What was created again after its deletion is there, but not with all that it had."""
     del memory
     with Memory.open() as opened:
         opened.delete_entities(["Ann"])
         opened.create_entities([{"name": "Ann", "entityType": "person"}])
     (number,) = run("memory", "restore", "Ann", "--json").json["changes"]
-    told = run("memory", "restore", "Ann")
-    assert told.out.endswith(f"it exists; to restore earlier parts, restore change {number}\n")
+    ran = run("memory", "restore", "Ann")
+    assert ran.out.endswith(f"it exists; to restore earlier parts, restore change {number}\n")
     assert "2 observations" in run("memory", "restore", "--change", str(number)).out
     assert run("memory", "restore", "Ann").out == "nothing to be restored\n"
 
@@ -176,7 +176,7 @@ def test_import_names_what_it_left_out(run: Run, tmp_path: Path) -> None:
 
 
 def test_import_says_which_types_it_left_out(run: Run, memory: Memory, tmp_path: Path) -> None:
-    """An entity that is there keeps its type, and whoever imports another learns of it."""
+    """An entity that is there keeps its type, and an import of another type prints a warning."""
     del memory
     path = tmp_path / "m.jsonl"
     path.write_text(json.dumps({"type": "entity", **BOB, "entityType": "dog"}))
@@ -250,10 +250,10 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("show", "nobody"), 1, "no entity is named 'nobody'"),
-        (("history", "nobody"), 1, "no entity is named 'nobody'"),
-        (("restore", "nobody"), 1, "no entity is named 'nobody'"),
-        (("graph", "nobody"), 1, "no entity is named 'nobody'"),
+        (("show", "absent"), 1, "no entity is named 'absent'"),
+        (("history", "absent"), 1, "no entity is named 'absent'"),
+        (("restore", "absent"), 1, "no entity is named 'absent'"),
+        (("graph", "absent"), 1, "no entity is named 'absent'"),
         (("fix", "never seen", "--strategy", "x"), 1, "no entity is named 'err#never seen'"),
         (("restore",), 2, "pass either NAME or --change"),
         (("restore", "x", "--change", "3"), 2, "pass either NAME or --change"),
@@ -279,7 +279,7 @@ def test_doctor_counts_and_checks(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (("doctor", "--store", "mysql://x"), 2, "mysql"),
     ],
 )
-def test_wrong_words_are_told_with_a_fix(
+def test_wrong_arguments_are_reported_with_a_fix(
     run: Run, words: tuple[str, ...], code: int, says: str
 ) -> None:
     """What is missing is exit 1, what is wrong is exit 2; both say what to do."""

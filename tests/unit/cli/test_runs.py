@@ -1,4 +1,4 @@
-"""`onceward runs`: what people and machines are told of runs."""
+"""`onceward runs`: what people and machines are shown of runs."""
 
 import sys
 from collections.abc import Sequence
@@ -145,7 +145,7 @@ def test_no_runs_yet(run: Run, tmp_path: Path, played: type[Played]) -> None:
         assert "there are no runs" in ran.err
 
 
-def test_show_tells_each_command(run: Run) -> None:
+def test_show_prints_each_command(run: Run) -> None:
     """Key, stage, round, attempts, agent, duration, artifacts; the latest run if none is named."""
     ran = run("runs", "show")
     assert ran.out.splitlines() == [
@@ -172,7 +172,7 @@ def test_damage_is_named(run: Run, played: type[Played]) -> None:
 
 
 def test_a_run_whose_beginning_is_lost_is_listed_as_damaged(run: Run, played: type[Played]) -> None:
-    """Nobody knows when it began; it hides none of the other runs."""
+    """Its start is unknown; it hides none of the other runs."""
     lost = {**SUMMARY, "started_at": "", "updated_at": "", "tasks": ()}
     played.known = (TaskRunSummary(**lost), TaskRunSummary(**SUMMARY))
     ran = run("runs", "list")

@@ -62,10 +62,10 @@ def test_the_memory_page_adds_no_more_than_the_first_load() -> None:
     assert weight_of("memory") <= SCREEN_BYTES_MAX
 
 
-def test_the_manifest_tells_what_the_files_weigh() -> None:
+def test_the_manifest_lists_the_sizes_of_the_files() -> None:
     """Every asset is listed, with a size that is its own; nothing else lies there."""
     listed = manifest()["gzipped_bytes"]
     there = {each.name for each in (BUILT / "assets").iterdir()}
     assert there == set(listed)
-    for name, told in listed.items():
-        assert abs(packed(name) - told) <= 32 + told // 50, name  # Two packers differ a little.
+    for name, size in listed.items():
+        assert abs(packed(name) - size) <= 32 + size // 50, name  # Two packers differ a little.

@@ -1,4 +1,4 @@
-"""The numbered events of the console: resumed without gaps, or told that there is one."""
+"""The numbered events of the console: resumed without gaps, or with a reset for a gap."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ def feed_of(values: dict[str, object], first: int = 1) -> ChangeFeed:
     return ChangeFeed(looks, first=first, clock=ManualClock())
 
 
-def test_a_change_is_told_once_with_its_areas() -> None:
+def test_a_change_is_announced_once_with_its_areas() -> None:
     """What changed between two looks is one event; what did not is none."""
     values: dict[str, object] = {"cursors": 1, "dead": 1}
     feed = feed_of(values)
@@ -25,8 +25,8 @@ def test_a_change_is_told_once_with_its_areas() -> None:
     assert (event.number, event.areas) == (1, ("dead",))
 
 
-def test_who_resumes_gets_what_was_missed_and_nothing_twice() -> None:
-    """Behind its number a page gets every event, in order."""
+def test_a_page_that_resumes_gets_what_it_missed_and_nothing_twice() -> None:
+    """A page gets every event after its number, in order."""
     feed = feed_of({"dead": 1})
     for _ in range(5):
         feed.announce(["dead"])
@@ -34,7 +34,7 @@ def test_who_resumes_gets_what_was_missed_and_nothing_twice() -> None:
     assert feed.since(5) == ((), 5, False)
 
 
-def test_who_was_away_for_too_long_is_told_to_ask_for_everything() -> None:
+def test_a_page_that_was_away_for_too_long_has_to_reload_everything() -> None:
     """Events that are not kept any more are not passed over in silence."""
     feed = feed_of({"dead": 1})
     for _ in range(KEPT_MAX + 2):
@@ -44,7 +44,7 @@ def test_who_was_away_for_too_long_is_told_to_ask_for_everything() -> None:
 
 
 def test_numbers_of_another_server_are_not_taken_for_ours() -> None:
-    """A page that comes back after a restart is told to ask for everything."""
+    """A page that comes back after a restart has to reload everything."""
     feed = feed_of({"dead": 1}, first=1_000)
     assert feed.since(7).is_reset
     assert feed.since(5_000).is_reset
@@ -83,7 +83,7 @@ def test_a_store_that_is_away_is_asked_once_a_look() -> None:
     assert asked == ["runs"]
 
 
-def test_what_is_told_is_as_old_as_the_last_good_look() -> None:
+def test_data_is_as_old_as_the_last_good_look() -> None:
     """While the store is away a page can see its data grow old."""
     clock, state = ManualClock(), {"is_away": False}
 
@@ -105,8 +105,8 @@ def test_what_is_told_is_as_old_as_the_last_good_look() -> None:
     assert feed.as_of > before
 
 
-def test_what_no_look_can_see_is_told_after_a_while() -> None:
-    """No page is older than that, whatever was changed behind our back."""
+def test_changes_that_no_look_can_see_are_announced_after_a_while() -> None:
+    """No page is older than that, even after changes that the detectors do not see."""
     clock = ManualClock()
     feed = ChangeFeed({"cursors": lambda: 1, "dead": lambda: 1}, clock=clock)
     feed.check()

@@ -1,4 +1,4 @@
-"""The counts beside the names of pages: counted in the background, never when somebody asks."""
+"""The counts beside the names of pages: counted in the background, never during a request."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ def ask(feed: ChangeFeed, query: str, headers: dict[bytes, bytes] | None = None)
     return asyncio.run(send())
 
 
-async def told(
+async def received(
     stream: AsyncIterator[bytes], count: int
 ) -> list[tuple[str, str, dict[str, object]]]:
     found = []
@@ -45,51 +45,51 @@ async def told(
     return found
 
 
-def test_a_stream_goes_on_behind_the_number_it_is_given() -> None:
+def test_a_stream_goes_on_after_the_number_it_is_given() -> None:
     """Events that came meanwhile come first, in order, each with its number."""
     feed = ChangeFeed({}, first=10)
     feed.announce(["dead"])
     feed.announce(["cursors", "workers"])
-    events = asyncio.run(told(_Streams(feed).flow(9), 2))
+    events = asyncio.run(received(_Streams(feed).flow(9), 2))
     assert [(number, kind) for number, kind, _ in events] == [("10", "changed"), ("11", "changed")]
     assert events[1][2]["areas"] == ["cursors", "workers"]
 
 
-def test_a_stream_says_when_nobody_knows_what_was_missed() -> None:
+def test_a_stream_sends_a_reset_when_missed_events_are_unknown() -> None:
     """A number of another server's is answered with a reset, under a number to go on from."""
-    events = asyncio.run(told(_Streams(ChangeFeed({}, first=10)).flow(3), 1))
+    events = asyncio.run(received(_Streams(ChangeFeed({}, first=10)).flow(3), 1))
     assert events[0][:2] == ("9", "reset")
 
 
 def test_a_quiet_stream_beats() -> None:
-    """Between changes somebody is there, and says what time it is."""
+    """Between changes it sends heartbeats with the current time."""
     assert BEAT_SECONDS < 5
-    events = asyncio.run(told(_Streams(ChangeFeed({}, first=10)).flow(None), 1))
+    events = asyncio.run(received(_Streams(ChangeFeed({}, first=10)).flow(None), 1))
     assert events[0][:2] == ("9", "beat")
     assert str(events[0][2]["as_of"]).endswith("Z")
 
 
-def test_a_change_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever listens need not wait for the next beat."""
+def test_a_change_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener need not wait for the next heartbeat."""
     monkeypatch.setattr(events_http, "BEAT_SECONDS", 60.0)
 
     async def go() -> float:
         feed, loop = ChangeFeed({}, first=1), asyncio.get_running_loop()
         stream = _Streams(feed).flow(None)
-        await told(stream, 1)
+        await received(stream, 1)
         loop.call_later(0.05, feed.announce, ["dead"])
         began = loop.time()
-        await told(stream, 1)
+        await received(stream, 1)
         return loop.time() - began
 
     assert asyncio.run(go()) < 30.0
 
 
 def test_streams_end_when_the_server_is_about_to_stop() -> None:
-    """A closed feed lets nobody wait."""
+    """A closed feed ends its streams at once."""
     feed = ChangeFeed({}, first=1)
     feed.close()
-    assert asyncio.run(told(_Streams(feed).flow(None), 1)) == []
+    assert asyncio.run(received(_Streams(feed).flow(None), 1)) == []
 
 
 def test_a_poll_answers_at_once_in_json() -> None:
@@ -103,7 +103,7 @@ def test_a_poll_answers_at_once_in_json() -> None:
 
 
 def test_a_poll_looks_for_itself() -> None:
-    """Nobody else may be looking, so a poll does."""
+    """No other request may be looking, so a poll does."""
     values, clock = {"dead": 1}, ManualClock()
     feed = ChangeFeed({"dead": lambda: values["dead"]}, first=10, clock=clock)
     first = ask(feed, "poll=1").json()["next"]

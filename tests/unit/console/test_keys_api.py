@@ -61,7 +61,7 @@ def test_what_looks_ephemeral_is_named(asking: Asking) -> None:
     assert all(each["why"] for each in found["lint"])
 
 
-def test_two_commands_are_told_apart_by_place(asking: Asking) -> None:
+def test_two_commands_are_compared_by_place(asking: Asking) -> None:
     """Which part, where in it, and what stands there on either side; order does not matter."""
     other = {
         "action": "review",
@@ -85,7 +85,7 @@ def test_two_commands_are_told_apart_by_place(asking: Asking) -> None:
 
 
 def test_long_differences_are_cut(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads a page of text beside another."""
+    """A long text beside another is not readable."""
     monkeypatch.setattr(key_inspection, "SIDE_CHARACTERS_MAX", 4)
     fields = {name: value for name, value in COMMAND.items() if name != "kind"}
     found = inspected(asking, **COMMAND, other={**fields, "task_id": "T-0042-and-more"})

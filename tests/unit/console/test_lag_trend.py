@@ -35,12 +35,12 @@ def line(*points: tuple[int, int | None]) -> list[Sample]:
     ],
 )
 def test_a_line_has_a_shape(shape: Shape, points: list[tuple[int, int | None]]) -> None:
-    """It climbs, stands, goes in steps, swings, or has nothing to do; else nobody can tell."""
+    """It climbs, stands, goes in steps, swings or has nothing to do; else it is unknown."""
     assert shape_of(line(*points)) == shape
 
 
 def test_a_small_line_shows_what_was_left() -> None:
-    """Where nobody knows that, it shows what was processed in between, never less than nothing."""
+    """Where that is unknown, it shows what was processed in between, never less than nothing."""
     assert spark_of([]) == []
     assert spark_of(line((1, 3), (2, 0))) == [3, 0]
     assert spark_of(line((1, None), (4, None), (2, None), (9, 4))) == [3, 0, 7]

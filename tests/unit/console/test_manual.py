@@ -64,7 +64,7 @@ def test_anchors_within_the_pages_exist() -> None:
                 assert f'id="{anchor}"' in target, (address, href)
 
 
-def test_a_page_that_is_not_there_is_told_with_the_way_back() -> None:
+def test_a_missing_page_is_reported_with_the_way_back() -> None:
     """Neither a file of the tree nor one above it is shown."""
 
     async def ask(path: str) -> httpx.Response:

@@ -100,7 +100,7 @@ NONSENSE = [
 
 @pytest.mark.parametrize("lines", NONSENSE)
 def test_a_ledger_that_makes_no_sense_is_no_failure_of_ours(site: Site, lines: list[bytes]) -> None:
-    """Its checksums fit, and still nobody could have written it: shown as damaged, never a 500."""
+    """Its checksums fit, yet no run writes such records: shown as damaged, never a 500."""
     place = site.write(*lines)
     site.items()
     for route in ROUTES:
@@ -145,7 +145,7 @@ def test_an_artifact_is_shown_as_it_is_and_as_it_was(site: Site) -> None:
 def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large file takes long, and nobody waits for that who only wants the run."""
+    """Reading a large file takes long; requests for the run itself do not wait for it."""
     site.harness.run()
     place, real = site.place, run_files._look
     site.look("run")  # Remembered from now on, for everybody.
@@ -224,7 +224,7 @@ def test_a_receipt_that_names_what_it_must_not_shows_nothing(site: Site) -> None
         assert (found["text"], found["sha256"]) == (None, None), path
 
 
-def test_a_ledger_behind_a_link_is_none(site: Site) -> None:
+def test_a_symlinked_ledger_is_ignored(site: Site) -> None:
     """Else an agent could have the console read any file of its user's."""
     place = site.write(started())
     ledger = site.root / "events" / f"{RUN}.ndjson"

@@ -66,7 +66,7 @@ def test_runs_of_all_workspaces_stand_in_one_list(site: Site, tmp_path: Path) ->
 
 
 def test_runs_are_chosen_by_state_and_words(site: Site) -> None:
-    """A run that nobody works on is crashed, though its ledger cannot know."""
+    """A run that no process works on is crashed, though its ledger cannot know."""
     site.die_in("review")
     site.write(started(), record(2, "run.completed"))
     assert [each["state"] for each in site.items()] == ["crashed", "done"]
@@ -79,8 +79,8 @@ def test_runs_are_chosen_by_state_and_words(site: Site) -> None:
     assert site.items(q="nowhere") == []
 
 
-def test_a_run_that_somebody_works_on_is_not_crashed(site: Site) -> None:
-    """Looking for that takes no lock, so that nobody is in the way of a resume."""
+def test_a_run_that_a_process_works_on_is_not_crashed(site: Site) -> None:
+    """Looking for that takes no lock, so that a resume is not blocked."""
     place = site.write(started())
     lock = Workspace(root=site.root).lock(RUN)
     held = acquire_process_lock(lock, SystemFiles(), SystemClock())
@@ -152,7 +152,7 @@ def test_a_long_search_gives_way(site: Site, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_long_ledger_hides_no_other_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks at everything is told of each failed run, however much there is to read."""
+    """The newest runs include each failed run, however much there is to read."""
     monkeypatch.setattr(run_index, "SCAN_BYTES_MAX", 1)
     monkeypatch.setattr(run_index, "SCAN_RUNS_MAX", 1)
     ids = [f"run-20260101-000000-0000000{number}" for number in range(4)]
@@ -167,7 +167,7 @@ def test_a_long_ledger_hides_no_other_run(site: Site, monkeypatch: pytest.Monkey
 def test_a_run_at_work_that_was_read_before_may_be_shown_as_it_was(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When there is much to read: it cannot have ended. One that nobody holds is read again."""
+    """When there is much to read: it cannot have ended. One that is not held is read again."""
     ids = [f"run-20260101-000000-0000000{number}" for number in range(2)]
     locks = [Workspace(root=site.root).lock(run) for run in ids]
     held = [acquire_process_lock(lock, SystemFiles(), SystemClock()) for lock in locks]
@@ -188,7 +188,7 @@ def test_a_run_at_work_that_was_read_before_may_be_shown_as_it_was(
 # --- one run --------------------------------------------------------------------------------------
 
 
-def test_a_run_tells_of_its_crashes_and_what_was_not_done_again(site: Site) -> None:
+def test_a_run_lists_its_crashes_and_what_was_not_done_again(site: Site) -> None:
     """Two crashes, two resumes: which steps were under way, and that none was redone."""
     site.die_in("review")
     site.die_in("update_spec")

@@ -35,7 +35,7 @@ def shell() -> FastAPI:
 
 
 def test_every_screen_is_the_same_document() -> None:
-    """A deep link is answered with the shell, which is asked for anew each time."""
+    """A deep link is answered with the shell, which browsers revalidate each time."""
     for path in SCREENS:
         filled = path.replace("{name:path}", "a/b%20c").replace("{", "").replace("}", "")
         response = ask(shell(), filled)
@@ -51,7 +51,7 @@ def test_built_assets_are_kept_for_ever_and_fixed_ones_are_not() -> None:
 
 
 def test_assets_are_packed_for_who_can_unpack_them() -> None:
-    """Both ways give the same bytes, and caches are told that there are two."""
+    """Both ways give the same bytes, and `Vary` makes caches keep them apart."""
     packed = ask(shell(), "/assets/main-AB12.js", **{"accept-encoding": "gzip"})
     plain = ask(shell(), "/assets/main-AB12.js", **{"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip"
@@ -76,7 +76,7 @@ def test_a_server_without_a_console_has_one_plain_page() -> None:
 
 
 def test_a_browser_that_is_lost_gets_a_page_and_a_program_an_error() -> None:
-    """Both are told 404, each in words it can read."""
+    """Both get a 404, each in a form it can read."""
     page = ask(shell(), "/nowhere", accept="text/html,*/*")
     assert (page.status_code, page.content) == (404, FILES["index.html"].plain)
     for path, accept in (("/nowhere", "*/*"), ("/api/nowhere", "text/html")):

@@ -49,7 +49,7 @@ def test_a_twentieth_of_the_time_is_spent_at_the_most(seconds: float) -> None:
     assert seconds / (seconds + rests[0]) <= 0.05 + 1e-9
 
 
-def test_what_goes_wrong_is_told_and_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_logged_and_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     """The next round comes after a rest, as if nothing had happened."""
     calls: list[int] = []
 
@@ -64,7 +64,7 @@ def test_what_goes_wrong_is_told_and_does_not_end_it(caplog: pytest.LogCaptureFi
     assert caplog.text.count("a round of test failed") == 1
 
 
-def test_it_ends_when_it_is_told_to() -> None:
+def test_the_loop_ends_when_it_is_stopped() -> None:
     """Starting twice is one thread; stopping wakes it, and stopping again is fine."""
     began = threading.Event()
     resting = ThrottledLoop("test", began.set, least_seconds=60.0)
@@ -81,8 +81,8 @@ def test_it_ends_when_it_is_told_to() -> None:
     resting.stop()
 
 
-def test_an_end_waits_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """A round that hangs keeps no server from stopping; how it ends then is nobody's trouble."""
+def test_stopping_does_not_wait_for_a_round_that_hangs(caplog: pytest.LogCaptureFixture) -> None:
+    """A hanging round keeps no server from stopping; an error at its end is ignored."""
     began, go_on = threading.Event(), threading.Event()
 
     def hang() -> None:

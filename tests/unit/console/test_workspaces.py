@@ -35,7 +35,7 @@ def notes(home: Path) -> list[str]:
 def test_a_run_notes_its_workspace(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever starts or resumes a run need not tell the console where."""
+    """A started or resumed run is found by the console without a setting."""
     harness = stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch)
     result = harness.run()
     assert result.status == "done"
@@ -84,7 +84,7 @@ def test_a_workspace_is_one_by_whatever_way_one_comes(home: Path, tmp_path: Path
 
 
 def test_a_note_that_is_damaged_is_none(home: Path, tmp_path: Path) -> None:
-    """Whatever stands in the folder, nobody is led to a place that the note is not named after."""
+    """Whatever stands in the folder, a note leads only to the place that it is named after."""
     real, other = made(tmp_path / "real"), made(tmp_path / "other")
     folder = made(home / "workspaces")
     good = json.dumps({"schemaVersion": 1, "path": str(real)})

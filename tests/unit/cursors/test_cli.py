@@ -37,7 +37,7 @@ def test_cursors_are_listed(run: Run, ow: Onceward) -> None:
 
 
 def test_lag_and_rate_are_shown_as_they_were_measured(run: Run, ow: Onceward) -> None:
-    """Messages and seconds, and messages a minute; nothing where nobody knows."""
+    """Messages and seconds, and messages a minute; nothing where they were not measured."""
     (cursor,) = run("cursors", "list", "--json").json["cursors"]
     assert cursor["measure"] is None
     row = {"cursor": "lead_intake_v1", "position": cursor["position"], "messages": 30}
@@ -53,7 +53,7 @@ def test_lag_and_rate_are_shown_as_they_were_measured(run: Run, ow: Onceward) ->
 
 
 def test_our_own_cursors_are_listed_when_asked_for(run: Run, ow: Onceward) -> None:
-    """Slots and the like are nobody's business until somebody asks."""
+    """Slots and the like are not listed unless a pattern asks for them."""
     ow.cursors.acquire("~alerts", "w")
     listed = run("cursors", "list", "--json").json["cursors"]
     assert [each["name"] for each in listed] == ["lead_intake_v1"]

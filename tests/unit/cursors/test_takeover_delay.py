@@ -1,4 +1,4 @@
-"""When a thief gives way, and when it does not any more."""
+"""When a worker postpones a takeover, and when it does not any more."""
 
 from onceward.cursors.models import CursorState, Epoch
 from onceward.cursors.takeover_delay import WAIT_SECONDS_MAX, TakeoverDelay
@@ -27,7 +27,7 @@ def seen(epoch: int = 1) -> CursorState:
 
 
 def test_the_first_takeover_is_postponed_after_a_short_wait() -> None:
-    """Somebody who holds the lock for long may be the holder itself."""
+    """A process that holds the lock for long may be the holder itself."""
     patience = TakeoverDelay()
     assert patience.wait_seconds_max(seen(), HEARTBEAT_SECONDS) == WAIT_SECONDS_MAX
     assert patience.wait_seconds_max(None, HEARTBEAT_SECONDS) == WAIT_SECONDS_MAX

@@ -15,7 +15,7 @@ ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line), sys.stdout.fl
 
 @pytest.fixture
 def echo() -> Iterator[subprocess.Popen[str]]:
-    """A process that says what it is told."""
+    """A process that echoes its input."""
     with subprocess.Popen(
         [sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -28,7 +28,7 @@ def state_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_frozen_process_does_nothing_until_it_is_woken(echo: subprocess.Popen[str]) -> None:
-    """What it is told meanwhile it does afterwards."""
+    """Input that it gets meanwhile is handled afterwards."""
     assert echo.stdin is not None
     assert echo.stdout is not None
     with zombie(echo):
@@ -40,7 +40,7 @@ def test_a_frozen_process_does_nothing_until_it_is_woken(echo: subprocess.Popen[
 
 
 def test_it_can_be_frozen_again_and_waited_for(echo: subprocess.Popen[str]) -> None:
-    """Freezing does not take the process's end away from whoever started it."""
+    """The process that started it can still wait for its end."""
     assert echo.stdin is not None
     for _ in range(3):
         freeze(echo)

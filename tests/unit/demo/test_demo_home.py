@@ -26,7 +26,7 @@ def test_rules_of_alerts_are_right_and_do_not_mind_takeovers(tmp_path: Path) -> 
 
 
 def test_nothing_of_a_world_lies_outside_its_home() -> None:
-    """Whoever removes the home removes it all."""
+    """Removing the home removes everything."""
     world = DemoWorld(home=Path("/somewhere/home"), store_url="sqlite:////elsewhere.db")
     places = (world.lab_root, world.feedback, world.made, world.workspace, world.logs, world.kills)
     assert all(each.is_relative_to(world.home) for each in (*places, world.attempts, world.ready))

@@ -1,4 +1,4 @@
-"""The stage: acts side by side, and nothing told that was not seen."""
+"""The stage: acts side by side, and no event without an observation."""
 
 from onceward.demo.interleaving import Act, Stage, StageEvent
 from onceward.system import ManualClock, SeededRandomness
@@ -22,8 +22,8 @@ def test_acts_are_played_side_by_side_until_the_last_one_ends() -> None:
     assert [round(event.at) for event in events] == [1, 2]
 
 
-def test_what_is_not_seen_in_time_is_told_as_that() -> None:
-    """Nobody is told that something happened because it was planned."""
+def test_what_is_not_seen_in_time_is_reported_as_not_seen() -> None:
+    """An event is never reported as happened only because it was planned."""
     stage, events = staged()
 
     def act() -> Act:

@@ -1,4 +1,4 @@
-"""Turns and slots: who starts next, who gives way, and that nobody waits for ever."""
+"""Slots: who starts next, who gives way, and that no group waits for ever."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,13 +39,13 @@ def test_who_has_an_agent_does_not_wait() -> None:
     assert [slots.start_next(), slots.waiting] == ["b", ["a"]]
 
 
-def test_who_waits_no_more_is_passed_over() -> None:
-    """A group that was paused meanwhile takes nobody's turn."""
+def test_a_group_that_left_the_queue_is_passed_over() -> None:
+    """A group that was paused meanwhile takes no slot."""
     slots = AgentSlots(1)
     slots.enqueue("a")
     slots.enqueue("b")
     slots.dequeue("a")
-    slots.dequeue("nobody")
+    slots.dequeue("unknown")
     assert slots.start_next() == "b"
 
 
@@ -69,8 +69,8 @@ def test_h43_idle_agents_give_way_the_longest_idle_first() -> None:
     assert slots.start_next() == "d"
 
 
-def test_nobody_gives_way_while_a_slot_is_free() -> None:
-    """Who waits takes the free one."""
+def test_no_agent_gives_way_while_a_slot_is_free() -> None:
+    """The waiting group takes the free one."""
     slots = filled(2, "a")
     slots.mark_idle("a", 1.0)
     slots.enqueue("b")
@@ -83,7 +83,7 @@ def test_nobody_gives_way_while_a_slot_is_free() -> None:
     st.lists(st.tuples(st.sampled_from("wtibfg"), st.sampled_from("abcde")), max_size=60),
 )
 def test_slots_keep_their_promises(most: int, steps: list[tuple[str, str]]) -> None:
-    """Never too many, never one group twice, and nobody is overtaken by who came later."""
+    """Never too many, never one group twice, and no group is overtaken by a later one."""
     slots = AgentSlots(most)
     running: set[str] = set()
     queue: list[str] = []

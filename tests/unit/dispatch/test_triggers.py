@@ -14,7 +14,7 @@ def group(kind: TriggerKind, word: str = "@bot") -> Group:
 
 @given(st.text())
 def test_always_means_every_message(text: str) -> None:
-    """Whatever somebody says calls the agent."""
+    """Any text triggers the agent."""
     assert calls(group(TriggerKind.ALWAYS, ""), text)
 
 

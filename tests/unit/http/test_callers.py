@@ -126,7 +126,7 @@ FOREIGN_HOSTS = [
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
 def test_a_host_that_is_not_ours_is_misdirected(host: str, method: str) -> None:
-    """A name led here by somebody else's DNS never reaches the application."""
+    """A name that a foreign DNS points here never reaches the application."""
     app = Echo()
     answer = send_to(
         RequestGuard(app, settings=settings()), method, "/", ("host", host), WITH_TOKEN
@@ -236,7 +236,7 @@ def test_our_pages_and_typed_addresses_come_in(site: str) -> None:
     ],
 )
 def test_another_site_may_link_to_our_pages_only(method: str, path: str, status: int) -> None:
-    """A link that somebody follows opens a page; it reads no API and changes nothing."""
+    """A followed link opens a page; it reads no API and changes nothing."""
     guard = RequestGuard(Echo(), settings=settings())
     assert send_to(guard, method, path, HOST, WITH_TOKEN, *FOLLOWED).status == status
 

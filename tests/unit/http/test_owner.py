@@ -37,7 +37,7 @@ PAGE: Header = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 
 
 async def tell(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer with what a page may be told."""
+    """Answer with the token that a page may get."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     body = json.dumps(page_token_for(scope)).encode()
     await send({"type": "http.response.body", "body": body})
@@ -87,7 +87,7 @@ def test_h65_the_token_of_a_page_holds_for_one_process() -> None:
 def test_h65_a_proxy_of_our_user_ends_ownership(
     header: Header, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """From its first request on nobody is the owner, and the log says so once."""
+    """From its first request on no caller is the owner, and the log says so once."""
     guard = RequestGuard(tell, settings=settings())
     assert token_in(send_to(guard, "GET", "/", HOST)) is not None
     for headers in ([HOST, header], [HOST], [HOST, header]):

@@ -86,7 +86,7 @@ def test_h65_every_kind_of_loopback_address_is_recognised(
 
 
 def test_h65_a_peer_that_has_closed_is_unknown(loopback: Loopback) -> None:
-    """A closed socket's row says root, or is gone; neither makes anybody the owner."""
+    """A closed socket's row says root, or is gone; neither makes a caller the owner."""
     for end in ("close", "shutdown", "reset"):
         client, accepted = loopback.connect()
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")

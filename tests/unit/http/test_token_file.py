@@ -59,7 +59,7 @@ def test_h65_what_is_no_file_is_refused(what: str, tmp_path: Path) -> None:
     """A link would let its maker choose the token."""
     token_path().parent.mkdir(parents=True)
     if what == "link":
-        (tmp_path / "theirs").write_text("tok_chosen-by-somebody-else\n")
+        (tmp_path / "theirs").write_text("tok_chosen-by-another-user\n")
         (tmp_path / "theirs").chmod(0o600)
         token_path().symlink_to(tmp_path / "theirs")
     elif what == "directory":

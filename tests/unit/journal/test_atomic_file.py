@@ -30,7 +30,7 @@ def test_a_temporary_of_the_dead_is_used_again(tmp_path: Path) -> None:
 
 
 def test_a_link_in_place_of_the_temporary_is_refused(tmp_path: Path) -> None:
-    """Nobody can make us write through a link they planted."""
+    """An attacker cannot redirect the write through a planted link."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / ".run.json.tmp").symlink_to(victim)
@@ -58,7 +58,7 @@ def test_writers_of_one_file_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads the temporary, so a short write simply goes on."""
+    """The temporary file is not visible to readers, so a short write simply goes on."""
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
     atomic_file.write(tmp_path / "run.json", b"0123456789" * 3)

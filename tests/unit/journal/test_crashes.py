@@ -142,7 +142,7 @@ def test_a_cursor_is_synced_again_after_the_file_was_cut_and_regrew() -> None:
 
 
 def test_directories_of_a_dead_process_are_synced_too() -> None:
-    """The one who made the way died before syncing it: whoever acknowledges first must do it."""
+    """The process that made the directories died before syncing: the next writer syncs them."""
 
     def make(files: Files, acks: Acks[str]) -> None:
         del acks
@@ -222,7 +222,7 @@ def test_replacement_leaves_the_old_or_the_new() -> None:
 
 @pytest.mark.parametrize("operation", ["write", "sync", "sync_directory"])
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_every_failing_operation_is_told_and_loses_nothing_acknowledged(
+def test_every_failing_operation_is_reported_and_loses_nothing_acknowledged(
     operation: str, error: int
 ) -> None:
     """The nth write or sync fails, n = 1, 2, … until none is hit: a clear error, nothing lost."""

@@ -41,7 +41,7 @@ def fork() -> Iterator[Callable[[], None]]:
 
 
 def is_free(path: Path) -> bool:
-    """Say whether somebody else would get the lock of this file at once."""
+    """Say whether another process would get the lock of this file at once."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +68,7 @@ FAULTS: dict[str, Fault] = {
 def break_once(
     patch: pytest.MonkeyPatch, name: str, fault: Callable[..., Any], before: Callable[[], None]
 ) -> None:
-    """Do something before a call into the system, then let the call end as told."""
+    """Do something before a call into the system, then let the call end with this fault."""
 
     def broken(*args: Any, **kwargs: Any) -> Any:
         patch.undo()
@@ -96,7 +96,7 @@ def test_an_append_that_fails_leaves_no_lock_to_a_child(
 def test_a_file_that_was_replaced_meanwhile_is_left_unlocked(
     path: Path, fork: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock of the file that had the name before is nobody's."""
+    """The old file, which had the name before, is not left locked."""
     journal = Journal(path)
     journal.append({"id": "1"})
     rotated = path.with_suffix(".rotated")

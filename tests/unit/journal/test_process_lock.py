@@ -17,8 +17,8 @@ from onceward.testing import CrashFiles
 from tests.support import namespaces
 
 
-def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path) -> None:
-    """And gets it once the first gave it back."""
+def test_the_second_process_gets_the_holder_and_its_start_time(tmp_path: Path) -> None:
+    """And gets the lock once the first process has released it."""
     path = tmp_path / "locks" / "run.lock"
     held = acquire_process_lock(path, SystemFiles(), ManualClock())
     with pytest.raises(Conflict, match=f"process {os.getpid()} on .* since 2026-01-01") as refused:
@@ -29,7 +29,7 @@ def test_the_second_is_told_who_has_it_and_since_when(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_is_gone_or_another_one_is_not_ours(tmp_path: Path) -> None:
-    """Somebody else could hold it now; whoever holds the old one must stop."""
+    """Another process could hold it now; the holder of the old file must stop."""
     path = tmp_path / "run.lock"
     held = acquire_process_lock(path, SystemFiles(), ManualClock())
     assert held.is_ours()
@@ -43,7 +43,7 @@ def test_a_lock_whose_file_is_gone_or_another_one_is_not_ours(tmp_path: Path) ->
 
 
 def test_a_lock_whose_note_cannot_be_written_is_given_back(tmp_path: Path) -> None:
-    """The disk is full: the caller is told, and the next try in the same process gets it."""
+    """The disk is full: the caller gets an error, and its next attempt gets the lock."""
     path = tmp_path / "run.lock"
     files = CrashFiles()
     files.make_directories(tmp_path)
@@ -53,7 +53,7 @@ def test_a_lock_whose_note_cannot_be_written_is_given_back(tmp_path: Path) -> No
     acquire_process_lock(path, files, ManualClock()).release()
 
 
-def test_who_looks_whether_it_is_held_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_look_at_the_lock_blocks_no_process(tmp_path: Path) -> None:
     """It takes no lock, makes no file, and changes no note."""
     path = tmp_path / "run.lock"
     assert not is_process_lock_held(path)

@@ -121,7 +121,7 @@ def test_a_page_holds_at_most_500(path: Path) -> None:
         assert len(drain(journal, limit=limit)) == 1200
 
 
-def test_without_a_limit_a_page_ends_a_mebibyte_behind_its_first_entry(path: Path) -> None:
+def test_without_a_limit_a_page_ends_a_mebibyte_after_its_first_entry(path: Path) -> None:
     """Large entries make short pages; nothing is lost between them."""
     path.write_bytes(lines(*({"id": str(n), "x": "y" * 100_000} for n in range(40))))
     journal = Journal(path)
@@ -268,9 +268,9 @@ def test_h09_a_hundred_megabytes_without_a_newline(path: Path) -> None:
 
 
 class TestH10ReplacedFiles:
-    """The store file is replaced or truncated: the client is told."""
+    """When the store file is replaced or truncated, the client gets an error."""
 
-    def test_h10_a_truncated_file_is_told(self, path: Path) -> None:
+    def test_h10_a_truncated_file_is_reported(self, path: Path) -> None:
         """A cursor beyond the end does not fit."""
         journal = Journal(path)
         cursor = journal.append({"id": "1"}, {"id": "2"}).end
@@ -279,7 +279,7 @@ class TestH10ReplacedFiles:
             journal.read(cursor)
         assert refused.value.context["size"] == path.stat().st_size
 
-    def test_h10_a_cursor_inside_a_line_is_told(self, path: Path) -> None:
+    def test_h10_a_cursor_inside_a_line_is_rejected(self, path: Path) -> None:
         """A position whose preceding byte is not a newline is not a cursor of this file."""
         path.write_bytes(lines({"id": "1"}, {"id": "2"}))
         good = {0, len(lines({"id": "1"})), path.stat().st_size}
@@ -291,7 +291,7 @@ class TestH10ReplacedFiles:
                 Journal(path).read(str(position))
 
     @pytest.mark.parametrize("how", ["replaced", "regrown", "rewritten before", "head rewritten"])
-    def test_h10_another_file_at_the_same_position_is_told_by_the_tag(
+    def test_h10_another_file_at_the_same_position_is_detected_by_the_tag(
         self, path: Path, how: str
     ) -> None:
         """Same length, same line starts, other content: the tag does not fit."""
@@ -313,7 +313,7 @@ class TestH10ReplacedFiles:
         assert journal.read(page.next_cursor).items, "without the tag it cannot be known"
 
     def test_h10_a_tag_fits_while_the_file_only_grows(self, path: Path) -> None:
-        """Appending, by anyone, never invalidates a cursor; an empty beginning fits any file."""
+        """Appends of any process keep cursors valid; an empty beginning fits any file."""
         journal = Journal(path)
         begin = journal.read()
         journal.append({"id": "1"})
@@ -322,7 +322,7 @@ class TestH10ReplacedFiles:
         assert ids(journal.read(page.next_cursor, tag=page.tag).items) == ["2"]
 
     def test_h10_a_copy_is_another_file(self, path: Path) -> None:
-        """The same bytes in another inode are told too: somebody replaced the file."""
+        """The same bytes in another inode are a replaced file, and rejected too."""
         journal = Journal(path)
         journal.append({"id": "1"})
         page = journal.read()

@@ -86,7 +86,7 @@ def test_without_file_events_polling_finds_it(
     assert Journal(path).tail(wait=GUARD_SECONDS).items == [{"id": "1"}]
 
 
-def test_a_replacement_during_the_wait_is_told(path: Path) -> None:
+def test_a_replacement_during_the_wait_is_reported(path: Path) -> None:
     """A file that is replaced while we wait is not read from its middle."""
     journal = Journal(path)
     end = journal.append({"id": "1"}, {"id": "2"}).end

@@ -60,7 +60,7 @@ def test_explain_names_the_nested_path() -> None:
     assert (difference.left, difference.right) == ("2", "3")
 
 
-def test_explain_tells_absent_from_null_and_true_from_one() -> None:
+def test_explain_distinguishes_absent_from_null_and_true_from_one() -> None:
     """What looks alike in Python but differs in JSON is a difference."""
     left = {**BASE, "inputs": {"a": None, "b": True, "c": 1}}
     right = {**BASE, "inputs": {"b": 1, "c": 1.0}}

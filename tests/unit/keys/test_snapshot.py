@@ -27,7 +27,7 @@ def git(root: Path, *arguments: str) -> None:
 
 
 def test_id_follows_the_written_rule(tmp_path: Path) -> None:
-    """Anyone can recompute the id from paths, hashes and sizes."""
+    """Other programs can recompute the id from paths, hashes and sizes."""
     make(tmp_path, {"b.txt": "two", "a/c.txt": "one"})
     rows = [
         {"path": "a/c.txt", "sha256": hashlib.sha256(b"one").hexdigest(), "size": 3},
@@ -136,5 +136,5 @@ def test_a_file_that_was_just_touched_is_read_every_time(tmp_path: Path) -> None
 
 
 def test_broken_digests_are_left_out() -> None:
-    """A cache that somebody edited is no reason to fail."""
+    """An edited cache is no reason to fail."""
     assert DigestCache({"a": "", "b": "1 2 3 digest", "c": "1 2 3 x digest"}).to_json() == {}

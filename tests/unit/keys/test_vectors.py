@@ -13,7 +13,7 @@ VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_text())
 
 
 def test_vectors_are_of_these_rules() -> None:
-    """Whoever changes a rule changes the rules' version and these vectors together."""
+    """A change of a rule changes the rules' version and these vectors together."""
     assert VECTORS["rules_version"] == keys.RULES_VERSION
 
 
@@ -60,7 +60,7 @@ def test_known_answers() -> None:
 
 
 def test_fp8_is_the_hash_of_the_five_parts() -> None:
-    """Anyone can recompute a fingerprint from the written rule."""
+    """Other programs can recompute a fingerprint from the written rule."""
     head = ("é" * 5000).encode()[:8192]  # 8192 is even, so no character is cut
     expected = hashlib.sha256(b"x|/repo|-9|" + head + b"|").hexdigest()[:8]
     found = keys.fp8(cmd="x", cwd="/repo", exit_code=-9, stdout="é" * 5000)

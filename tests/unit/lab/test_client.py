@@ -218,7 +218,7 @@ def test_reset_inside_the_loop_begins_again(agent: Agent) -> None:
 def test_entries_that_come_after_the_done_ones_were_all_that_is_left(
     agent: Agent, how: str
 ) -> None:
-    """Somebody took the rest of the page away: what is appended then still arrives, once."""
+    """The rest of the page was truncated: what is appended then still arrives, once."""
     agent.add(1, 2, 3)
     with agent.client() as client:
         assert len(list(islice(client, 2))) == 2
@@ -250,7 +250,7 @@ def test_entries_that_come_after_the_done_ones_were_all_that_is_left(
     ],
 )
 def test_a_file_that_is_no_cursor_is_left_alone(agent: Agent, text: str) -> None:
-    """Somebody named the wrong file: it is refused and not overwritten."""
+    """A path to the wrong kind of file is rejected, and the file not overwritten."""
     agent.cursor.parent.mkdir()
     agent.cursor.write_text(text)
     with pytest.raises(InvalidCursor, match="is not a cursor file"):
@@ -276,7 +276,7 @@ def test_a_garbage_collected_client_releases_its_cursor(agent: Agent) -> None:
 
 
 def test_a_closed_client_does_nothing_more(agent: Agent) -> None:
-    """Somebody else may have the cursor by then."""
+    """Another client may have the cursor by then."""
     agent.add(1)
     client = agent.client()
     entries = iter(client)
@@ -290,7 +290,7 @@ def test_a_closed_client_does_nothing_more(agent: Agent) -> None:
 
 
 def test_a_forked_child_does_not_use_the_parents_client(agent: Agent) -> None:
-    """It is told to make its own; when it ends, the parent still has the lock."""
+    """The child gets an error with the fix; when it ends, the parent still has the lock."""
     agent.add(1)
     with agent.client() as client:
 

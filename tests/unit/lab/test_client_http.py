@@ -159,7 +159,7 @@ def test_a_rejected_request_raises_and_keeps_the_position(stub: Stub, client: Ma
 
 
 def test_an_unreachable_server_raises_an_error(client: Make, tmp_path: Path) -> None:
-    """Nobody listens there: the error says what to check."""
+    """No server listens there: the error says what to check."""
     with serving(Stub(tmp_path / "other")) as other:
         pass
     with pytest.raises(errors.SourceUnavailable, match="cannot be read") as raised:

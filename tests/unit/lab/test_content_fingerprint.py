@@ -71,7 +71,7 @@ def test_what_browsers_do_not_play_is_no_video(run_path: Path, open_run: Opener)
 
 
 def test_a_video_whose_name_is_not_text_is_left_alone(run_path: Path, open_run: Opener) -> None:
-    """A name that no record can hold is nobody's video, and the run is still fingerprinted."""
+    """A name that no record can hold is not taken as the video; the rest is fingerprinted."""
     odd = os.fsdecode(os.fsencode(run_path) + b"/\xff.mp4")
     write_file(Path(odd), b"odd")
     run = open_run()

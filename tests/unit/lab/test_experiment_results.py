@@ -67,7 +67,7 @@ def test_a_variant_of_the_baselines_name_is_counted_by_itself(tmp_path: Path) ->
 
 
 def test_a_few_decisions_are_not_enough(tmp_path: Path) -> None:
-    """Below the threshold nobody should speak of a winner."""
+    """Below the threshold the results name no winner."""
     lab = make_lab(tmp_path)
     one = lab.import_run(str(make_run(tmp_path, "one")))
     two = lab.import_run(str(make_run(tmp_path, "two")))

@@ -106,7 +106,7 @@ def test_the_entries_of_a_submission_have_their_keys_in_order(tmp_path: Path, la
 def test_every_outcome_is_kept_with_its_reason(
     tmp_path: Path, lab: Lab, fields: dict[str, Any], outcome: str | None, winner: str | None
 ) -> None:
-    """The baseline may win, nobody may win, and a reason without a winner is kept."""
+    """The baseline may win, no side may win, and a reason without a winner is kept."""
     experiment = make_experiment(lab, tmp_path)
     lab.submit(experiment.experiment_id, submission(experiment, **fields))
     decided = lab.experiment(experiment.experiment_id)
@@ -176,7 +176,7 @@ def test_contradictions_are_refused_by_name(
 
 
 def test_a_rating_of_an_unknown_aspect_is_refused() -> None:
-    """The name is told: it may be a slip of the pen."""
+    """The error contains the name: it may be a typing error."""
     body = {"runId": "r", "variantId": "v", "ratings": {"loudness": 5}}
     with pytest.raises(ValidationError, match="loudness"):
         RunJudgement.model_validate(body)

@@ -68,7 +68,7 @@ def notifier_of(site: Site) -> FeedbackNotifier:
 
 
 def test_existing_entries_are_returned_without_waiting(site: Site, tmp_path: Path) -> None:
-    """Nobody waits for a second entry, and nothing watches the file for that."""
+    """The request does not wait for a second entry, and nothing watches the file for that."""
     append(tmp_path)
     page = site.get("/api/feedback", params={"wait": 30}).json()
     assert [each["id"] for each in page["items"]] == ["fb_1"]
@@ -76,7 +76,7 @@ def test_existing_entries_are_returned_without_waiting(site: Site, tmp_path: Pat
 
 
 def test_another_tools_entry_ends_the_wait(site: Site, tmp_path: Path) -> None:
-    """Whoever appends to the file, the agent that waits gets it."""
+    """An entry of any process reaches the agent that waits."""
 
     async def work() -> float:
         async with site.client() as client, asyncio.TaskGroup() as group:
@@ -262,7 +262,7 @@ def test_a_stopping_server_answers_waiting_requests(site: Site) -> None:
 
 
 def test_a_notifier_outlives_the_loops_of_its_waiters(tmp_path: Path) -> None:
-    """Ringing for a loop that is gone harms nobody."""
+    """A notification for a loop that is gone has no effect."""
     notifier = FeedbackNotifier(tmp_path / "file")
     subscribe = notifier.subscribe()
 

@@ -60,7 +60,7 @@ def test_the_config_names_the_task(tmp_path: Path) -> None:
 
 
 def test_the_token_is_not_handed_out_to_other_machines(tmp_path: Path) -> None:
-    """Whoever asks from elsewhere must bring the token, and does not get it here."""
+    """A caller on another machine must bring the token, and does not get it here."""
     lab = make_lab(tmp_path)
     guard = RequestGuard(
         build_app(lab=lab),
@@ -114,7 +114,7 @@ def test_an_experiment_of_unknown_runs_is_404(site: Site) -> None:
 def test_a_submission_is_answered_once_and_replayed_byte_for_byte(
     site: Site, tmp_path: Path
 ) -> None:
-    """The same request id gets the same bytes and says so; another one is told of the first."""
+    """The same request id gets the same bytes and says so; another id gets the first result."""
     experiment = make_experiment(site.lab, tmp_path)
     path = f"/api/experiments/{experiment.experiment_id}"
     body = submission(experiment).model_dump(mode="json", exclude_none=True)

@@ -32,7 +32,7 @@ def test_a_double_submit_is_one_entry(site: Site) -> None:
 
 
 def test_a_request_id_for_other_work_is_refused(site: Site) -> None:
-    """Nobody is answered with the result of somebody else's request."""
+    """A request never gets the result of another request."""
     site.post("/api/feedback", {"notes": "good"}, "same")
     response = site.post("/api/feedback", {"notes": "bad"}, "same")
     assert error_of(response)[:2] == (422, "KEY_REUSED")
@@ -133,7 +133,7 @@ def test_a_cursor_that_does_not_fit_is_refused(site: Site, since: str) -> None:
 
 
 def test_h10_a_replaced_file_is_noticed_by_its_tag(site: Site, tmp_path: Path) -> None:
-    """A client that sends the tag back is told that its cursor is for another file."""
+    """A client that sends the tag back learns that its cursor is for another file."""
     site.post("/api/feedback", {"notes": "good"})
     answer = site.get("/api/feedback")
     tag, since = answer.headers["x-cm-lab-cursor-tag"], answer.json()["nextCursor"]

@@ -148,5 +148,5 @@ def test_a_trailing_slash_is_another_address(one_site: Site, path: str) -> None:
 @pytest.mark.parametrize("cursor", ["x", "-1", "", "9" * 100, "run_1"])
 @pytest.mark.parametrize("path", ["/api/runs", "/api/experiments"])
 def test_a_list_cursor_that_is_none_is_refused(one_site: Site, path: str, cursor: str) -> None:
-    """A made-up cursor is told apart from the end of the list."""
+    """A made-up cursor is distinguished from the end of the list."""
     assert error_of(one_site.get(path, params={"cursor": cursor}))[0] == 400

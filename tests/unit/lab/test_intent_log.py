@@ -103,7 +103,7 @@ def test_h03_a_submit_that_died_after_its_first_entry_is_completed(
 
 
 def test_an_unfinished_request_is_completed_without_its_client(tmp_path: Path) -> None:
-    """Whoever takes the lock next rolls it forward, though nobody asks for it."""
+    """The next holder of the lock rolls it forward, without a retry of the client."""
     lab = make_lab(tmp_path)
     experiment = make_experiment(lab, tmp_path)
     with dying_at("lab.request.after_intent"):
@@ -129,7 +129,7 @@ def test_h04_request_ids_are_known_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_h05_the_same_id_for_another_request_is_refused(tmp_path: Path, lab: Lab) -> None:
-    """Another payload, another experiment, another kind: never somebody else's answer."""
+    """Another payload, another experiment, another kind: never the answer of another request."""
     one, two = make_experiment(lab, tmp_path), make_experiment(lab, tmp_path, sides=3)
     lab.add_feedback(notes(), "fb")
     lab.submit(one.experiment_id, submission(one), "sub")
@@ -288,7 +288,7 @@ def test_a_file_among_the_sessions_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_dangling_link_for_the_feedback_is_named(tmp_path: Path) -> None:
-    """The disk behind it is not there: told at once, and mended by making the place."""
+    """Its target is not there: reported at once, and mended by making the directory."""
     lab = make_lab(tmp_path)
     lab.paths.feedback.parent.mkdir()
     lab.paths.feedback.symlink_to(tmp_path / "disk" / "feedback.jsonl")
@@ -300,7 +300,7 @@ def test_a_dangling_link_for_the_feedback_is_named(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_no_requests_are_passed_over(tmp_path: Path) -> None:
-    """Junk, half intents and strange types in the file stop nobody."""
+    """Junk, half intents and strange types in the file stop no request."""
     lab = make_lab(tmp_path, "lab_junk")
     journal = Journal(lab.paths.requests("lab_junk"))
     journal.append({"requestId": 5}, {"requestId": "a", "type": "feedback"}, {})
@@ -322,7 +322,7 @@ def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path) -> None:
     files.make_directories(tmp_path)
     lab = make_lab(tmp_path, files=files)
     lab.add_feedback(notes(), "before")
-    # The lock names nobody new, so the writes are: the intent, the entry.
+    # The lock is held by the same process as before, so the writes are: the intent, the entry.
     files.fail("write", nth=2, error=28)
     with pytest.raises((DiskFull, OutcomeUnknown)):
         lab.add_feedback(notes(), "req")
@@ -352,7 +352,7 @@ def test_an_intent_that_cannot_be_completed_stops_only_what_it_is_about(tmp_path
 
 
 def test_waiting_for_a_held_lock_times_out(tmp_path: Path) -> None:
-    """A frozen process has the root: told after a while, at once when the server stops."""
+    """A frozen process holds the lock: an error after a while, at once when the server stops."""
     clock = ManualClock()
     lab = make_lab(tmp_path, clock=clock)
     experiment = make_experiment(lab, tmp_path)

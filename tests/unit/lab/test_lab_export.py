@@ -286,7 +286,7 @@ def test_h12_a_file_swapped_for_a_link_is_itself_replaced(
     "point", [each for each in crash_points.POINTS if each.startswith("atomic.")]
 )
 def test_an_export_is_atomic(lab: Lab, point: str) -> None:
-    """Whoever dies in the middle leaves the old export, or the new one."""
+    """A crash in the middle leaves the old export, or the new one."""
     lab.export(path="x.json")
     lab.add_feedback(NewFeedback(notes="more"))
     crash_points.arm(f"{point}:1:raise")

@@ -107,7 +107,7 @@ def test_creating_and_importing_are_no_submissions(site: Site) -> None:
 def test_a_crash_while_an_experiment_is_created_is_completed_by_the_retry(
     tmp_path: Path, point: str
 ) -> None:
-    """Once announced it is made, once, and its retry is told its id."""
+    """Once announced it is made, once, and its retry gets its id."""
     lab = make_lab(tmp_path, "lab_one")
     runs = [lab.import_run(str(make_run(tmp_path, each))).run_id for each in "ab"]
     new = NewExperiment.model_validate({"baselineRunId": runs[0], "variants": [{"runId": runs[1]}]})

@@ -215,7 +215,7 @@ def test_an_artifact_of_the_largest_size_is_read(run_path: Path, open_run: Opene
 def test_links_in_place_of_artifacts_are_refused(
     run_path: Path, open_run: Opener, tmp_path: Path
 ) -> None:
-    """Nothing comes through a link, and the page is told; an attempt does not take its place."""
+    """Nothing is read through a link, and the page shows the problem; no attempt replaces it."""
     for name in (*KNOWN, "lab.json", "video.mp4"):
         (run_path / name).symlink_to(tmp_path / "secret.json")
     write_file(run_path / "score-attempt1.json", {"overall": 1})

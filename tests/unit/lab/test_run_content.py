@@ -111,7 +111,7 @@ def test_a_part_is_sent_as_asked(content: Content, asked: str, start: int, end: 
 
 @pytest.mark.parametrize("asked", ["bytes=x-y", "items=0-1", "bytes=9-5", "0-5", "bytes=", "é"])
 def test_a_malformed_range_is_ignored(content: Content, asked: str) -> None:
-    """Who asks for no range that anybody knows gets the whole."""
+    """A request with a range in an unknown form gets the whole file."""
     response = content.site.get(content.video, headers={"range": asked.encode()})
     assert (response.status_code, response.content) == (200, VIDEO)
 
@@ -168,7 +168,7 @@ def test_an_empty_file_is_sent_as_such(content: Content) -> None:
 
 
 def test_what_was_overwritten_is_not_sent_for_the_old_run(own: Content) -> None:
-    """Nobody judges another video than the one that was imported."""
+    """The page never shows another video than the one that was imported."""
     (own.place / "video.mp4").write_bytes(b"another")
     for path in (own.video, own.artifact("log.txt")):
         assert error_of(own.site.get(path))[:2] == (409, "CONFLICT")
@@ -291,7 +291,7 @@ async def call(
     query: bytes = b"",
     gone_at: Awaitable[object] | None = None,
 ) -> list[Message]:
-    """Send a GET; hang up at `gone_at`, or when `on_message`, told how many came, says True."""
+    """Send a GET; hang up at `gone_at`, or when `on_message`, given the count, returns true."""
     came: list[Message] = []
     asked, left = asyncio.Event(), asyncio.Event()
 

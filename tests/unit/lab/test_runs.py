@@ -131,7 +131,7 @@ def test_runs_come_newest_first_in_pages(tmp_path: Path, lab: Lab) -> None:
 
 
 def test_the_latest_overall_rating_is_shown(tmp_path: Path, lab: Lab) -> None:
-    """Whoever gave it, in whatever session, also when another tool wrote it."""
+    """From any person and any session, also when another tool wrote it."""
     run = lab.import_run(str(make_run(tmp_path)))
     assert lab.run(run.run_id).last_overall is None
     make_lab(tmp_path).add_feedback(NewFeedback(runId=run.run_id, ratings=Ratings(overall=40)))
@@ -185,7 +185,7 @@ def test_a_video_in_a_subdirectory_is_found_again(tmp_path: Path, lab: Lab) -> N
 
 
 def test_unknown_and_broken_runs_are_not_there(tmp_path: Path, lab: Lab) -> None:
-    """Lines that are no runs are passed over; a replaced file is read anew."""
+    """Lines that are no runs are passed over; a replaced file is read again."""
     Journal(lab.paths.runs).append({"runId": 5}, {"x": 1})
     with pytest.raises(NotFound):
         lab.run("run_none")

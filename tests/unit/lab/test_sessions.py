@@ -23,7 +23,7 @@ def test_a_session_is_resumed_with_its_task(tmp_path: Path) -> None:
 
 
 def test_sessions_are_kept_for_their_owner_only(tmp_path: Path) -> None:
-    """Nobody else on this machine can read the file, or the directories above it."""
+    """No other user of this machine can read the file, or the directories above it."""
     paths = paths_in(tmp_path)
     session = open_session(paths)
     path = paths.session(session.session_id) / "session.json"
@@ -71,7 +71,7 @@ def test_h12_a_session_directory_that_is_a_link_is_not_followed(tmp_path: Path) 
     ],
 )
 def test_a_broken_session_is_an_error_and_not_replaced(tmp_path: Path, content: bytes) -> None:
-    """A session that begins again would forget what somebody was asked to do."""
+    """A new session in its place would lose the task that was requested."""
     paths = paths_in(tmp_path)
     session = open_session(paths)
     path = paths.session(session.session_id) / "session.json"
@@ -87,7 +87,7 @@ def test_the_environment_names_the_files(tmp_path: Path) -> None:
         {"CM_LAB_ROOT": str(tmp_path / "r"), "CM_FEEDBACK_STORE_PATH": str(tmp_path / "f.jsonl")}
     )
     assert named == LabPaths(root=tmp_path / "r", feedback=tmp_path / "f.jsonl")
-    assert LabPaths.from_environment({"CM_LAB_ROOT": "~nobody-at-all/x"}).root.name == "x"
+    assert LabPaths.from_environment({"CM_LAB_ROOT": "~no-such-user/x"}).root.name == "x"
     default = LabPaths.from_environment({})
     assert default.root == Path("~/.cm/lab").expanduser()
     assert default.feedback == Path("~/.cm/feedback/feedback.jsonl").expanduser()

@@ -75,7 +75,7 @@ def test_a_long_message_has_a_name_that_fits(character: str, tail: str) -> None:
 
 
 def test_a_message_without_words_has_no_name() -> None:
-    """What is nothing but times and hashes cannot be told apart."""
+    """A message of nothing but times and hashes cannot be distinguished from others."""
     for message in ("", "   ", "1a2b3c4d5e", "\0"):
         with pytest.raises(InvalidArgument):
             issue_name(message)

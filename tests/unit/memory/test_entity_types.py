@@ -92,7 +92,7 @@ def test_other_names_are_refused_with_what_to_write(name: str) -> None:
 
 
 def test_a_message_that_is_not_normalised_is_answered_with_its_name() -> None:
-    """The writer of a raw message is told the name to use."""
+    """The writer of a raw message gets the name to use."""
     with pytest.raises(InvalidArgument) as caught:
         check_entity("err#KeyError in /a/b.py", "Error", "entities[0]")
     assert "err#keyerror in <path>" in caught.value.fix

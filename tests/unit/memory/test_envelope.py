@@ -65,7 +65,7 @@ def refused(content: str) -> InvalidArgument:
     with pytest.raises(InvalidArgument) as caught:
         envelope.check(content, "o[0]")
     assert caught.value.fix
-    json.dumps(caught.value.to_dict()).encode()  # It can be sent to whoever asked.
+    json.dumps(caught.value.to_dict()).encode()  # It can be sent to the caller.
     return caught.value
 
 
@@ -147,7 +147,7 @@ def test_values_outside_of_their_range_are_refused(kind: str, name: str, wrong: 
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(content: str, field: str) -> None:
-    """Whoever wrote the envelope is told which part of it to mend."""
+    """The error names the part of the envelope to mend."""
     assert refused(content).context["field"] == field
 
 
@@ -257,7 +257,7 @@ def test_compose_cuts_heads_between_characters_and_leaves_out_nothing_else() -> 
 
 
 def test_a_cut_head_does_not_end_in_half_a_mark() -> None:
-    """What stands for a secret is there whole or not at all, and is not blotted out again."""
+    """The mark of a secret is there whole or not at all, and is not redacted again."""
     for before in range(8_180, 8_193):
         cut = envelope.head("x" * before + "[redacted]" + "y" * 100)
         assert cut.endswith(("x", "[redacted]")) or cut[-1] == "y"
@@ -275,7 +275,7 @@ def test_compose_refuses_what_check_would(kind: str, more: dict[str, Any]) -> No
 
 
 def test_an_envelope_without_its_secrets_is_still_one() -> None:
-    """Values and fields that name a secret are blotted out, and the fingerprint fits again."""
+    """Values and fields that name a secret are redacted, and the fingerprint fits again."""
     redactor = Redactor(["hunter2222"])
     data = {**WHOLE["fix.apply"], "changes": [{"api_key": "abc"}, 'PASSWORD="hunter2222"']}
     secret = envelope.compose("fix.apply", ts=TS, data=data, **PLACE)

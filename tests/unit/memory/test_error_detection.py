@@ -26,7 +26,7 @@ from tests.support.program_output_samples import (
 )
 
 
-def told(output: str, exit_code: int = 1) -> list[tuple[str, str]]:
+def detected(output: str, exit_code: int = 1) -> list[tuple[str, str]]:
     """Return what is found: a mark for its weight and its detector, and the message."""
     found = detect(output, "", exit_code)
     return [(f"{'?' if each.is_warning else '!'}{each.detector}", each.message) for each in found]
@@ -137,7 +137,7 @@ def told(output: str, exit_code: int = 1) -> list[tuple[str, str]]:
 )
 def test_programs_are_understood(output: str, expected: list[tuple[str, str]]) -> None:
     """Each problem is found once, with its message, errors before warnings."""
-    assert told(output) == expected
+    assert detected(output) == expected
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_programs_are_understood(output: str, expected: list[tuple[str, str]]) -
 )  # fmt: skip
 def test_single_messages_are_understood(line: str, expected: tuple[str, str]) -> None:
     """A message is recognised by its form, behind colours and progress bars too."""
-    assert told(line) == [expected]
+    assert detected(line) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_single_messages_are_understood(line: str, expected: tuple[str, str]) ->
 )
 def test_prose_is_no_issue(line: str) -> None:
     """Words about errors are not errors."""
-    assert told(line, exit_code=0) == []
+    assert detected(line, exit_code=0) == []
 
 
 def test_kind_and_place_are_kept() -> None:
@@ -214,7 +214,7 @@ def test_a_failure_with_nothing_but_warnings_is_an_error_too() -> None:
 
 
 def test_an_interrupt_is_no_problem_of_the_program() -> None:
-    """Of what Ctrl-C leaves only the exit code is told."""
+    """Of what Ctrl-C leaves only the exit code is reported."""
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1\nKeyboardInterrupt\n'
     (found,) = detect("", trace, 130)
     assert found.detector == "exit code"

@@ -48,7 +48,7 @@ def test_the_better_fix_comes_first(better: dict[str, object], worse: dict[str, 
 
 
 def test_times_that_are_none_are_long_ago() -> None:
-    """Whatever somebody wrote for a time can be compared with any other."""
+    """Any text in the place of a time can be compared with any other."""
     times = ["never", "", None, "2026-01-01", "2026-01-01T00:00:00+01:00", "0001-01-01T00:00:00"]
     assert max(times, key=parse_time) == "2026-01-01"
     assert max(map(parse_time, times)) == parse_time("2026-01-01T00:00:00Z")

@@ -163,7 +163,7 @@ def test_h63_words_that_are_no_characters_can_wait(tmp_path: Path) -> None:
 def test_h63_a_record_that_comes_as_a_replay_ends_is_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the last look, from a process that finds the lock still held: nobody else would."""
+    """After the last look, from a process that finds the lock still held: no other replays it."""
     buffer, other = Buffer(tmp_path), Buffer(tmp_path)
     done, late = list[int](), list[int]()
 

@@ -44,7 +44,7 @@ def test_each_stream_keeps_its_order_and_its_end(tmp_path: Path) -> None:
 
 
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
-    """Whoever records it again later says the same start."""
+    """A later recording of the same run has the same start."""
     with (tmp_path / "out").open("wb", buffering=0) as out:
         passed = run_command(["true"], out, out, clock=ManualClock())
     assert passed.started_at == passed.ended_at == "2026-01-01T00:00:00.000Z"
@@ -107,7 +107,7 @@ def test_the_beginning_and_the_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 def test_lines_that_are_cut_are_left_out(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a secret could not be told from any other text."""
+    """Half of a secret could not be distinguished from any other text."""
     monkeypatch.setattr(run_command_module, "HEAD_BYTES_MAX", 20)
     monkeypatch.setattr(run_command_module, "TAIL_BYTES_MAX", 20)
     for size in range(1, 30):
@@ -122,7 +122,7 @@ def test_lines_that_are_cut_are_left_out(end: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_h32_secrets_among_the_words_are_gone_before_they_are_one_line(tmp_path: Path) -> None:
-    """In one line nobody can tell where a secret with spaces and quotes ends."""
+    """In one line the end of a secret with spaces and quotes cannot be found."""
     words = ["true", "--token", "it's a b", "X_KEY=c d", "say hunter2hunter2", "--n=1"]
     with (tmp_path / "out").open("wb", buffering=0) as out:
         passed = run_command(words, out, out, redactor=Redactor(["hunter2hunter2"]))

@@ -44,16 +44,16 @@ def test_invisible_characters_are_removed() -> None:
 
 def test_a_text_grows_as_long_as_there_is_room() -> None:
     """The longest variant that fits is taken; what does not fit is left out and the next tried."""
-    told = BudgetedText(tokens_max=12)
-    assert told.add("one two three four five six seven eight nine ten", "one two")
-    assert not told.add("x" * 60)
-    assert told.add("three")
-    assert told.text == "one two\nthree"
-    assert tokens(told.text) <= 12
+    shown = BudgetedText(tokens_max=12)
+    assert shown.add("one two three four five six seven eight nine ten", "one two")
+    assert not shown.add("x" * 60)
+    assert shown.add("three")
+    assert shown.text == "one two\nthree"
+    assert tokens(shown.text) <= 12
 
 
 @pytest.mark.parametrize(
-    ("age", "told"),
+    ("age", "shown"),
     [
         (timedelta(seconds=-90), "just now"),
         (timedelta(seconds=59), "just now"),
@@ -63,6 +63,6 @@ def test_a_text_grows_as_long_as_there_is_room() -> None:
         (timedelta(days=400), "400d ago"),
     ],
 )
-def test_relative_times_have_two_words(age: timedelta, told: str) -> None:
+def test_relative_times_have_two_words(age: timedelta, shown: str) -> None:
     """Clocks differ: what is said to come was just now."""
-    assert relative_time(NOW - age, NOW) == told
+    assert relative_time(NOW - age, NOW) == shown

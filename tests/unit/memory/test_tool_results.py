@@ -99,7 +99,7 @@ def test_every_entity_that_was_asked_for_is_there() -> None:
 
 
 def test_names_alone_that_are_too_many_are_refused() -> None:
-    """There is no honest answer then, so the caller is told to ask for fewer."""
+    """No complete answer fits then, so the caller gets an error that asks for fewer names."""
     huge = graph(3_000, 0, 0)
     for each in huge["entities"]:
         each["name"] = "n" * 2_000

@@ -52,7 +52,7 @@ class Whole(SystemRandomness):
 
 
 def test_retries_follow_the_schedule_of_agents(harness: OrchestratorHarness) -> None:
-    """One second, doubled up to a minute, at most; nobody waits for real here."""
+    """One second, doubled up to a minute, at most; the test itself does not wait."""
     clock = ManualClock()
     at: list[float] = []
 
@@ -72,7 +72,7 @@ def test_retries_follow_the_schedule_of_agents(harness: OrchestratorHarness) -> 
 
 
 def test_a_refused_connection_is_tried_again(tmp_path: Path) -> None:
-    """With a real agent and a real port at which nobody listens; the third attempt needs none."""
+    """With a real agent and a real port without a listener; the third attempt needs none."""
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "state").mkdir()
     command = {"command": [sys.executable, "agent.py"]}

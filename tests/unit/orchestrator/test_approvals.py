@@ -169,7 +169,7 @@ def test_h71_an_approval_from_before_a_crash_counts_for_what_it_saw(
 def test_h71_verify_finds_what_was_delivered_without_approval(
     path: str, harness: OrchestratorHarness
 ) -> None:
-    """Any file that differs from the approved tree, whoever made it, is named."""
+    """Any file that differs from the approved tree, whatever changed it, is named."""
     run_id = harness.run().run_id
     (harness.workspace / path).write_text("slipped in")
     found = harness.orchestrator().verify(run_id)

@@ -1,4 +1,4 @@
-"""The configuration of a workspace: what counts, and how a mistake in it is told."""
+"""The configuration of a workspace: what counts, and how a mistake in it is reported."""
 
 import json
 import sys
@@ -177,8 +177,8 @@ def test_a_value_that_may_be_a_secret_is_not_repeated(tmp_path: Path) -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_broken_json_is_told_by_line_and_column(tmp_path: Path, text: str, says: str) -> None:
-    """Whoever edits by hand finds the place."""
+def test_broken_json_is_reported_by_line_and_column(tmp_path: Path, text: str, says: str) -> None:
+    """An editor by hand finds the place."""
     (tmp_path / "onceward.json").write_text(text)
     with pytest.raises(InvalidJson, match=r"onceward\.json: ") as caught:
         load_config(tmp_path)
@@ -193,7 +193,7 @@ def test_a_config_is_an_object(tmp_path: Path, text: str) -> None:
 
 
 def test_odd_files_are_refused(tmp_path: Path) -> None:
-    """Not UTF-8, too large, a directory, a link: each is told, none is followed."""
+    """Not UTF-8, too large, a directory, a link: each is reported, none is followed."""
     path = tmp_path / "onceward.json"
     path.write_bytes(b'{"\xff": 1}')
     assert "not UTF-8" in refused(tmp_path).message

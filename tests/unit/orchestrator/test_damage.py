@@ -30,7 +30,7 @@ def test_the_cached_state_can_be_lost_or_broken(
 
 
 def test_lost_receipts_are_written_again(harness: OrchestratorHarness) -> None:
-    """One is gone, one is damaged: both come back as they were, and nobody is asked again."""
+    """One is gone, one is damaged: both come back as they were, and no agent is asked again."""
     harness.die_at("update_spec")
     with pytest.raises(SimulatedCrash):
         harness.run()
@@ -100,7 +100,7 @@ def test_h28_a_torn_end_is_cut_off_and_the_run_goes_on(harness: OrchestratorHarn
 
 
 def test_a_run_that_died_at_its_first_record_is_no_run(harness: OrchestratorHarness) -> None:
-    """Its ledger is empty or torn: it is not listed, and nobody resumes it for the latest one."""
+    """Its ledger is empty or torn: it is not listed, nor resumed as the latest one."""
     run_id = harness.run().run_id
     born = "run-99991231-235959-00000000"
     harness.ledger(born).write_bytes(harness.ledger(run_id).read_bytes()[:50])

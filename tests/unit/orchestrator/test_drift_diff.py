@@ -56,7 +56,7 @@ def test_h72_a_resume_shows_how_files_changed(harness: OrchestratorHarness) -> N
 def test_h72_a_diff_is_against_the_latest_version(
     harness: OrchestratorHarness, receipt: int
 ) -> None:
-    """In each round the builder writes the file anew; one archive is kept for the run."""
+    """In each round the builder writes the file again; one archive is kept for the run."""
     harness.plays = complaining
     died(harness, f"orchestrator.receipt.after_record:{receipt}")
     path = harness.workspace / "src/T-1.txt"

@@ -66,7 +66,7 @@ def test_h72_accepted_work_stays_and_is_reviewed(harness: OrchestratorHarness) -
 def test_h72_accepted_work_that_a_later_round_overwrites_is_kept(
     harness: OrchestratorHarness,
 ) -> None:
-    """The reviewer asks for changes, and the builder writes the file anew."""
+    """The reviewer asks for changes, and the builder writes the file again."""
     harness.plays = complaining
     died(harness, "orchestrator.receipt.after_record:2")
     (harness.workspace / "src/T-1.txt").write_text("my fix\n")
@@ -77,7 +77,7 @@ def test_h72_accepted_work_that_a_later_round_overwrites_is_kept(
 def test_h72_work_beside_a_pending_command_is_kept_before_it_is_sent_again(
     harness: OrchestratorHarness,
 ) -> None:
-    """What a dead builder left cannot be told from what a person wrote: all of it is kept."""
+    """Leftovers of a dead builder look like edits of a person: all of it is kept."""
     harness.plays = complaining
     harness.die_at("implement_changes")
     with pytest.raises(SimulatedCrash):

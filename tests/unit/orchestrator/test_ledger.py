@@ -1,4 +1,4 @@
-"""Ledger: lines that prove themselves, and a torn end that stops nobody."""
+"""Ledger: lines with checksums, and a torn end that stops no run."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MINE = "two hours of my work\n"
 
 
 def first_review(harness: OrchestratorHarness) -> Record:
-    """Return what the first review of the last life was told beside its inputs."""
+    """Return what the first review of the last process got beside its inputs."""
     context: Record = next(each for each in harness.asked if each["action"] == "review")["context"]
     return context
 
@@ -116,7 +116,7 @@ def test_h71_a_review_after_an_accepted_edit_gets_all_changes(harness: Orchestra
 
 
 def test_h71_an_edit_before_a_command_is_sent_is_asked_about(harness: OrchestratorHarness) -> None:
-    """Announced is not under way; accepted, the edit is told to the reviewer."""
+    """Announced is not under way; accepted, the edit is shown to the reviewer."""
     (harness.workspace / "app.py").write_text("one\n")
     died(harness, "orchestrator.command.after_record:2")
     (harness.workspace / "app.py").write_text("one\nmine\n")

@@ -15,7 +15,7 @@ STAGES = ["implement", "review", "update_spec"]
 
 
 def test_a_task_goes_through_its_stages_and_the_next_one_follows() -> None:
-    """Nobody complains: three commands a task, in order, then the run is done."""
+    """Without complaints: three commands a task, in order, then the run is done."""
     state = SimulatedRun().run(approving)
     assert state.status == "done"
     assert [(each.task_id, each.stage) for each in state.commands] == [
@@ -176,7 +176,7 @@ def test_accepted_drift_pins_what_follows_and_what_was_sent_keeps_its_key() -> N
 
 
 def test_a_missing_record_is_damage() -> None:
-    """A gap in the numbers means that something was lost; nobody goes on from that."""
+    """A gap in the numbers means that something was lost; no run goes on from that."""
     paper = SimulatedRun()
     paper.run(approving)
     with pytest.raises(LedgerDamaged, match="lacks record 4"):

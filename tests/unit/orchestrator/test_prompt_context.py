@@ -87,7 +87,9 @@ def test_h73_the_context_is_no_part_of_the_key(harness: OrchestratorHarness) -> 
     assert "context" in asked(harness, "review")[0]
 
 
-def test_h73_a_command_that_is_sent_again_tells_the_same(harness: OrchestratorHarness) -> None:
+def test_h73_a_command_that_is_sent_again_has_the_same_context(
+    harness: OrchestratorHarness,
+) -> None:
     """What was recorded with it counts, though files have changed meanwhile."""
     harness.die_at("review")
     with pytest.raises(SimulatedCrash):
@@ -134,7 +136,7 @@ def test_h73_a_retry_as_new_work_gets_the_failure(harness: OrchestratorHarness) 
 
 
 def test_h73_findings_reach_builder_and_reviewer(harness: OrchestratorHarness) -> None:
-    """The builder finds them in its inputs, the reviewer is told what it had found."""
+    """The builder finds them in its inputs, the reviewer gets its earlier findings."""
     harness.plays = complaining
     harness.run()
     assert asked(harness, "implement_changes")[0]["inputs"]["changes"]["comments"]

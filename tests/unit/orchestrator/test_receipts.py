@@ -151,7 +151,7 @@ def test_h30_damage_is_noticed_after_a_command_that_was_pending(
         harness.run()
     (harness.workspace / "src/T-1.txt").unlink()
     assert harness.resume().status == "done"
-    # The second review saw no file: nobody can say what it approved.
+    # The second review saw no file: what it approved is unknown.
     again = ["implement", "review", "update_spec"]
     assert harness.stages() == ["implement", "review", "review", *again]
     assert (harness.workspace / "src/T-1.txt").read_text() == "implement 1\n"

@@ -91,7 +91,7 @@ def test_h23_h24_a_run_that_dies_after_any_record_goes_on_with_the_same_keys(
 
 
 def test_a_complete_run_is_left_alone(harness: OrchestratorHarness) -> None:
-    """Nobody is asked, nothing is written, whatever became of the files."""
+    """No agent is asked, nothing is written, whatever became of the files."""
     run_id = harness.run().run_id
     before = harness.ledger().read_bytes()
     (harness.workspace / "src/T-1.txt").unlink()
@@ -209,7 +209,7 @@ def test_failing_tests_count_unless_they_are_allowed(
 
 
 def test_drift_is_listed_and_must_be_accepted(harness: OrchestratorHarness) -> None:
-    """Between two commands files changed: the run names them and goes on only when told to."""
+    """Between two commands files changed: the run names them and goes on only on request."""
     harness.die_at("implement", nth=2)
     (harness.workspace / "keep.txt").write_text("1")
     (harness.workspace / "gone.txt").write_text("1")
@@ -219,12 +219,12 @@ def test_drift_is_listed_and_must_be_accepted(harness: OrchestratorHarness) -> N
     (harness.workspace / "keep.txt").write_text("2")
     (harness.workspace / "gone.txt").unlink()
     (harness.workspace / "new.txt").write_text("1")
-    with pytest.raises(Drifted, match="3 files differ") as told:
+    with pytest.raises(Drifted, match="3 files differ") as refused:
         harness.resume()
-    assert told.value.context["changes"] == [
+    assert refused.value.context["changes"] == [
         *("removed gone.txt", "changed keep.txt", "added new.txt"),
     ]
-    assert "--accept-drift" in told.value.fix
+    assert "--accept-drift" in refused.value.fix
     kinds = [each["kind"] for each in harness.records()]
     assert "run.resumed" not in kinds
     assert harness.resume(accept_drift=True).status == "done"
@@ -232,7 +232,7 @@ def test_drift_is_listed_and_must_be_accepted(harness: OrchestratorHarness) -> N
     assert accepted["to"] == harness.asked[-1]["version"]["snapshot_id"]
 
 
-def test_what_a_failed_agent_left_behind_is_no_drift(harness: OrchestratorHarness) -> None:
+def test_files_that_a_failed_agent_left_are_no_drift(harness: OrchestratorHarness) -> None:
     """A builder fails after it wrote files; a retry need not accept what the run itself did."""
 
     def half(command: Message, workspace: Path) -> Record:
@@ -321,12 +321,12 @@ def test_old_answers_are_pruned_unless_an_unfinished_run_names_them(
 
 
 def test_h29_a_run_in_progress_is_refused(harness: OrchestratorHarness) -> None:
-    """Whoever comes second is told the process and the machine."""
+    """The second process gets the process and the machine of the holder."""
 
     def second(command: Message) -> None:
-        with pytest.raises(RunHeld, match=r"by process \d+ on ") as told:
+        with pytest.raises(RunHeld, match=r"by process \d+ on ") as refused:
             harness.orchestrator().resume(harness.ledger().stem)
-        assert "resume" in told.value.fix
+        assert "resume" in refused.value.fix
         assert command["action"] == "implement"
         harness.before = lambda _: None
 
@@ -348,7 +348,7 @@ def test_an_unknown_run_error_lists_existing_runs(harness: OrchestratorHarness) 
 def test_h70_a_new_run_beside_one_at_work_is_refused_and_leaves_its_caches_alone(
     harness: OrchestratorHarness,
 ) -> None:
-    """It is told who works here; what agents keep for a repeat stays until nobody needs it."""
+    """The error names the run at work; its agents' caches stay until no run needs them."""
     kept: list[Path] = []
 
     def second(command: Message) -> None:

@@ -120,7 +120,7 @@ def test_an_init_that_died_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_a_file_is_no_place_for_a_workspace(tmp_path: Path) -> None:
-    """The system's refusal is told as ours."""
+    """The system's error is raised as a StorageError."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError):
         create_workspace(tmp_path / "file")

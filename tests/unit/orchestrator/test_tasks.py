@@ -1,4 +1,4 @@
-"""Task files: which are there, what they say, and how a mistake in one is told."""
+"""Task files: which are there, what they say, and how a mistake in one is reported."""
 
 import json
 from pathlib import Path
@@ -158,7 +158,7 @@ def test_an_id_is_a_plain_name(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_file_and_field(
+def test_a_mistake_is_reported_with_its_file_and_field(
     tmp_path: Path, fields: dict[str, Any], where: str, problem: str, fix: str
 ) -> None:
     """The file, the field, what is wrong there, and what to write."""
@@ -170,7 +170,7 @@ def test_a_mistake_is_told_with_its_file_and_field(
     assert fix in caught.value.fix
 
 
-def test_broken_json_is_told_by_line_and_column(tmp_path: Path) -> None:
+def test_broken_json_is_reported_by_line_and_column(tmp_path: Path) -> None:
     """The file is named, too."""
     path = write(tmp_path)
     path.write_text('{"goal":\n oops}')
@@ -226,7 +226,7 @@ def test_h32_secrets_in_a_task_are_left_out(tmp_path: Path) -> None:
 def test_the_environment_says_what_is_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to pass a redactor to be safe."""
+    """Secrets are redacted without a redactor from the caller."""
     monkeypatch.setenv("MY_PASSWORD", "open-sesame-1")
     write(tmp_path, inputs={"x": "open-sesame-1"})
     assert load_task(tmp_path, "T-1").inputs == {"x": "[redacted]"}

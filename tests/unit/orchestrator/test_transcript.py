@@ -46,7 +46,7 @@ def started(*tasks: str) -> Record:
 def test_the_transcript_of_a_run() -> None:
     """Time, task, stage, round, agent, what happened and how long it took."""
     completed = event("builder.completed", payload={"tests": {"status": "pass"}})
-    told = [
+    entries = [
         started("T-1"),
         record("task.started", task_id="T-1", snapshot_id="snap-1"),
         command(),
@@ -63,7 +63,7 @@ def test_the_transcript_of_a_run() -> None:
     ]
     progress = Progress()
     lines = []
-    for each in told:
+    for each in entries:
         progress.apply(each)
         lines.append(transcript_line(each, progress))
     assert [line for line in lines if line is not None] == [
@@ -80,7 +80,7 @@ def test_the_transcript_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("entry", "says"),
     [
         (record("run.failed", reason="no"), "run failed: no"),
         (record("run.stopped", reason="Ctrl-C"), "run stopped: Ctrl-C"),
@@ -123,15 +123,15 @@ def test_the_transcript_of_a_run() -> None:
         ),
     ],
 )
-def test_each_kind_has_its_sentence(told: Record, says: str) -> None:
-    """What stands alone is told without the records before it."""
-    line = transcript_line(told)
+def test_each_kind_has_its_sentence(entry: Record, says: str) -> None:
+    """A record that stands alone needs no records before it."""
+    line = transcript_line(entry)
     assert line is not None
     assert says in line
 
 
 @pytest.mark.parametrize(
-    "told",
+    "entry",
     [
         record("receipt", step=1),
         record("command.sent", step=1),
@@ -142,9 +142,9 @@ def test_each_kind_has_its_sentence(told: Record, says: str) -> None:
         record("of.the.future"),
     ],
 )
-def test_some_records_tell_people_nothing(told: Record) -> None:
-    """Bookkeeping, and what is told by another record, has no line."""
-    assert transcript_line(told) is None
+def test_some_records_have_no_line(entry: Record) -> None:
+    """Bookkeeping, and what another record already says, has no line."""
+    assert transcript_line(entry) is None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_progress_names_task_stage_round_and_time() -> None:
 
 
 def test_an_agent_is_known_by_its_process() -> None:
-    """Whoever was left behind by an earlier life is named, not numbered."""
+    """An agent that an earlier process left running is named, not numbered."""
     progress = Progress.of([record("agent.started", agent="builder", pid=7)])
     line = transcript_line(record("agent.exited", pid=7, reason="old"), progress)
     assert line is not None

@@ -49,7 +49,7 @@ def test_what_a_thread_did_is_known_however_often_the_task_is_cancelled(times: i
 
 
 def test_a_cancellation_outweighs_a_concurrent_error() -> None:
-    """The error is nobody's any more."""
+    """The error is dropped."""
 
     def fail() -> None:
         go_on.wait(60)

@@ -27,7 +27,7 @@ def test_the_bank_hears_of_it_once(tmp_path: Path) -> None:
 
 
 def test_killed_before_its_end_was_recorded_it_does_not_charge_again(tmp_path: Path) -> None:
-    """While the lease holds, the next run is told that somebody is at it, and charges nothing."""
+    """While the lease holds, the next run finds the key in flight, and charges nothing."""
     path = tmp_path / "shop.db"
     ran = run(path, ONCEWARD_CRASH="outcome.finish.before_commit:1:kill")
     assert ran.returncode == -signal.SIGKILL

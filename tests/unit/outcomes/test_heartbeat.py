@@ -19,7 +19,7 @@ from tests.support.forked_children import forked
 
 
 class Renewals(Claims):
-    """Notes what is renewed, and fails as told."""
+    """Notes what is renewed, and fails on request."""
 
     def __init__(self) -> None:
         self.renewed: list[int] = []
@@ -40,7 +40,7 @@ def fence(number: int) -> Fence:
 
 @pytest.fixture
 def heart(monkeypatch: pytest.MonkeyPatch) -> ClaimHeartbeat:
-    """A heartbeat that beats when it is told to."""
+    """A heartbeat that beats on request."""
     made = ClaimHeartbeat(ManualClock())
     monkeypatch.setattr(made, "_start", lambda: None)
     return made

@@ -72,8 +72,8 @@ def test_the_third_failure_is_the_callers(call: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("mine"), InvalidArgument("bad"), OncewardError(), HttpError(503)]
 )
-def test_what_nobody_declared_is_not_repeated(call: Callable[..., Any], error: Exception) -> None:
-    """Only retryable errors and those that were named are tried again."""
+def test_undeclared_errors_are_not_retried(call: Callable[..., Any], error: Exception) -> None:
+    """Only retryable errors and those that were named are retried."""
     flaky = Flaky(error)
     with pytest.raises(type(error)):
         call(flaky, ManualClock())

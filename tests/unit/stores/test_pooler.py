@@ -40,7 +40,7 @@ def store(url: str) -> Iterator[PostgresStore]:
 
 @pytest.fixture
 def as_behind_pooler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every connection be told another session than the one that answers."""
+    """Give every connection the id of another session than the one that answers."""
     other = property(lambda _info: 1)
     monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", other)
 
@@ -226,7 +226,7 @@ def test_options_that_libpq_does_not_know_are_refused_as_ever() -> None:
     assert told.value.context["field"] == "url"
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- reports of the doctor -----------------------------------------------------------------------
 
 
 def pooler_check(store: PostgresStore) -> Check | None:
@@ -250,7 +250,7 @@ def test_the_doctor_is_silent_without_a_pooler(store: PostgresStore) -> None:
         ("?pooler=none", "warn", "session mode only"),
     ],
 )
-def test_the_doctor_tells_of_a_pooler(url: str, setting: str, status: str, said: str) -> None:
+def test_the_doctor_reports_a_pooler(url: str, setting: str, status: str, said: str) -> None:
     """It is no failure, and it says what it costs."""
     with closing(PostgresStore(url + setting)) as store:
         check = pooler_check(store)
@@ -259,7 +259,7 @@ def test_the_doctor_tells_of_a_pooler(url: str, setting: str, status: str, said:
     assert said in check.why
 
 
-def test_the_doctor_tells_when_the_url_is_wrong(url: str) -> None:
+def test_the_doctor_reports_a_wrong_url(url: str) -> None:
     """A setting for a pooler that is not there costs time for nothing."""
     with closing(PostgresStore(f"{url}?pooler=transaction")) as store:
         check = pooler_check(store)
@@ -267,7 +267,7 @@ def test_the_doctor_tells_when_the_url_is_wrong(url: str) -> None:
     assert "there is no pooler" in check.detail
 
 
-def test_h58_the_reason_why_there_is_no_connection_is_told(url: str) -> None:
+def test_h58_the_reason_why_there_is_no_connection_is_reported(url: str) -> None:
     """As the driver says it, without secrets."""
     missing = f"{url.rpartition('/')[0]}/no_such_database".replace("@", ":geheimnis@")
     refused = "postgresql://postgres@127.0.0.1:1/x"
@@ -276,13 +276,13 @@ def test_h58_the_reason_why_there_is_no_connection_is_told(url: str) -> None:
         (refused, "Connection refused"),
     ):
         store = PostgresStore(address, connect_seconds=0.2)
-        with closing(store), pytest.raises(StoreUnavailable) as told:
+        with closing(store), pytest.raises(StoreUnavailable) as refused_connection:
             store.read("list_migrations")
-        assert reason in told.value.message
-        assert "geheimnis" not in told.value.message
+        assert reason in refused_connection.value.message
+        assert "geheimnis" not in refused_connection.value.message
 
 
-def test_a_secret_that_the_driver_tells_is_redacted(url: str) -> None:
+def test_a_secret_in_an_error_of_the_driver_is_redacted(url: str) -> None:
     """Whatever the reason says, the password of the URL is not in it."""
     with closing(PostgresStore(url.replace("@", ":geheimnis@"))) as store:
         store.connections.last_error = psycopg.OperationalError("bad geheimnis\n\there")

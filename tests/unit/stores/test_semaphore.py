@@ -53,8 +53,8 @@ def test_a_request_that_was_cancelled_by_others_is_skipped() -> None:
     assert third.done()
 
 
-def test_a_thread_waits_no_longer_than_it_was_told() -> None:
-    """It gets no place, and leaves none of its own behind in the queue."""
+def test_a_thread_waits_no_longer_than_its_timeout() -> None:
+    """It gets no place, and leaves no request of its own in the queue."""
     semaphore = FairSemaphore(1)
     assert semaphore.acquire(0)
     assert not semaphore.acquire(0.01)
@@ -84,7 +84,7 @@ def test_threads_and_tasks_wait_in_one_queue() -> None:
         await asyncio.sleep(0)
         thread = threading.Thread(target=in_thread)
         thread.start()
-        while len(semaphore._requests) < 2:  # noqa: ASYNC110 - a queue tells nobody who joins it
+        while len(semaphore._requests) < 2:  # noqa: ASYNC110 - a queue has no event for joins
             await asyncio.sleep(0)
         await asyncio.to_thread(semaphore.release)
         await task

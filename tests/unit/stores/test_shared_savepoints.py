@@ -31,7 +31,7 @@ class Level:
     #: Whether the user's layer has unfinished writes, and whether `tx` has written after them.
     is_dirty: bool = False
     is_mixed: bool = False
-    #: Writes of anybody up to its start.
+    #: The number of all writes up to its start.
     number: int = 0
 
 
@@ -137,7 +137,7 @@ def test_commit_and_rollback_stay_inside_the_innermost_block(steps: list[str], b
             world.lending.end()
 
 
-def test_a_new_transaction_is_told_from_the_one_that_was_lent() -> None:
+def test_a_new_transaction_is_distinguished_from_the_one_that_was_lent() -> None:
     """After a foreign COMMIT the first savepoint is gone, whatever others were set since."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("begin")

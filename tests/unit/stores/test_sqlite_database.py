@@ -31,7 +31,7 @@ def test_a_file_with_the_number_of_a_deleted_one_is_another_file(tmp_path: Path)
     """A new file that got the inode of a deleted one is opened at its own path."""
     first, second = tmp_path / "first.db", tmp_path / "second.db"
     ow = onceward.open(f"sqlite:///{first}")
-    kept = _database(ow.store)  # As a transaction does that somebody still refers to.
+    kept = _database(ow.store)  # As a transaction does that is still referenced.
     ow.close()
     # A file system that reuses the inode at once, on every machine.
     first.rename(second)
@@ -53,7 +53,7 @@ def test_a_forgotten_handle_is_closed_wherever_it_is_collected(
     url = f"sqlite:///{tmp_path / 'a.db'}"
     ow = onceward.open(url)
     database = _database(ow.store)
-    onceward.open(url)  # Nobody closes it.
+    onceward.open(url)  # It is never closed.
 
     def work() -> None:
         with ow.transaction(immediate=True):
@@ -105,7 +105,7 @@ def _collect_in(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> No
     monkeypatch.setattr(owner, name, collect)
 
 
-def test_a_closed_handle_leaves_its_writer_to_nobody(tmp_path: Path) -> None:
+def test_a_closed_handle_passes_its_writer_to_no_other_handle(tmp_path: Path) -> None:
     """A write that waits while its handle is closed shares its connection with no other handle."""
     url = f"sqlite:///{tmp_path / 'a.db'}"
     with onceward.open(url) as other:
@@ -126,7 +126,7 @@ def test_a_closed_handle_leaves_its_writer_to_nobody(tmp_path: Path) -> None:
 
 
 def test_a_connection_with_an_open_transaction_is_not_used_again(tmp_path: Path) -> None:
-    """A reader that was interrupted leaves its snapshot to nobody."""
+    """A reader that was interrupted passes its snapshot to no other reader."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         database = _database(ow.store)
         left = database.acquire_connection()
@@ -152,7 +152,7 @@ def test_a_connection_that_a_fork_could_not_open_again_is_not_used_again(tmp_pat
 
 
 def test_a_connection_that_is_still_in_use_is_not_used_again(tmp_path: Path) -> None:
-    """An interrupt may leave it locked; whoever got it then could never use it."""
+    """An interrupt may leave it locked; its next user could never use it."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         database = _database(ow.store)
         left = database.acquire_connection()

@@ -68,8 +68,8 @@ def test_a_caller_that_leaves_while_it_is_made_leader_hands_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("nth", [2, 3])
-def test_an_interrupted_leader_leaves_nobody_asleep(tmp_path: Path, nth: int) -> None:
-    """Those whose operations it had taken are woken, and not told that they are durable."""
+def test_an_interrupted_leader_leaves_no_thread_asleep(tmp_path: Path, nth: int) -> None:
+    """Threads whose operations it had taken are woken, without a claim of durability."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         assert isinstance(ow.store, SqliteStore)
         writer = ow.store._writer
@@ -88,10 +88,10 @@ def test_an_interrupted_leader_leaves_nobody_asleep(tmp_path: Path, nth: int) ->
 @pytest.mark.parametrize(
     ("action", "stored"), [("abort", {"first", "last"}), ("rollback", set[str]())]
 )
-def test_a_statement_that_fails_in_a_group_is_told_from_the_others(
+def test_a_statement_that_fails_in_a_group_fails_only_its_caller(
     tmp_path: Path, action: str, stored: set[str]
 ) -> None:
-    """It is undone alone; where SQLite undoes the whole group, every caller is told."""
+    """It is undone alone; where SQLite undoes the whole group, every caller gets an error."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         assert isinstance(ow.store, SqliteStore)
         with ow.transaction() as tx:
@@ -117,7 +117,7 @@ def test_a_statement_that_fails_in_a_group_is_told_from_the_others(
 def test_an_error_that_is_not_of_sqlite_undoes_the_whole_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its statement may have been made: nothing of the group is committed, and all are told."""
+    """Its statement may have run: nothing of the group is committed, and all callers fail."""
     query = SqliteTransaction.query
 
     def failing(transaction: SqliteTransaction, name: str, /, **params: object) -> list[Row]:

@@ -44,7 +44,7 @@ def test_links_are_resolved_before_they_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_root_is_found_through_links_above_it_but_not_as_a_link(tmp_path: Path) -> None:
-    """A home that is a link is fine; a root that somebody made a link of contains nothing."""
+    """A home that is a link is fine; a root that was replaced by a link contains nothing."""
     (tmp_path / "real" / "root" / "run").mkdir(parents=True)
     (tmp_path / "outside" / "run").mkdir(parents=True)
     (tmp_path / "home").symlink_to(tmp_path / "real")

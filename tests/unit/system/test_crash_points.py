@@ -1,4 +1,4 @@
-"""Crash points kill, freeze or fail a process exactly where and when they are told to."""
+"""Crash points kill, freeze or fail a process exactly where and when they are armed."""
 
 from __future__ import annotations
 
@@ -136,20 +136,20 @@ def test_stop_freezes_a_process_that_can_go_on() -> None:
 
 
 def test_stop_freezes_the_thread_that_passes_before_anything_else(tmp_path: Path) -> None:
-    """Whichever thread it is, not one line behind the point is run before the process wakes."""
-    told = tmp_path / "told"
+    """Whichever thread it is, not one line after the point is run before the process wakes."""
+    printed = tmp_path / "printed"
     for _ in range(10):
-        with told.open("wb") as file:
+        with printed.open("wb") as file:
             actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1)]
             command = [sys.executable, "-c", STOP_IN_A_THREAD]
             variables = {**os.environ, "ONCEWARD_CRASH": f"{POINT}:1:stop"}
             pid = os.posix_spawn(sys.executable, command, variables, file_actions=actions)
         _, status = os.waitpid(pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
-        written = told.read_bytes()
+        written = printed.read_bytes()
         os.kill(pid, signal.SIGCONT)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert (written, told.read_bytes()) == (b"", b"x")
+        assert (written, printed.read_bytes()) == (b"", b"x")
 
 
 def test_raise_fails_a_fresh_process() -> None:

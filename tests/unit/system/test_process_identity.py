@@ -98,7 +98,7 @@ def test_h69_a_process_of_elsewhere_is_never_dead(change: dict[str, object]) -> 
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_h69_the_dead_are_not_told_from_the_living_elsewhere(
+def test_h69_processes_elsewhere_are_never_taken_for_dead(
     living: subprocess.Popen[bytes],
 ) -> None:
     """In another pid namespace and on another boot, nothing of here is dead."""

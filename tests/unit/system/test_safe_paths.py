@@ -52,7 +52,9 @@ def test_files_below_the_directory_are_read(root: Path, run: RootedDirectory) ->
         assert deep.read("file.txt", bytes_max=100) == b"deep ours"
 
 
-def test_an_open_file_tells_what_it_is(root: Path, run: RootedDirectory) -> None:
+def test_an_open_file_has_the_size_time_and_identity_of_its_path(
+    root: Path, run: RootedDirectory
+) -> None:
     """Size, time and identity are those of the file; any part of it can be read."""
     path = root / "run" / "file.txt"
     with run.open_file("file.txt") as file:
@@ -143,7 +145,7 @@ def test_links_are_not_followed(root: Path, outside: Path, run: RootedDirectory)
 
 
 def test_a_root_replaced_by_a_link_is_refused(root: Path, outside: Path) -> None:
-    """Whoever swaps the root itself for a link gains nothing either."""
+    """Swapping the root itself for a link gains an attacker nothing either."""
     root.rename(root.with_name("moved"))
     root.symlink_to(outside)
     with pytest.raises(WrongPath):

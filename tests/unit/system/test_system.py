@@ -150,7 +150,7 @@ def test_link_is_refused_where_it_must_not_be_followed(files: SystemFiles, tmp_p
 
 
 def test_opening_a_pipe_for_reading_does_not_wait(files: SystemFiles, tmp_path: Path) -> None:
-    """A pipe without a writer does not block whoever looks into it."""
+    """A pipe without a writer does not block its reader."""
     os.mkfifo(tmp_path / "pipe")
     files.open_read(tmp_path / "pipe").close()
 

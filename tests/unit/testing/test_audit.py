@@ -201,7 +201,7 @@ def test_failed_sync_covers_nothing(log: Path) -> None:
 
 
 def test_ack_depends_on_its_own_paths_only(files: AuditedFiles, root: Path, log: Path) -> None:
-    """Un-synced work on other files is nobody's promise."""
+    """Un-synced work on other files is not part of the acknowledgement."""
     durable(files, log).sync()
     files.open_append(root / "other").write(b"data")
     files.ack(log)

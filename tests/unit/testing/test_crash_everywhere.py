@@ -217,7 +217,7 @@ def test_a_setup_that_fails_says_so() -> None:
 
 
 def test_a_scenario_that_hangs_is_ended_and_its_threads_are_shown() -> None:
-    """Nobody waits for ever, and a reader sees what it waited for."""
+    """The test does not wait for ever, and its report shows what it waited for."""
 
     def hang(trial: Trial) -> None:
         if (trial.path / "was here").exists():

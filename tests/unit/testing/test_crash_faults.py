@@ -109,7 +109,7 @@ def test_a_lasting_fault_fails_every_time_until_it_is_healed() -> None:
 
 
 def test_a_read_fails_and_is_no_operation_on_the_disk() -> None:
-    """Nobody is told of reads, as they change nothing; but they can fail."""
+    """Reads are not announced, as they change nothing; but they can fail."""
     files = CrashFiles()
     file = durable_log(files, b"data")
     heard: list[str] = []
@@ -157,7 +157,7 @@ def test_killed_process_leaves_its_writes_and_no_locks() -> None:
 
 
 def test_locks_do_not_survive_a_crash() -> None:
-    """After a reboot nobody holds anything."""
+    """After a reboot no lock is held."""
     files = CrashFiles()
     durable_log(files).lock()
     files.crash().open_append(LOG).lock()

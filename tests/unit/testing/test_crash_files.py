@@ -175,7 +175,7 @@ def test_replace_by_an_unsynced_file_may_leave_it_empty() -> None:
 
 
 def moved() -> tuple[CrashFiles, Path, Path]:
-    """Files in which `m` was moved from one directory to another, which nobody has synced yet."""
+    """Files in which `m` was moved from one directory to another, not synced yet."""
     files = CrashFiles()
     inbox, done = ROOT / "inbox", ROOT / "done"
     for directory in (inbox, done):
@@ -202,7 +202,7 @@ def test_replace_across_directories_needs_both_synced() -> None:
     assert places() == {(False, True)}
 
 
-def test_later_steps_stay_behind_a_step_across_directories() -> None:
+def test_later_steps_stay_after_a_step_across_directories() -> None:
     """A removal that was synced does not come undone by the earlier move that was not."""
     files, inbox, done = moved()
     files.remove(done / "m")

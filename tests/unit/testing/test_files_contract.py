@@ -67,7 +67,7 @@ def test_replace_takes_the_identity_along(files: Files, tmp_path: Path) -> None:
     files.replace(tmp_path / "b", tmp_path / "a")
     assert files.stat(tmp_path / "a") == new.stat()
     assert files.stat(tmp_path / "b") is None
-    old.write(b"nobody will find this")
+    old.write(b"no name leads here")
     assert files.open_read(tmp_path / "a").read(0, 100) == b""
 
 
@@ -129,7 +129,7 @@ def test_lock_can_be_taken_again_after_unlock_and_close(files: Files, tmp_path: 
     first.close()
 
 
-def test_a_lock_that_somebody_has_is_not_waited_for(files: Files, tmp_path: Path) -> None:
+def test_a_held_lock_is_not_waited_for(files: Files, tmp_path: Path) -> None:
     """Two descriptors: the second one gets it once the first gave it back."""
     first, second = (files.open_append(tmp_path / "log") for _ in range(2))
     assert first.try_lock()

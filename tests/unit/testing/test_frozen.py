@@ -41,7 +41,7 @@ def work(trial: Trial) -> None:
 
 
 def unfenced(trial: Trial) -> None:
-    """Work with a lease that nobody looks at any more once it writes."""
+    """Work with a lease that is not checked any more at the write."""
     with trial.open() as ow:
         lease = ow.cursors.acquire("numbers", worker=f"w{SystemClock().monotonic()}")
         assert lease is not None
@@ -64,7 +64,7 @@ def test_what_a_woken_worker_writes_does_not_land(zombie: Zombie) -> None:
 
 
 def test_a_worker_without_a_fence_is_found() -> None:
-    """The same test shows two effects, and what the woken one was told in the end."""
+    """The same test shows two effects, and the error that the woken worker got in the end."""
     with zombie(unfenced, setup=table) as frozen:
         frozen.take_over()
         assert LeaseLost.__name__ in frozen.wake()
@@ -72,7 +72,7 @@ def test_a_worker_without_a_fence_is_found() -> None:
 
 
 def test_it_can_be_frozen_at_a_crash_point() -> None:
-    """By its name, and at its first pass if nobody says which."""
+    """By its name, and at its first pass by default."""
     with zombie(work, setup=table, at="cursor.acquire.after_commit") as frozen:
         assert frozen.place.spec == "cursor.acquire.after_commit:1"
         frozen.take_over()

@@ -42,7 +42,7 @@ def test_operations_are_written_down_with_their_end(tmp_path: Path, in_journal: 
 
 
 def test_processes_share_a_journal(tmp_path: Path) -> None:
-    """What a child wrote down is there, whoever it was and however it ended."""
+    """What a child wrote down is there, however the child ended."""
     path = tmp_path / "h.jsonl"
     child = os.fork()
     if child == 0:

@@ -58,8 +58,8 @@ def test_the_difference_is_shown() -> None:
     assert said.count("REPRO") == 1
 
 
-def test_calls_at_once_are_told_from_calls_in_turn() -> None:
-    """Who looks before it leaps is fine alone, and not among others."""
+def test_calls_at_once_are_checked_apart_from_calls_in_turn() -> None:
+    """A function that checks before it acts is fine alone, and not among concurrent calls."""
 
     def look_then_leap(trial: Trial) -> None:
         bank, looked = trial.path / "bank", trial.path / "looked"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "prove_your_handler"
 GUIDE = ROOT / "docs" / "how-to" / "prove-your-handlers.md"
 SHOWN = re.compile(r"^```python (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: The bank has charged, and nobody has noted it.
+#: The bank has charged, and the outcome is not recorded.
 WORST = "outcome.run.after_effect:1"
 
 
@@ -79,5 +79,5 @@ def _entry(found: CrashSummary, counted: list[int], scheme: str) -> Entry:
         work=len(counted),
         lost=sum(max(0, 1 - number) for number in counted),
         doubled=sum(max(0, number - 1) for number in counted),
-        reached={"charged, and nobody has noted it": int(WORST.rpartition(":")[0] in found.points)},
+        reached={"charged, and not recorded": int(WORST.rpartition(":")[0] in found.points)},
     )

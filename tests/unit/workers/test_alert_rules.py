@@ -105,7 +105,7 @@ RULE = "[[alerts]]\nkind = 'lag'\nthreshold = 60\n"
     ],
 )
 def test_a_mistake_names_the_field_and_the_fix(text: str, field: str, fix: str) -> None:
-    """Whoever wrote it knows where to look and what to write."""
+    """The error says where to look and what to write."""
     with pytest.raises(InvalidArgument) as caught:
         parsed(text)
     assert caught.value.context["field"] == field

@@ -53,7 +53,7 @@ def test_what_is_wrong_reaches_a_webhook(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_without_rules_there_is_nothing_to_do() -> None:
-    """Nobody opens a store for it, and no thread is started."""
+    """No store is opened for it, and no thread is started."""
 
     def opened() -> Onceward:
         raise AssertionError

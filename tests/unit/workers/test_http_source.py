@@ -52,7 +52,7 @@ def test_every_entry_comes_once_whatever_the_limit(
 
 
 @pytest.mark.parametrize("has_last_cursor", [True, False])
-def test_new_entries_come_behind_the_old_ones(service: Service, has_last_cursor: bool) -> None:
+def test_new_entries_come_after_the_old_ones(service: Service, has_last_cursor: bool) -> None:
     """A last page that grows is read on."""
     service.has_last_cursor = has_last_cursor
     after = source(service).read(None, 100)[-1].position
@@ -88,7 +88,7 @@ def test_a_page_that_lost_an_entry_loses_no_other(service: Service) -> None:
 
 
 def test_a_page_without_the_last_entry_is_read_again(service: Service) -> None:
-    """Nobody knows where it stood: a repeat can be recognised, a loss cannot."""
+    """Its place is unknown: a repeat can be recognised, a loss cannot."""
     after = source(service).read(None, 2)[-1].position
     del service.entries[1]
     assert ids(source(service), after) == [1, 3, 4, 5, 6, 7]
@@ -209,7 +209,7 @@ def test_an_answer_that_ends_early_is_asked_for_again(service: Service) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b'{"entries": []}', b'{"items": {}}'])
 def test_an_answer_that_is_no_page_is_refused(service: Service, body: bytes) -> None:
-    """A wrong address or a wrong name of a field is told, and nothing is passed over."""
+    """A wrong address or a wrong name of a field is reported, and nothing is passed over."""
     service.next_answers.append(Answer(200, body))
     with pytest.raises(SourceRefused) as caught:
         source(service).read(None, 10)
@@ -226,8 +226,8 @@ def test_a_page_that_is_too_large_is_refused(
         source(service).read(None, 10)
 
 
-def test_nobody_at_the_address_is_unavailable() -> None:
-    """A closed port passes, too."""
+def test_a_closed_port_is_unavailable() -> None:
+    """A closed port is a transient error."""
     found = HttpSource("http://127.0.0.1:1/", clock=ManualClock())
     with pytest.raises(SourceUnavailable, match="cannot be read"):
         found.read(None, 1)
@@ -250,7 +250,7 @@ def test_any_json_arrives_as_it_was(service: Service, entry: Any) -> None:
     "url", ["ftp://host/x", "file:///etc/passwd", "host/x", "http://u:p@host", "http://a:b/"]
 )
 def test_an_address_is_http_without_a_user(url: str) -> None:
-    """Anything else is a mistake, told without repeating what may be a password."""
+    """Any other address is rejected, without repeating what may be a password."""
     with pytest.raises(InvalidArgument, match="^url: ") as caught:
         HttpSource(url)
     assert url not in str(caught.value.to_dict())
@@ -258,7 +258,7 @@ def test_an_address_is_http_without_a_user(url: str) -> None:
 
 @pytest.mark.parametrize("position", ["", "7", "x@y", "0.0123456789abcdef@c", "-1@c", "1.zz@c"])
 def test_a_position_of_another_source_is_refused(service: Service, position: str) -> None:
-    """Whatever is not a position is told, and the service is not asked."""
+    """A text that is not a position is rejected, and the service is not asked."""
     with pytest.raises(InvalidCursor):
         source(service).read(position, 1)
     assert service.asked == []

@@ -16,7 +16,7 @@ def numbers(after: str | None) -> Iterator[tuple[str, object]]:
         yield str(number), {"n": number}
 
 
-def test_a_generator_is_read_behind_a_position() -> None:
+def test_a_generator_is_read_after_a_position() -> None:
     """In pages of any size each message comes once."""
     source = IterableSource(numbers)
     after, seen = None, []
@@ -50,7 +50,7 @@ def test_generators_are_closed_when_the_page_is_full() -> None:
     kept = []
 
     def make(after: str | None) -> Iterator[tuple[str, object]]:
-        kept.append(careful(after))  # So that nobody but the source closes it.
+        kept.append(careful(after))  # So that only the source closes it.
         return kept[-1]
 
     source = IterableSource(make)
@@ -88,7 +88,7 @@ def test_values_that_json_does_not_know_have_one_form() -> None:
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, "half \ud800", {"v": {3}}])
 def test_what_has_no_form_cannot_be_decoded(value: object) -> None:
-    """A guess would be somebody's message; an error would stop what is behind it."""
+    """A guess would be a false message; an error would stop the messages after it."""
     given = [("1", 1), ("2", value), ("3", 3)]
     first, second, third = IterableSource(lambda _: given).read(None, 9)
     assert (first.raw, third.raw) == (b"1", b"3")

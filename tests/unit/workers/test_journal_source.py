@@ -38,7 +38,7 @@ def test_it_is_all_that_a_source_can_be(path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 600])
-def test_every_position_resumes_behind_its_line(path: Path, limit: int) -> None:
+def test_every_position_resumes_after_its_line(path: Path, limit: int) -> None:
     """Read in pages of any size, each line comes once, in order."""
     journal_, source = Journal(path), JournalSource(path)
     journal_.append(*({"id": str(number)} for number in range(1000)))
@@ -170,7 +170,7 @@ def test_the_lag_says_how_many_and_since_when(path: Path) -> None:
 
 
 def test_a_lag_beyond_the_limit_is_not_counted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks how far behind a cursor is does not read the whole file for it."""
+    """A query for the lag does not read the whole file."""
     monkeypatch.setattr(journal, "LAG_BYTES_MAX", 20)
     Journal(path).append(*RECORDS)
     source = JournalSource(path)
@@ -189,7 +189,7 @@ def test_nothing_is_given_out_before_it_is_on_disk() -> None:
 
 
 class Woken:
-    """Counts, and lets somebody wait for it."""
+    """Counts, and lets a test wait for the count."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -209,7 +209,7 @@ class Woken:
 def test_an_append_by_another_process_wakes(
     path: Path, has_events: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever appends, with file events or without, the consumer is told; afterwards no more."""
+    """With file events or without, an append wakes the consumer; afterwards none does."""
     if not has_events:
         monkeypatch.setattr(directory_watch, "_notifier", lambda _directory: None)
     append = "import sys; from onceward.journal import Journal; Journal(sys.argv[1]).append({})"

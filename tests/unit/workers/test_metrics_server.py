@@ -1,4 +1,4 @@
-"""The metrics server of a worker: one page, for this machine, whoever else asks."""
+"""The metrics server of a worker: one page, for this machine only."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_h65_another_local_user_reads_no_metrics(url: str) -> None:
 @pytest.mark.usefixtures("_own_home")
 @pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-real-ip", "via"])
 def test_h65_a_proxy_of_our_user_reads_no_metrics(url: str, header: str) -> None:
-    """Once one was seen, nobody reads without the token."""
+    """Once one was seen, no request is answered without the token."""
     assert ask("GET", url, **{header: "127.0.0.1"}).status_code == 401
     refused = ask("GET", url)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
@@ -130,7 +130,7 @@ def test_h65_a_concurrent_request_does_not_hide_a_proxy(
 
 @pytest.mark.usefixtures("_own_home")
 def test_h65_metrics_for_other_machines_need_the_token() -> None:
-    """The owner too: behind an open address a proxy cannot be told from its clients."""
+    """The owner too: at an open address a proxy looks like its clients."""
     with serve_metrics(0, lambda: b"up 1\n", host="0.0.0.0") as address:
         url = address.replace("0.0.0.0", "127.0.0.1")
         assert ask("GET", url).status_code == 401
@@ -138,7 +138,7 @@ def test_h65_metrics_for_other_machines_need_the_token() -> None:
 
 
 @pytest.mark.usefixtures("_own_home")
-def test_a_token_that_others_may_know_lets_nobody_in(url: str) -> None:
+def test_a_token_that_others_may_know_grants_no_access(url: str) -> None:
     """The owner still reads; a broken token file ends neither the server nor the check."""
     token = open_token()
     token_path().chmod(0o644)
@@ -157,8 +157,8 @@ def test_it_stops_with_the_block() -> None:
         assert again == url
 
 
-def test_a_port_that_is_taken_is_told() -> None:
-    """With what to do."""
+def test_a_port_that_is_taken_is_reported() -> None:
+    """The error says what to do."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(InvalidArgument, match=f"port {port} on 127.0.0.1 is taken") as caught:

@@ -1,4 +1,4 @@
-"""Rounds: a thread that goes round, survives its failures, and stops when told."""
+"""Rounds: a thread that goes round, survives its failures, and stops on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_it_goes_round_until_the_end() -> None:
 
 
 def test_a_failure_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told, and the next round begins."""
+    """It is logged, and the next round begins."""
     passed = threading.Semaphore(0)
 
     def go() -> float:

@@ -1,4 +1,4 @@
-"""`[keep]` in onceward.toml: what it may say, and how a mistake in it is told."""
+"""`[keep]` in onceward.toml: what it may say, and how a mistake in it is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parsed(text: str) -> Retention:
 
 
 def test_what_is_left_out_is_as_shipped() -> None:
-    """Dead letters that nobody has decided about are kept for ever, unless it is said."""
+    """Undecided dead letters are kept for ever by default."""
     assert parsed("") == Retention() == parsed("[keep]")
     assert Retention().dead_letters_days is None
 
@@ -40,8 +40,8 @@ def test_every_field_can_be_set() -> None:
         ("[keep]\ndead_letters_days = 1e9", "keep.dead_letters_days"),
     ],
 )
-def test_a_mistake_is_told_with_its_field(text: str, field: str) -> None:
-    """Nothing starts with a retention that nobody meant."""
+def test_a_mistake_is_reported_with_its_field(text: str, field: str) -> None:
+    """Nothing starts with an unintended retention."""
     with pytest.raises(InvalidArgument) as refused:
         parsed(text)
     assert refused.value.context["field"] == field

@@ -39,7 +39,7 @@ def test_waking_costs_no_memory() -> None:
         assert len(board._queue) <= 200 + STALE_ENTRIES_MAX + 1
 
 
-def test_a_queue_that_was_made_anew_gives_out_the_same() -> None:
+def test_a_compacted_queue_gives_out_the_same() -> None:
     """What is due comes in the order in which it is due, each once, and nothing that is out."""
     board, clock = board_of(50)
     out = take(board)

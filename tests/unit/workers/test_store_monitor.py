@@ -33,7 +33,7 @@ def until_quiet() -> None:
 def test_a_store_that_opens_slowly_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One thread opens it, the other waits, and nobody says that it cannot be reached."""
+    """One thread opens it, the other waits, and none reports that it cannot be reached."""
     opened_at: list[float] = []
     was_asked = threading.Event()
 
@@ -60,7 +60,7 @@ def test_a_store_that_opens_slowly_is_waited_for(
 
 
 def asked_of(opened: LazyStore) -> None:
-    """Ask as a request does, once somebody else is at it."""
+    """Ask as a request does, once another thread is opening the store."""
     deadline = time.monotonic() + GUARD_SECONDS
     while time.monotonic() < deadline and not opened._mutex.locked():
         time.sleep(0.001)
@@ -70,7 +70,7 @@ def asked_of(opened: LazyStore) -> None:
 def test_an_end_before_the_store_was_reached_is_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody stops a server that is still starting: that is no trouble to tell of."""
+    """An operator stops a server that is still starting: that is not logged as trouble."""
     begun, closed = threading.Event(), threading.Event()
 
     def never(_: Store) -> None:
@@ -89,7 +89,7 @@ def test_an_end_before_the_store_was_reached_is_quiet(
         monkeypatch.setattr(opened.store, "close", gone)
         with monitoring(opened, DEFAULT_RULES):
             assert begun.wait(GUARD_SECONDS)
-            # What happens when the block ends, before the threads are told that it did.
+            # What happens when the block ends, before the threads know that it did.
             opened.stop_waiting()
             until_quiet()
     assert caplog.messages == []

@@ -161,7 +161,7 @@ def test_every_type_has_a_form(pg: Onceward) -> None:
 
 
 def test_an_old_transaction_that_holds_rows_back_is_named(pg: Onceward, pg_url: str) -> None:
-    """Nothing is lost, and whoever asks for the lag is told who keeps it waiting, and how long."""
+    """Nothing is lost, and the lag names the transaction that it waits for, and how long."""
     run(
         pg,
         f"create table leads (id bigint primary key, {XID})",
@@ -183,7 +183,7 @@ def test_an_old_transaction_that_holds_rows_back_is_named(pg: Onceward, pg_url: 
     assert source.lag(None).held_back_by is None
 
 
-def test_a_reader_that_writes_nothing_holds_nobody_back(pg: Onceward, pg_url: str) -> None:
+def test_a_reader_that_writes_nothing_holds_no_rows_back(pg: Onceward, pg_url: str) -> None:
     """A long report is harmless: only what may still add rows counts."""
     run(
         pg,
@@ -327,7 +327,9 @@ def test_h20_a_slow_transaction_keeps_its_place(pg: Onceward, pg_url: str) -> No
     assert names(source, first.position) == ["low", "high", "quick"]
 
 
-def test_h20_what_is_behind_a_savepoint_is_part_of_the_whole(pg: Onceward, pg_url: str) -> None:
+def test_h20_rows_after_a_savepoint_are_part_of_the_whole_transaction(
+    pg: Onceward, pg_url: str
+) -> None:
     """It has the number of the whole transaction, and is not read before that has ended."""
     make_leads(pg)
     source = TableSource(pg, "leads")

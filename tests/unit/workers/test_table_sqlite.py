@@ -29,7 +29,7 @@ def run(ow: Onceward, *statements: str) -> None:
     ],
 )
 def test_ids_that_could_be_given_again_are_refused(lite: Onceward, columns: str) -> None:
-    """Whoever deletes the newest row frees its id, and a cursor has passed it already."""
+    """Deleting the newest row frees its id, and a cursor has passed it already."""
     run(lite, f"create table leads ({columns})")
     with pytest.raises(SourceRefused, match="AUTOINCREMENT") as caught:
         TableSource(lite, "leads").read(None, 1)
@@ -46,7 +46,7 @@ def test_the_newest_row_may_be_deleted(lite: Onceward) -> None:
     assert [orjson.loads(item.raw)["name"] for item in source.read(after, 10)] == ["c"]
 
 
-def test_a_table_that_was_made_anew_is_noticed(lite: Onceward) -> None:
+def test_a_recreated_table_is_noticed(lite: Onceward) -> None:
     """Its ids begin at 1; a cursor that stands further on would pass them over."""
     create = "create table leads (id integer primary key autoincrement, name text)"
     run(lite, create, "insert into leads (name) values ('a'), ('b')")
@@ -87,7 +87,7 @@ def test_an_index_that_is_dropped_is_missed(lite: Onceward) -> None:
 
 
 def test_partitions_by_a_column_without_a_type_are_refused(lite: Onceward) -> None:
-    """There 5 and '5' are two values, and a key could not be told from the other."""
+    """There 5 and '5' are two values, and their keys would be equal."""
     run(lite, "create table leads (id integer primary key autoincrement, niche, data blob)")
     run(lite, "create index a on leads (niche)", "create index b on leads (data)")
     for by in ("niche", "data"):

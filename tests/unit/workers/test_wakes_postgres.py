@@ -62,7 +62,7 @@ def test_a_hint_is_not_part_of_the_transaction_that_sends_it(pg: Onceward, pg_ur
 
 
 def test_a_process_does_not_hear_itself_twice(pg: Onceward) -> None:
-    """What was told within the process is not told again when it comes back from the server."""
+    """A wakeup within the process is not repeated when it comes back from the server."""
     wakes, other, ears, passing = Wakeups(pg.store), Wakeups(pg.store), Ears(), Ears()
     with wakes.subscribed(ears), other.subscribed(passing):
         assert ears.wait_for(None)
@@ -77,7 +77,7 @@ def test_a_process_does_not_hear_itself_twice(pg: Onceward) -> None:
 
 
 def test_what_waits_has_a_limit(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Topics beyond it are dropped; nobody is made to wait, and nothing grows."""
+    """Topics beyond it are dropped; no publisher waits, and nothing grows."""
     monkeypatch.setattr(postgres_notify, "TOPICS_MAX", 10)
     wakes = Wakeups(pg.store)
     mouth = wakes._publisher
@@ -92,7 +92,7 @@ def test_what_waits_has_a_limit(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -
 def test_connections_are_given_back(
     pg: Onceward, pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When nobody listens, and when nothing was sent for a while."""
+    """When there are no listeners, and when nothing was sent for a while."""
     monkeypatch.setattr(postgres_notify, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(postgres_notify, "WAIT_SECONDS", 0.05)
     before = backends(pg_url)
@@ -126,7 +126,7 @@ def test_listening_survives_a_server_that_is_killed(own_server: PostgresServer) 
             sender.publish(f"before {number}")
             assert ears.wait_for(f"before {number}")
             own_server.kill()
-            sender.publish(f"while away {number}")  # Nobody waits for a server that is away.
+            sender.publish(f"while away {number}")  # It does not wait for the server.
             own_server.start()
             assert ears.wait_for(None, number + 1)
             sender.publish(f"after {number}")
@@ -154,7 +154,7 @@ def test_listening_begins_before_the_server_does(own_server: PostgresServer) -> 
 
 
 def test_nothing_at_all_ends_the_hints(pg: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody expected is one lost connection more, for who says and who hears."""
+    """An unexpected error is one lost connection more, for publishers and subscribers."""
     wakes, other, ears = Wakeups(pg.store), Wakeups(pg.store), Ears()
     for owner, method in ((wakes._publisher, "_send"), (other._subscriber, "_receive")):
         _failing_once(monkeypatch, owner, method)

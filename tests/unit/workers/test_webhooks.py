@@ -51,7 +51,7 @@ def test_a_redirect_is_a_refusal() -> None:
             post(server.url, {}, "k")
 
 
-def test_nobody_there_is_an_error() -> None:
+def test_a_closed_port_is_an_error() -> None:
     """After three attempts."""
     with hook() as server:
         url = server.url

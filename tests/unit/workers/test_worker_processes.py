@@ -68,13 +68,13 @@ sys.exit(worker_processes.WorkerSupervisor([lambda: 0], once=True).run())
 """
 
 
-def test_a_signal_while_a_child_is_reaped_is_for_nobody() -> None:
+def test_a_signal_while_a_child_is_reaped_is_dropped() -> None:
     """Its number may be another process's by then."""
     done = subprocess.run([sys.executable, "-c", BETWEEN], timeout=SECONDS_MAX, check=False)
     assert done.returncode == 0
 
 
-#: The first process to come leaves something; whoever comes when the others have ended does not.
+#: The first process to come leaves something; one that comes when others have ended does not.
 LEAVING = """
 import os, sys, time
 from pathlib import Path

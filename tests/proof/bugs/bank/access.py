@@ -203,7 +203,7 @@ BUGS: Final = (
         find="if not oldest - 1 <= number <= last:",
         replace="if number > last:",
         test="tests/unit/console/test_change_feed.py"
-        "::test_who_was_away_for_too_long_is_told_to_ask_for_everything",
+        "::test_a_page_that_was_away_for_too_long_has_to_reload_everything",
         breaks="C2",
     ),
     Bug(

@@ -27,7 +27,7 @@ BUGS: Final = (
         file="journal/process_lock.py",
         find="fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         replace="fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)",
-        test="tests/unit/journal/test_process_lock.py::test_the_second_is_told_who_has_it_and_since_when",
+        test="tests/unit/journal/test_process_lock.py::test_the_second_process_gets_the_holder_and_its_start_time",
         breaks="O1",
     ),
     Bug(

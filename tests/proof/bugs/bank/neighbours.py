@@ -90,7 +90,7 @@ BUGS: Final = (
         find="connection = database.acquire_connection()\n",
         replace="connection = database.acquire_connection()\n"
         "            database.release_connection(connection)\n",
-        test=f"{_SHARED}::test_a_closed_handle_leaves_its_writer_to_nobody",
+        test=f"{_SHARED}::test_a_closed_handle_passes_its_writer_to_no_other_handle",
         breaks="D1",
     ),
     Bug(
@@ -165,7 +165,7 @@ BUGS: Final = (
         find="if not is_of_sqlite or not transaction.is_open:",
         replace="if not is_of_sqlite:",
         test="tests/unit/stores/test_sqlite_writer.py"
-        "::test_a_statement_that_fails_in_a_group_is_told_from_the_others[rollback-stored1]",
+        "::test_a_statement_that_fails_in_a_group_fails_only_its_caller[rollback-stored1]",
         breaks="D1",
     ),
     Bug(
