@@ -1,7 +1,7 @@
-"""Browser: one Chromium for all tests of pages, and pages that notice what nobody should see.
+"""Browser: one Chromium for all page tests, and pages that report what users must not see.
 
 Its profile is shared and emptied after each test: with a new one for each, the browser would start
-new processes and read every script anew, which costs more than most tests.
+new processes and read every script again, which costs more than most tests.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def telling_runs(lab: LabServer) -> list[Path]:
     return places
 
 
-def test_nothing_tells_before_the_decision(page: Page, lab: LabServer) -> None:
+def test_nothing_is_revealed_before_the_decision(page: Page, lab: LabServer) -> None:
     """Labels, topics, paths, metrics and the hypothesis are nowhere in the page; then all are."""
     rocket, turtle = telling_runs(lab)
     hypothesis = "the turtle is slower"
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_side_does_not_name_it(
 def test_what_happens_to_a_side_later_does_not_name_it(
     page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
-    """A file that is overwritten while somebody looks is refused without its path, rendered too."""
+    """A file overwritten while the page is open is rejected without its path, rendered too."""
     watch.expect(409)
     sides = [
         make_documents(lab.directory, name, {"a.md": "# A\n", "b.md": f"# {name}\n"})

@@ -102,7 +102,7 @@ def test_two_tabs_show_the_same(page: Page, second: Page, chat: ChatServer) -> N
 
 
 def test_a_double_click_is_one_message(page: Page, chat: ChatServer) -> None:
-    """However impatient somebody is, it is said once."""
+    """A double click, or Enter pressed twice, sends the message once."""
     open_conversation(page, chat, "g1")
     field(page).fill("once")
     page.get_by_role("button", name="Send").dblclick()
@@ -156,7 +156,7 @@ def test_a_reload_goes_on_with_what_was_not_sent(
 def test_a_page_that_cannot_be_loaded_keeps_it_too(
     page: Page, mortal: ChatServer, watch: PageMonitor
 ) -> None:
-    """Whoever reloads while the server is away loses nothing either."""
+    """A reload while the server is away loses nothing either."""
     watch.expect_restart()
     watch.expect(LEAVING)
     open_conversation(page, mortal, "team")
@@ -166,7 +166,7 @@ def test_a_page_that_cannot_be_loaded_keeps_it_too(
     with pytest.raises(Error, match="ERR_CONNECTION_REFUSED"):
         page.reload()
     mortal.start()
-    with suppress(Error):  # The browser's error page loads it anew too, at a moment of its own.
+    with suppress(Error):  # The browser's error page reloads too, at a moment of its own.
         open_conversation(page, mortal, "team")
     expect_messages(page, "kept", "You said: kept")
 
@@ -174,7 +174,7 @@ def test_a_page_that_cannot_be_loaded_keeps_it_too(
 def test_another_store_at_the_same_address(
     page: Page, mortal: ChatServer, watch: PageMonitor
 ) -> None:
-    """The page begins anew instead of waiting for numbers that will never come."""
+    """The page starts over instead of waiting for numbers that will never come."""
     watch.expect_restart()
     watch.expect(400, 401)
     open_conversation(page, mortal, "team")
@@ -186,8 +186,8 @@ def test_another_store_at_the_same_address(
     mortal.add_group("team")
     mortal.start()
     expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
-    write(page, "anew")
-    expect_messages(page, "anew", "You said: anew")
+    write(page, "after the change")
+    expect_messages(page, "after the change", "You said: after the change")
 
 
 def test_a_message_that_is_refused(page: Page, chat: ChatServer, watch: PageMonitor) -> None:
@@ -240,7 +240,7 @@ def test_words_are_only_words(page: Page, chat: ChatServer) -> None:
 
 
 def test_news_do_not_move_what_is_read(page: Page, chat: ChatServer) -> None:
-    """Who reads further up stays there, is told of what is new, and goes there when they like."""
+    """A reader further up stays there, sees that there are new messages, and can jump to them."""
     long = "\n".join(f"line {number}" for number in range(60))
     chat.say("g7", long, id="long")
     open_conversation(page, chat, "g7")
@@ -273,7 +273,7 @@ def test_what_was_said_before_is_a_click_away(page: Page, chat: ChatServer) -> N
     expect(page.get_by_role("log")).to_be_focused()
 
 
-def test_a_failure_is_told_and_when_it_is_tried_again(page: Page, chat: ChatServer) -> None:
+def test_a_failure_and_the_time_of_the_next_attempt_are_shown(page: Page, chat: ChatServer) -> None:
     """The line below the conversation says what goes on, and why."""
     open_conversation(page, chat, "g8")
     write(page, "now fail")
@@ -286,19 +286,19 @@ def test_a_failure_is_told_and_when_it_is_tried_again(page: Page, chat: ChatServ
     expect(card).to_contain_text("waits")
 
 
-def test_an_answer_that_nobody_is_sure_of(page: Page, chat: ChatServer) -> None:
+def test_an_answer_that_may_have_been_delivered_is_marked(page: Page, chat: ChatServer) -> None:
     """A reply that the channel may have shown is marked as that."""
     chat.say("g9", "hello")
     chat.until_heard("g9", "> You said: hello")
 
-    def doubt(route: Route) -> None:
+    def mark_uncertain(route: Route) -> None:
         answer = route.fetch()
         body = answer.json()
         for each in body["items"]:
             each["isCertain"] = False
         route.fulfill(response=answer, json=body)
 
-    page.route("**/api/chat/g9/messages?last=*", doubt)
+    page.route("**/api/chat/g9/messages?last=*", mark_uncertain)
     open_conversation(page, chat, "g9")
     expect(messages_on(page).nth(1)).to_contain_text("maybe delivered")
 

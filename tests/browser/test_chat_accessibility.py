@@ -37,7 +37,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChatServer]:
         for number, text in enumerate(("hello", LONG, "several\nlines\n\nof it")):
             server.say("team", text, id=str(number))
         server.say("broken", "say and fail")
-        server.say("paused", "anybody?")
+        server.say("paused", "hello?")
         server.until_heard("team", "> You said: several\nlines\n\nof it")
         server.until_heard("broken", "> At once: say and fail")
         yield server

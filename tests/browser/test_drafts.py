@@ -124,7 +124,7 @@ def test_two_tabs_have_two_submissions(page: Page, lab: LabServer, watch: PageMo
 def test_a_server_that_dies_after_its_refusal(
     page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
-    """That somebody was first is told at once, and the page stays locked until it can show it."""
+    """The earlier submission is reported at once; the page stays locked until it can show it."""
     watch.expect_restart()
     watch.expect(409)
     experiment_id = pair(mortal)
@@ -139,7 +139,7 @@ def test_a_server_that_dies_after_its_refusal(
     page.route(SUBMIT, answer_and_die)
     page.get_by_role("radio", name="Both bad").check()
     page.locator("#submit").click()
-    expect(page.locator(".sending")).to_contain_text("Somebody had already submitted")
+    expect(page.locator(".sending")).to_contain_text("had already submitted")
     expect(page.locator("#banner")).to_contain_text("No answer from the server")
     expect(page.locator("#submit")).to_be_disabled()
     mortal.start()
@@ -148,19 +148,19 @@ def test_a_server_that_dies_after_its_refusal(
 
 
 def test_what_counts_cannot_be_loaded(page: Page, lab: LabServer, watch: PageMonitor) -> None:
-    """That somebody was first is told all the same, and nothing goes wrong unseen."""
+    """The earlier submission is reported all the same, and so is the error of loading it."""
     watch.expect(409, 404)
     experiment_id = pair(lab)
     open_comparison(page, lab, experiment_id)
     decide(lab, experiment_id)
     page.get_by_role("radio", name="Both bad").check()
-    told = {"error": {"code": "NOT_FOUND", "message": "there is none", "context": {}}}
+    failure = {"error": {"code": "NOT_FOUND", "message": "there is none", "context": {}}}
     page.route(
-        f"**/api/experiments/{experiment_id}", lambda each: each.fulfill(status=404, json=told)
+        f"**/api/experiments/{experiment_id}", lambda each: each.fulfill(status=404, json=failure)
     )
     page.locator("#submit").click()
     said = page.locator(".sending")
-    expect(said).to_contain_text("Somebody had already submitted")
+    expect(said).to_contain_text("had already submitted")
     expect(said).to_contain_text("There is none")
     expect(page.locator("#submit")).to_be_disabled()
 

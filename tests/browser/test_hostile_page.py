@@ -122,7 +122,7 @@ def test_h65_a_name_that_was_rebound_does_not_end_ownership(
 def test_a_link_from_another_site_opens_the_page(
     stranger: Page, lab: LabServer, elsewhere: int
 ) -> None:
-    """Somebody may link to the Lab; what opens is the Lab's own page, without an opener."""
+    """Another site may link to the Lab; the link opens the Lab's own page, without an opener."""
     stranger.goto(f"http://127.0.0.1:{elsewhere}/")
     stranger.evaluate("(url) => { location.href = url; }", f"{lab.url}/lab")
     stranger.get_by_role("heading", name="Experiment Lab").wait_for()

@@ -165,7 +165,7 @@ def test_what_does_not_exist(page: Page, lab: LabServer, watch: PageMonitor, pat
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiment Lab")
 
 
-def test_a_server_that_is_away_is_told_and_waited_for(
+def test_a_server_that_is_away_is_reported_and_waited_for(
     page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
     """A page that cannot load says why, tries again by itself, and then is there."""

@@ -64,7 +64,7 @@ def test_h61_import_and_review(page: Page, lab: LabServer) -> None:
 
 
 def test_h61_default_compare_with_swipe_answers(page: Page, lab: LabServer) -> None:
-    """Nobody asked for mode, confidence and the active variant, which is null; all are kept."""
+    """The page sends mode, confidence and the active variant (null) unasked; all are kept."""
     page.goto(f"{lab.url}/lab")
     runs = [imported(lab, make_run(lab.directory, f"swiped-{each}")) for each in "ab"]
     sides = {"baselineRunId": runs[0], "variants": [{"label": "B", "runId": runs[1]}]}
@@ -86,14 +86,15 @@ def test_h61_default_compare_with_swipe_answers(page: Page, lab: LabServer) -> N
 
 
 def test_h61_one_shot(page: Page, bench: Bench) -> None:
-    """The page is told that the server stops after one submission; it does, with the result."""
+    """The config says that the server stops after one submission; it does, with the result."""
     words = ["--json", "lab", "compare", "runs/a", "runs/b", "--no-open", "--port", "0"]
     with bench.start(*words) as server:
         page.goto(server.told["pageUrl"])
         config = call(page, "/api/config")
         assert config["task"] == {"type": "compare", "experimentId": server.told["experimentId"]}
         assert config["exitAfterSubmit"] == 1
-        path = f"/api/experiments/{server.told['experimentId']}"
+        experiment_id = server.told["experimentId"]
+        path = f"/api/experiments/{experiment_id}"
         body = swipe(call(page, path))
         submitted = call(page, f"{path}/submit", body)
         page.goto("about:blank")

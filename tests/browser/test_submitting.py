@@ -97,7 +97,7 @@ def test_a_reload_in_the_middle_is_one_submission(page: Page, lab: LabServer, lo
 def test_a_server_killed_between_click_and_answer_is_one_submission(
     page: Page, mortal: LabServer, watch: PageMonitor, point: str
 ) -> None:
-    """The page asks again until somebody answers, and ends by itself."""
+    """The page asks again until a server answers, and ends by itself."""
     watch.expect_restart()
     experiment_id = pair(mortal)
     mortal.kill()
@@ -162,10 +162,10 @@ def test_what_the_server_refuses_can_be_corrected(
     assert {"hook": 50} in rated
 
 
-def test_what_somebody_else_decided_is_shown(
+def test_an_earlier_decision_of_another_person_is_shown(
     page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
-    """Whoever comes second reads what counts, and what of theirs does not."""
+    """The later submitter sees the decision that counts, and which of their own input does not."""
     watch.expect(409)
     experiment_id = pair(lab, name="Cats")
     open_comparison(page, lab, experiment_id)
@@ -177,7 +177,7 @@ def test_what_somebody_else_decided_is_shown(
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
     expect(page.get_by_text("no difference at all")).to_be_visible()
     unused = page.locator(".notice.problem")
-    expect(unused).to_contain_text("Somebody had already submitted this comparison.")
+    expect(unused).to_contain_text("had already submitted this comparison.")
     expect(unused).to_contain_text("A is quicker")
     counts_once(lab, experiment_id)
     page.reload()

@@ -1,4 +1,4 @@
-"""Unanswered submissions: an attempt without an answer may have arrived; its retry counts once."""
+"""Ambiguous submissions: an attempt without an answer may have arrived; it counts once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def edit_instead(page: Page, road: RequestFaults, control: Locator, text: str) -
     page.locator("#submit").click()
 
 
-def test_a_rejection_after_an_unanswered_attempt(
+def test_a_refusal_after_an_ambiguous_attempt(
     page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """It is not called refused, and the same judgement sent again is the same entry."""
@@ -56,7 +56,7 @@ def test_a_rejection_after_an_unanswered_attempt(
     assert len(set(road.ids)) == 1
 
 
-def test_a_field_that_is_rejected_after_an_unanswered_attempt(
+def test_a_field_that_is_refused_after_an_ambiguous_attempt(
     page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """The message stands at its field, and beside the button that an attempt may have arrived."""
@@ -77,7 +77,7 @@ def test_a_field_that_is_rejected_after_an_unanswered_attempt(
 
 
 @pytest.mark.parametrize("fate", ["arrives", "lost"])
-def test_a_review_that_was_edited_after_an_unanswered_attempt(
+def test_a_review_that_was_edited_while_ambiguous(
     page: Page, lab: LabServer, watch: PageMonitor, run_id: str, fate: str
 ) -> None:
     """If the first version had arrived it is said and asked, else the edited one counts."""
@@ -123,7 +123,7 @@ def test_a_second_review_is_added_only_when_that_is_meant(
     assert notes_of(lab, run_id) == ["first", "second"]
 
 
-def test_several_unanswered_versions(
+def test_several_versions_of_an_ambiguous_review(
     page: Page, lab: LabServer, watch: PageMonitor, run_id: str
 ) -> None:
     """Whichever version had arrived is the one that is shown."""
@@ -146,7 +146,7 @@ def test_several_unanswered_versions(
     assert notes_of(lab, run_id) == ["two"]
 
 
-def test_a_decision_that_was_edited_after_an_unanswered_attempt(
+def test_a_decision_that_was_edited_while_ambiguous(
     page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
     """When the first version had decided, that is the end, and the changes stay readable."""
@@ -169,10 +169,10 @@ def test_a_decision_that_was_edited_after_an_unanswered_attempt(
     counts_once(lab, experiment_id)
 
 
-def test_an_unanswered_decision_that_another_person_preceded(
+def test_an_ambiguous_decision_that_another_person_preceded(
     page: Page, lab: LabServer, watch: PageMonitor
 ) -> None:
-    """What somebody else decided is not taken for one's own."""
+    """The decision of another person is not taken for one's own."""
     watch.expect_restart()
     watch.expect(409)
     experiment_id = pair(lab)
@@ -184,6 +184,6 @@ def test_an_unanswered_decision_that_another_person_preceded(
     edit_instead(page, road, page.locator("#reason"), "too late")
     expect_heading(page, "Decided")
     expect(page.locator("#outcome")).to_have_text("≈ A tie.")
-    expect(page.locator(".notice.problem")).to_contain_text("Somebody had already submitted")
+    expect(page.locator(".notice.problem")).to_contain_text("had already submitted")
     expect(page.locator("#leftover")).to_contain_text("too late")
     counts_once(lab, experiment_id)

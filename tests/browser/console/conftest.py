@@ -18,7 +18,7 @@ from tests.support.console_story import Home, fill
 
 @pytest.fixture(scope="session")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home with the whole story; nobody changes it, everybody has a copy."""
+    """A home with the whole story; tests never change it, they work on a copy."""
     return fill(tmp_path_factory.mktemp("seeded") / "home")
 
 

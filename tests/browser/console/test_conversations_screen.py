@@ -36,14 +36,14 @@ def states(console: Console, group: str) -> list[DeliveryState]:
 
 
 def test_every_group_says_where_it_stands(page: Page, console: Console, visit: Visit) -> None:
-    """Answered, given up and paused are told apart, with what waits in each."""
+    """The rows distinguish answered, given up and paused groups, with what waits in each."""
     visit(console, "/conversations", "Conversations")
     expect(row(page, "team")).to_contain_text("quiet")
     expect(row(page, "broken")).to_contain_text("given up")
     expect(row(page, "paused")).to_contain_text("paused")
     page.get_by_role("button", name="In trouble").click()
     expect(page.locator("tbody tr")).to_have_count(1)
-    page.get_by_role("searchbox").fill("nobody")
+    page.get_by_role("searchbox").fill("no-such-group")
     page.get_by_role("button", name="Clear the filter").click()
     expect(page.locator("tbody tr")).to_have_count(3)
 
@@ -72,7 +72,7 @@ def test_what_is_said_inside_moves_the_cursor_outside(
 
 
 def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: Visit) -> None:
-    """Whoever walks the console by keyboard is not torn into the frame when it has loaded."""
+    """When the frame has loaded, the focus of a keyboard user does not move into it."""
     visit(console, "/conversations?group=team", "team")
     expect(inside(page).get_by_role("textbox", name="Message")).to_be_visible()
     assert page.evaluate("document.activeElement.tagName") != "IFRAME"
@@ -81,7 +81,7 @@ def test_the_chat_does_not_take_the_focus(page: Page, console: Console, visit: V
 
 
 def test_a_replay_is_counted_before_it_is_done(page: Page, mortal: Console, visit: Visit) -> None:
-    """What the agent would hear again is told; without a reason nothing happens; then it does."""
+    """The preview lists what the agent hears again; the replay needs a reason and then runs."""
     visit(mortal, "/conversations?group=team&tab=deliveries", "team")
     deliveries = page.get_by_role("table", name="Deliveries of team").locator("tbody tr")
     expect(deliveries).to_have_count(3)
@@ -142,7 +142,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, path: 
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
-    """The same where nobody talks yet, with a command to begin with."""
+    """Without any conversation the page works too, with a command to begin with."""
     visit(empty, "/conversations", "Conversations")
     expect(page.get_by_role("heading", name="There is no conversation yet")).to_be_visible()
     assert_accessible(page)

@@ -45,7 +45,7 @@ def acted(console: Console, verb: str, name: str) -> int:
 # --- the list ------------------------------------------------------------------------------------
 
 
-def test_the_one_that_is_furthest_behind_is_first(
+def test_the_cursor_with_the_largest_lag_is_first(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """By how long its oldest message has waited, parked ones too; the row says who had it."""
@@ -62,7 +62,7 @@ def test_the_one_that_is_furthest_behind_is_first(
 def test_words_find_cursors_and_stay_in_the_address(
     page: Page, console: Console, visit: Visit
 ) -> None:
-    """A qualifier and a part of a name are understood; nothing found is told from nothing there."""
+    """Search takes a qualifier and part of a name; an empty result differs from an empty list."""
     visit(console, "/cursors?q=state%3Apaused", "Cursors")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_role("combobox", name="Find cursors").fill("no such thing")
@@ -187,7 +187,7 @@ def test_a_seek_to_the_start_and_back_by_its_own_button(
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("The start").check()
-    dialog.get_by_label("Why").fill("everything anew")
+    dialog.get_by_label("Why").fill("process everything again")
     dialog.get_by_label("Type emails to confirm").fill("emails")
     expect(dialog).to_contain_text("3 messages parked here")
     dialog.get_by_role("button", name="Move to the start").click()
@@ -200,10 +200,10 @@ def test_a_seek_to_the_start_and_back_by_its_own_button(
     assert where(changing, "emails") == "150"
 
 
-def test_what_changed_meanwhile_is_told_and_not_overrun(
+def test_a_seek_on_stale_data_is_rejected_and_shown(
     page: Page, changing: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """Somebody else was faster: nothing is done, and the page says so."""
+    """Another operator moved the cursor first: nothing is changed, and the page says so."""
     watch.expect(409)
     visit(changing, "/cursors/reports%20v2", "reports v2")
     press_keys(page, "p")  # What is shown stays as it was.
@@ -233,10 +233,8 @@ def planned(page: Page, name: str, position: str) -> Locator:
     return dialog
 
 
-def test_undo_takes_back_its_own_seek_and_nobody_elses(
-    page: Page, mortal: Console, visit: Visit
-) -> None:
-    """A colleague moved the cursor in the meantime: that stays, and it is told."""
+def test_undo_takes_back_only_its_own_seek(page: Page, mortal: Console, visit: Visit) -> None:
+    """A colleague moved the cursor in the meantime: that move stays, and the page says so."""
     visit(mortal, "/cursors/lead_intake", "lead_intake")
     planned(page, "lead_intake", "100").get_by_role("button", name="Move to 100").click()
     undo = page.get_by_role("button", name="Undo", exact=True)
@@ -248,10 +246,10 @@ def test_undo_takes_back_its_own_seek_and_nobody_elses(
     assert where(mortal, "lead_intake") == "200"
 
 
-def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
+def test_a_dialog_that_was_closed_too_early_still_shows_its_outcome(
     page: Page, mortal: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """Its refusal is told, and its success closes no other dialog."""
+    """A rejection is shown after the dialog is closed; a success closes no other dialog."""
     watch.expect(409)
     held: list[Route] = []
 
@@ -277,10 +275,10 @@ def test_a_dialog_that_was_closed_too_early_still_tells_what_came_of_it(
     expect(dialog.get_by_label("Why")).to_have_value("bad deploy")
 
 
-def test_what_is_not_there_is_told(
+def test_a_missing_cursor_is_shown_as_an_error(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """An error says what, and what now."""
+    """The error says what is missing and what to do."""
     watch.expect(404)
     visit(console, "/cursors/nothing", "nothing")
     expect(page.get_by_role("alert")).to_contain_text("no cursor")

@@ -66,7 +66,7 @@ def test_all_of_a_cursor_are_put_back(page: Page, console: Console, visit: Visit
     assert states(console, "emails") == [("dead", 0)] * 2
 
 
-def test_a_letter_tells_why_it_died_and_is_dropped(
+def test_a_dead_letter_shows_why_it_died_and_is_dropped(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """Its bytes, its attempts, its trace; a reason is asked for, and kept."""
@@ -113,10 +113,10 @@ def test_a_letter_of_a_conversation_is_dropped(page: Page, mortal: Console, visi
     assert len(mortal.audit("dead.drop")) == 1
 
 
-def test_what_is_not_there_is_told(
+def test_a_missing_dead_letter_is_shown_as_an_error(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """An error says what, and what now."""
+    """The error says what is missing and what to do."""
     watch.expect(404)
     visit(console, "/dead/404", "Dead letter 404")
     expect(page.get_by_role("alert")).to_contain_text("There is no dead letter 404")

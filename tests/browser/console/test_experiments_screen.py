@@ -117,7 +117,7 @@ def test_only_pages_of_the_lab_are_framed(
     assert framed_page(page).startswith("/lab/compare/")
 
 
-def test_a_page_that_does_not_come_is_told(
+def test_a_page_that_cannot_be_loaded_is_reported(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
     """Instead of the browser's own words there is a sentence, and a way to try again."""
@@ -161,7 +161,7 @@ def test_too_few_decisions_have_no_winner(page: Page, console: Console, visit: V
 
 
 def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> None:
-    """Comparisons and runs have their state, and nothing that would bias whoever judges."""
+    """Comparisons and runs show their state, and nothing that would bias the judging person."""
     visit(console, "/experiments?state=open", "Experiments")
     rows = page.get_by_role("table", name="Comparisons").locator("tbody tr")
     expect(rows).to_have_count(1)

@@ -97,7 +97,7 @@ def test_single_letters_can_be_switched_off(page: Page, console: Console, visit:
 
 
 def test_the_theme_is_kept(page: Page, console: Console, visit: Visit) -> None:
-    """`t` changes the colours, and they are the same after the page is loaded anew."""
+    """`t` changes the colours, and they are the same after a reload."""
     page.emulate_media(color_scheme="light")
     visit(console, "/", "Overview")
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -144,7 +144,7 @@ def test_the_skip_link_is_the_first_thing(page: Page, console: Console, visit: V
     tab_to(page, page.get_by_role("main").get_by_role("link").first)
 
 
-def test_a_narrow_screen_has_everything_behind_more(
+def test_a_narrow_screen_keeps_the_other_screens_in_the_more_menu(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """The bar at the bottom has the main screens, and More the others."""

@@ -22,7 +22,7 @@ QUIET = re.compile(r"^The server (has gone quiet|does not answer)\.")
 
 
 def do(console: Console, verb: str, name: str = "lead_intake") -> None:
-    """Let somebody else act."""
+    """Act as another operator, through the API."""
     body = {"name": name, "reason": "a test", "seen": None}
     assert console.post(f"/api/cursors/{verb}", body, key=str(uuid4())).status_code == 200
 
@@ -75,7 +75,7 @@ def test_a_page_at_rest_asks_nothing_until_it_goes_on(
 
 
 def test_an_update_leaves_the_focus_where_it_is(page: Page, resumed: Console, visit: Visit) -> None:
-    """A row that somebody looks at stays under their fingers while it changes."""
+    """A row with the keyboard focus keeps it while the row changes."""
     visit(resumed, "/cursors", "Cursors")
     link = page.locator('tr[data-key="lead_intake"] a.row-link')
     link.focus()

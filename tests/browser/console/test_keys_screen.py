@@ -68,7 +68,7 @@ def test_what_a_retry_would_change_is_warned_of(page: Page, console: Console, vi
 
 
 def test_any_json_will_do(page: Page, console: Console, visit: Visit, watch: PageMonitor) -> None:
-    """What is no command gets its digest; what cannot be a key is told, by its path."""
+    """A body that is no command gets its digest; one that cannot be a key is an error by path."""
     watch.expect(400)
     visit(console, "/keys", TITLE)
     paste(page, '{"b": 1, "a": [true, null]}', '{"a": [true], "b": 1.0}')

@@ -68,7 +68,7 @@ def test_a_search_finds_and_a_selection_shows_who_said_what(
     expect(card(page, BILLING).get_by_role("table")).to_contain_text(IDEA)
 
 
-def test_a_type_filters_and_nothing_found_is_told_from_nothing_there(
+def test_a_type_filters_and_an_empty_result_differs_from_an_empty_graph(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """The filter stays in the address and can be cleared."""
@@ -105,7 +105,7 @@ def test_the_graph_is_walked_by_keyboard(page: Page, console: Console, visit: Vi
     card(page, BILLING)
 
 
-def test_more_is_shown_where_somebody_asks(page: Page, console: Console, visit: Visit) -> None:
+def test_a_neighbour_is_expanded_on_request(page: Page, console: Console, visit: Visit) -> None:
     """The key `e` shows what is around a neighbour, in place; two steps show it at once."""
     visit(console, at(BILLING), "Memory")
     expect(node(page, "Tool#pytest")).to_have_count(0)
@@ -175,7 +175,7 @@ def test_one_fact_comes_back_by_its_change(page: Page, mortal: Console, visit: V
 def test_what_a_search_cannot_find_is_looked_at_by_name(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """A deleted entity is offered by its exact name; one that never was is told as such."""
+    """A deleted entity is offered by its exact name; one that never existed is shown as missing."""
     watch.expect(404)
     visit(console, f"/memory?q={quote(GONE)}", "Memory")
     page.get_by_role("link", name=f"Look at “{GONE}” by its exact name").click()
@@ -200,7 +200,7 @@ def test_what_agents_wrote_is_text(page: Page, console: Console, visit: Visit) -
 def test_a_console_that_only_shows_still_counts(
     page: Page, read_only: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """What would come back is told; the button says why it does nothing."""
+    """The preview lists what would come back; the disabled button says why it does nothing."""
     watch.expect(404)
     visit(read_only, at(GONE), "Memory")
     card(page, GONE).get_by_role("button", name=f"Restore {GONE}").click()

@@ -61,7 +61,7 @@ def decide(page: Page, verdict: str, reason: str) -> Locator:
     return page.get_by_role("dialog")
 
 
-def test_what_needs_somebody_is_found_by_keyboard(
+def test_outcomes_that_need_a_decision_are_found_by_keyboard(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """The state is a choice with a number; the rows are walked and opened, and one comes back."""
@@ -80,7 +80,7 @@ def test_what_needs_somebody_is_found_by_keyboard(
 
 
 def test_words_narrow_the_list(page: Page, console: Console, visit: Visit) -> None:
-    """A qualifier and a part of a key are understood; nothing found is told from nothing there."""
+    """Search takes a qualifier and part of a key; an empty result differs from an empty list."""
     visit(console, "/outcomes?q=scope%3Abilling.refund", "Outcomes")
     rows = page.get_by_role("table", name="Outcomes").locator("tbody tr")
     expect(rows).to_have_count(2)
@@ -119,7 +119,7 @@ def test_it_was_done(page: Page, console: Console, visit: Visit) -> None:
 
 
 def test_it_was_not_done(page: Page, console: Console, visit: Visit) -> None:
-    """First the step that is in doubt, then the whole; the next caller runs it."""
+    """First the ambiguous step is decided, then the call; the next caller runs it."""
     visit(console, fall_silent(console, "order-2"), "order-2")
     page.get_by_label("About").select_option("the step mail")
     dialog = decide(page, "It was not done", "no such mail")
@@ -136,10 +136,10 @@ def test_it_was_not_done(page: Page, console: Console, visit: Visit) -> None:
     )
 
 
-def test_somebody_else_was_faster(
+def test_another_operator_decided_first(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """A decision about what changed since is refused and told; nothing is overrun."""
+    """A decision on a stale version is rejected and shown; the earlier decision stays."""
     watch.expect(409)
     visit(console, fall_silent(console, "order-3"), "order-3")
     press_keys(page, "p")  # What is shown stays as it was.
@@ -176,10 +176,10 @@ def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit
         )
 
 
-def test_what_is_not_there_is_told(
+def test_a_missing_outcome_is_shown_as_an_error(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """An error says what, and what now."""
+    """The error says what is missing and what to do."""
     watch.expect(404)
     visit(console, detail("nothing"), "nothing")
     expect(page.get_by_role("alert")).to_contain_text("There is no outcome for")

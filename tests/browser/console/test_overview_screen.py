@@ -1,4 +1,4 @@
-"""The first screen: what needs somebody, before anything else, and how to begin."""
+"""The first screen: what needs attention, before anything else, and how to begin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.browser.accessibility_checks import assert_accessible
 from tests.support.console_servers import Console, Visit
 
 
-def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Visit) -> None:
+def test_what_needs_attention_comes_first(page: Page, console: Console, visit: Visit) -> None:
     """Each trouble is a sentence with one way to it, and the worst are on top."""
     visit(console, "/", "Overview")
     needed = page.get_by_role("region", name="Needs attention").get_by_role("listitem")
@@ -20,14 +20,14 @@ def test_what_needs_somebody_comes_first(page: Page, console: Console, visit: Vi
 
 
 def test_the_strip_leads_to_what_happened(page: Page, console: Console, visit: Visit) -> None:
-    """A take-over of an hour ago is told, and leads to its cursor."""
+    """A takeover of an hour ago is listed, and links to its cursor."""
     visit(console, "/", "Overview")
     page.get_by_role("link", name="alpha/4711/11aa22bb took reports v2 over").click()
     expect(page.get_by_role("heading", level=1, name="reports v2")).to_be_visible()
 
 
 def test_news_come_by_themselves(page: Page, mortal: Console, visit: Visit) -> None:
-    """What somebody else does is shown without a hand on the page."""
+    """A change by another operator is shown without a reload."""
     visit(mortal, "/", "Overview")
     with mortal.open() as ow:
         ow.cursors.pause("lead_intake", "the vendor asked", "bob@desk")
@@ -35,7 +35,7 @@ def test_news_come_by_themselves(page: Page, mortal: Console, visit: Visit) -> N
     expect(happened.first).to_contain_text("bob@desk paused lead_intake: the vendor asked")
 
 
-def test_an_empty_house_teaches(page: Page, empty: Console, visit: Visit) -> None:
+def test_an_empty_store_shows_how_to_begin(page: Page, empty: Console, visit: Visit) -> None:
     """There are commands to begin with, each with a button that copies it and a tutorial."""
     visit(empty, "/", "Overview")
     expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()

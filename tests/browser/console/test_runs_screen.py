@@ -102,10 +102,10 @@ def test_two_rounds_have_two_keys_and_the_inspector_says_why(
     expect(page.get_by_role("row", name="inputs.round absent 2")).to_be_visible()
 
 
-def test_what_is_not_there_is_told(
+def test_a_missing_run_is_shown_as_an_error(
     page: Page, console: Console, visit: Visit, watch: PageMonitor
 ) -> None:
-    """An error says what, and what now."""
+    """The error says what is missing and what to do."""
     watch.expect(404)
     address, _ = the_run(console)
     other = "run-20260101-000000-00000000"

@@ -49,7 +49,7 @@ def epoch_of(console: Console) -> int:
 
 
 def holder_of(console: Console) -> int:
-    """Wait until somebody holds the cursor; return whose process."""
+    """Wait until a worker holds the cursor; return its process id."""
 
     def look() -> int | None:
         found = known(console)
@@ -57,7 +57,7 @@ def holder_of(console: Console) -> int:
             return None
         return int(found.lease_owner.split("/")[1])
 
-    found: int = until(look, "nobody holds it")
+    found: int = until(look, "no worker holds the cursor")
     return found
 
 
@@ -106,7 +106,7 @@ def test_a_killed_worker_turns_red_and_another_takes_over(
 
 
 def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit: Visit) -> None:
-    """Its late words are marked in its lane, and told on the page of the cursor."""
+    """Its rejected stale write is marked in its lane, and listed on the page of the cursor."""
     zombie, heir = two_workers(busy)
     visit(busy, "/workers", "Workers")
     busy.freeze(zombie)
@@ -117,8 +117,8 @@ def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit:
     expect(lane(page, zombie).get_by_role("img", name="was refused").first).to_be_visible()
     process(page, heir).get_by_role("link", name=CURSOR).click()
     refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
-    told = refused.filter(has_text=f"epoch {epoch}, current {epoch + 1}").first
-    expect(told).to_contain_text(f"/{zombie.pid}")
+    shown = refused.filter(has_text=f"epoch {epoch}, current {epoch + 1}").first
+    expect(shown).to_contain_text(f"/{zombie.pid}")
 
 
 def test_lanes_can_be_read(page: Page, console: Console, visit: Visit) -> None:
@@ -137,7 +137,7 @@ def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> Non
 
 
 def test_everybody_can_use_it_when_empty(page: Page, empty: Console, visit: Visit) -> None:
-    """The same where nobody has worked yet, with a command to begin with."""
+    """Without any worker the page works too, with a command to begin with."""
     visit(empty, "/workers", "Workers")
     expect(page.get_by_role("heading", name="No workers yet")).to_be_visible()
     assert_accessible(page)

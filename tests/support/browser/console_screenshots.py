@@ -74,7 +74,7 @@ BEFORE: Final[dict[str, Callable[[Page], None]]] = {
 
 
 def main() -> None:
-    """Take all pictures anew."""
+    """Take all screenshots again."""
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("error: there is no Chromium here\nfix: apt-get install chromium")

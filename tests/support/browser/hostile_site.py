@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-#: Each attempt reports what it could read; `target` is the address of somebody else's server.
+#: Each attempt reports what it could read; `target` is the address of the attacked server.
 ATTEMPTS = """
 const body = JSON.stringify({ notes: "planted" });
 const asText = { method: "POST", headers: { "content-type": "text/plain" }, body };
@@ -111,7 +111,7 @@ class _Site(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def site() -> Iterator[int]:
-    """Serve a site of somebody else's; yield its port."""
+    """Serve a hostile site; yield its port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
