@@ -76,7 +76,7 @@ def second_user() -> None:
 def nginx() -> str:
     """Return the program."""
     if nginx_module.PROGRAM is None:
-        pytest.skip("no nginx, so no server was put behind one; fix: apt-get install nginx")
+        pytest.skip("no nginx, so no server was tested behind a proxy; fix: apt-get install nginx")
     return nginx_module.PROGRAM
 
 

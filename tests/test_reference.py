@@ -233,7 +233,7 @@ def test_prose_around_a_region_is_kept() -> None:
 
 
 def test_a_region_with_a_heading_finds_its_place() -> None:
-    """A command that is new comes before the one that follows it, behind what is said of others."""
+    """A new command comes before the one that follows it, after the texts of the others."""
     page = f"# A page\n\n{region('a', '## a')}\nOf a.\n\n{region('c', '## c')}\nOf c.\n"
     names = ("a", "b", "c", "d")
     text = filled(page, {name: made_of(f"## {name}") for name in names})

@@ -189,7 +189,7 @@ def test_an_earlier_decision_of_another_person_is_shown(
 def test_editing_instead_of_waiting_keeps_what_was_entered(
     page: Page, mortal: LabServer, watch: PageMonitor
 ) -> None:
-    """Who does not want to wait for the server goes on editing, and submits when it is back."""
+    """A user need not wait for the server: they go on editing, and submit when it is back."""
     watch.expect_restart()
     experiment_id = pair(mortal)
     open_comparison(page, mortal, experiment_id)

@@ -115,7 +115,7 @@ class ChatServer:
         return page
 
     def heard(self, group: str) -> list[str]:
-        """Return what was said in a group, agents' words behind a `>`."""
+        """Return the messages of a group, with `> ` before those of agents."""
         items = self.page(group)["items"]
         return [("> " if each["type"] == "reply" else "") + each["text"] for each in items]
 

@@ -103,7 +103,7 @@ class Hour:
             self.ow.cursors.pause("emails", "the mail provider is down", "ann@desk")
 
     def _reports(self, step: int) -> None:
-        """Moved by hand and back, stolen from a frozen worker, held up by a message."""
+        """Moved by hand and back, taken over from a frozen worker, held up by a message."""
         cursor, ow = "reports v2", self.ow
         self._arrive(cursor, 2)
         if step == 0:
@@ -158,7 +158,7 @@ class Hour:
                 late()
 
     def _fail_some(self, cursor: str) -> None:
-        """Park three messages, one of them behind another, and give two up."""
+        """Park three messages, one of them after another of its key, and give two up."""
         retries, place = self.ow.retries, self.places[cursor]
         with self.ow.transaction() as tx:
             for each in range(3):

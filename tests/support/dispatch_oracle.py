@@ -21,7 +21,7 @@ class Fates:
     messages: dict[tuple[str, str], str] = field(default_factory=dict)
     #: How many deliveries ended how.
     deliveries: Counter[str] = field(default_factory=Counter)
-    #: How many sayings came how far.
+    #: How many replies are in each state.
     sayings: Counter[str] = field(default_factory=Counter)
     #: How many deliveries a crash left.
     recovered: int = 0

@@ -137,7 +137,7 @@ class World:
         until(lambda: self.states(group) == list(states), lambda: self.told(group))
 
     def told(self, group: str) -> object:
-        """Return all that there is to say about a group, for who has waited in vain."""
+        """Return the state of a group, for the message of a wait that failed."""
         operators = self.dispatcher.operators
         return operators.status_of(group), operators.deliveries(group), self.replies(group)
 

@@ -146,7 +146,7 @@ class Talk:
         return OutboxSender(self.outbox, self.groups, {name: channel}, lambda _: None)
 
     def states(self, delivery: Delivery) -> list[str]:
-        """Return how far each saying of a delivery came."""
+        """Return the state of each reply of a delivery."""
         return [
             str(each.state)
             for each in self.outbox.of_delivery(delivery.group, delivery.batch.number)

@@ -70,7 +70,7 @@ class NoBackoff(SystemRandomness):
 
 
 class OrchestratorHarness:
-    """A workspace, who plays in it, and what was asked of them."""
+    """A workspace with its scripted agents, and the commands that they got."""
 
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace.resolve()

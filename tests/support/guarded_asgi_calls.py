@@ -73,7 +73,7 @@ class Echo:
 
 
 def is_owner(_: Scope) -> bool:
-    """Take everybody who asks for the user who runs the server."""
+    """Take every caller for the user who runs the server."""
     return True
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PORT = 3939
 TOKEN = "tok_6f1c2a7e"
-#: Everybody who asks is the user who runs the server, unless a test says otherwise.
+#: Every caller is the user who runs the server by default.
 OWNED: dict[str, Any] = {"port": PORT, "token": TOKEN, "is_owner": lambda _: True}
 OURS = f"http://127.0.0.1:{PORT}"
 

@@ -112,7 +112,7 @@ class Scenario:
 
     @classmethod
     def before(cls, step: Step, previous: Step | None) -> Step | None:  # noqa: ARG003 - the shape
-        """Return who has to die first, so that a life passes this point."""
+        """Return the crash that is needed first, so that a process passes this point."""
         return None
 
     @classmethod

@@ -14,7 +14,7 @@ TOLD_CHARACTERS_MAX = 20_000
 def run_module(name: str, *words: object, seconds_max: float | None = None) -> dict[str, Any]:
     """Return what it saw; when it fails, say why, and how to see it again."""
     command = [sys.executable, "-m", name, *map(str, words)]
-    # Files, not pipes: a process that it leaves behind would hold a pipe open.
+    # Files, not pipes: a process that outlives it would hold a pipe open.
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
             ran = subprocess.run(

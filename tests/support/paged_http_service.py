@@ -28,7 +28,7 @@ class Service:
     def __init__(self, *entries: Any, size: int = 3) -> None:
         self.entries: list[Any] = list(entries)
         self.size = size
-        #: Whether the last page has a cursor too, behind everything there is.
+        #: Whether the last page has a cursor too, after all entries.
         self.has_last_cursor = True
         self.asked: list[dict[str, str]] = []
         self.headers: list[dict[str, str]] = []

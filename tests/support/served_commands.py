@@ -29,7 +29,7 @@ class Served:
 
 @contextmanager
 def started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """Start a command, and leave nothing behind."""
+    """Start a command; end it and all its processes afterwards."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **{**pipes, **options}) as process:
         try:

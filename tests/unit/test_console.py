@@ -1,4 +1,4 @@
-"""The console behind the gate: every route, present and future, is held to every rule."""
+"""The console with its request guard: every route, present and future, keeps every rule."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def chats_at(directory: Path) -> Chats:
 
 
 def whole_app() -> FastAPI:
-    """Return the console with all its parts, to look at; nothing lies behind it."""
+    """Return the console with all its parts, to look at; there is no data."""
     nowhere = LabPaths(root=Path("/nowhere"), feedback=Path("/nowhere/feedback.jsonl"))
     session = LabSession(session_id="lab_1", created_at="")
     return build_app(lab=Lab(paths=nowhere, session=session), dispatch=chats_at(nowhere.root))
@@ -180,7 +180,7 @@ def is_dressed(method: str, path: str, response: httpx.Response) -> None:
 
 
 def test_pages_inside_the_console_differ_in_nothing_but_that() -> None:
-    """Who may frame them is all that the policy of such pages says otherwise than the gate."""
+    """The policy of such pages differs from the guard's only in the sites that may frame them."""
     assert CSP.decode().replace("frame-ancestors 'none'", "frame-ancestors 'self'") == POLICY
 
 

@@ -15,7 +15,7 @@ def do(console: Console, reason: str, key: str) -> int:
     return console.post("/api/cursors/pause", body, key=key).status_code
 
 
-def test_who_did_what_is_there(page: Page, console: Console, visit: Visit) -> None:
+def test_every_change_is_listed_with_its_actor(page: Page, console: Console, visit: Visit) -> None:
     """Done and refused, newest first; a new one waits until it is asked for, and moves nothing."""
     assert do(console, HOSTILE, "one") == 200
     body = {"id": 404, "reason": "a test", "seen": None}

@@ -48,7 +48,7 @@ def acted(console: Console, verb: str, name: str) -> int:
 def test_the_cursor_with_the_largest_lag_is_first(
     page: Page, console: Console, visit: Visit
 ) -> None:
-    """By how long its oldest message has waited, parked ones too; the row says who had it."""
+    """By how long its oldest message has waited, parked ones too; the row names its last holder."""
     visit(console, "/cursors", "Cursors")
     first = page.get_by_role("table", name="Cursors").locator("tbody tr").first
     expect(first).to_contain_text("emails")
@@ -128,7 +128,7 @@ def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit
 
 
 def test_its_past_is_there(page: Page, console: Console, visit: Visit) -> None:
-    """Who held it, whose late words were refused, what was done by hand, and what holds it up."""
+    """Its holders, rejected stale writes, changes by operators, and what blocks it."""
     visit(console, f"/cursors/{quote('reports v2')}", "reports v2")
     refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
     expect(refused.filter(has_text="checkpoint").first).to_contain_text("gamma/7")

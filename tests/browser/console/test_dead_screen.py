@@ -14,7 +14,7 @@ from tests.support.console_servers import Console, Visit
 BYTES = b'{"to": "\xff\xfe"}'
 
 
-def bury(console: Console, cursor: str, count: int = 1) -> list[int]:
+def make_dead_letters(console: Console, cursor: str, count: int = 1) -> list[int]:
     """Give some messages of a cursor up, and return the numbers of their letters."""
     error = Failure(type="DecodeError", message="not UTF-8", trace="Traceback\n  at line 1")
     with console.open() as ow, ow.transaction() as tx:
@@ -33,7 +33,7 @@ def states(console: Console, cursor: str) -> list[tuple[str, int]]:
 
 def test_three_are_put_back_once(page: Page, console: Console, visit: Visit) -> None:
     """Chosen by keyboard, counted before it is done; a second press changes nothing."""
-    bury(console, "orders", 4)
+    make_dead_letters(console, "orders", 4)
     visit(console, "/dead?cursor=orders", "Dead letters")
     redrive = page.get_by_role("button", name="Redrive selected…")
     expect(redrive).to_have_accessible_description("Select letters first.")
@@ -57,7 +57,7 @@ def test_three_are_put_back_once(page: Page, console: Console, visit: Visit) -> 
 
 def test_all_of_a_cursor_are_put_back(page: Page, console: Console, visit: Visit) -> None:
     """A filter by cursor offers them all, and leaves the others alone."""
-    bury(console, "returns", 2)
+    make_dead_letters(console, "returns", 2)
     visit(console, "/dead?q=cursor%3Areturns", "Dead letters")
     page.get_by_role("button", name="Redrive all of returns…").click()
     page.get_by_role("button", name="Redrive 2 messages").click()
@@ -70,7 +70,7 @@ def test_a_dead_letter_shows_why_it_died_and_is_dropped(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """Its bytes, its attempts, its trace; a reason is asked for, and kept."""
-    (number,) = bury(console, "refunds")
+    (number,) = make_dead_letters(console, "refunds")
     visit(console, f"/dead/{number}", f"Dead letter {number}")
     expect(page.get_by_role("region", name="Attempts")).to_contain_text("DecodeError: not UTF-8")
     expect(page.get_by_role("region", name="Trace", exact=True)).to_contain_text("at line 1")

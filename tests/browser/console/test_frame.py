@@ -81,7 +81,7 @@ def test_the_palette_finds_a_screen_and_a_cursor(
 
 
 def test_single_letters_can_be_switched_off(page: Page, console: Console, visit: Visit) -> None:
-    """Who presses letters by accident turns them off, for good; the others go on working."""
+    """A user can turn the letter keys off, for good; the other keys go on working."""
     visit(console, "/", "Overview")
     page.get_by_role("button", name="Help and keys").click()
     page.get_by_role("checkbox", name="Single-letter keys are on").uncheck()
@@ -134,7 +134,7 @@ def test_an_address_that_leads_nowhere(
 
 
 def test_the_skip_link_is_the_first_thing(page: Page, console: Console, visit: Visit) -> None:
-    """Who walks with Tab is offered the content first."""
+    """The first Tab offers a link to the content."""
     visit(console, "/", "Overview")
     press_keys(page, "Tab")
     skip = page.get_by_role("link", name="Skip to the content")

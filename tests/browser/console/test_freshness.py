@@ -49,7 +49,7 @@ def by_hiding(page: Page, word: str) -> None:
 def test_a_page_at_rest_asks_nothing_until_it_goes_on(
     page: Page, resumed: Console, visit: Visit, turn: Callable[[Page, str], None]
 ) -> None:
-    """Who pauses, or looks elsewhere, sees what was missed when they come back."""
+    """A paused or hidden page shows what it missed when the user comes back."""
     asked, answered = list[str](), list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.on("requestfinished", lambda request: answered.append(request.url))

@@ -121,7 +121,7 @@ def test_a_neighbour_is_expanded_on_request(page: Page, console: Console, visit:
 
 
 def test_the_list_says_what_the_graph_shows(page: Page, console: Console, visit: Visit) -> None:
-    """Who cannot see the drawing has every entity and relation as a table, and expands there."""
+    """Without the drawing, a table has every entity and relation, and expands there."""
     visit(console, at(BILLING, view="list"), "Memory")
     table = page.get_by_role("table", name=f"What {BILLING} is related to")
     expect(table.get_by_role("row")).to_have_count(4)

@@ -122,7 +122,7 @@ def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit:
 
 
 def test_lanes_can_be_read(page: Page, console: Console, visit: Visit) -> None:
-    """Who cannot see them has the same as a table; how far back is in the address."""
+    """A table has the same without the drawing; how far back is in the address."""
     visit(console, "/workers?minutes=60", "Workers")
     page.get_by_role("button", name="Show as a table").click()
     table = page.get_by_role("region", name="as a table")

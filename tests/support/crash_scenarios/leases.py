@@ -92,7 +92,7 @@ class Operating(Holding):
     def work(self, life: int, ack: Ack) -> None:
         ow = open_handle(self.url)
         if ow.cursors.list("c"):
-            ow.cursors.resume("c", "test", "test")  # Who died may have left it paused.
+            ow.cursors.resume("c", "test", "test")  # The dead process may have left it paused.
         self.take(ow, life)
         for number in range(1000):
             ow.cursors.seek("c", f"{life}-{number}", "test", "test")

@@ -152,7 +152,7 @@ class Story(Scenario):
             assert found[name] == value, (name, found[name], value)
         done = world.counts(self.workspace)
         for key, acts in done.items():
-            # Who was killed between the end of the work and keeping its result does it again.
+            # An agent killed between the end of the work and keeping its result does it again.
             rest = "".join(f"{act} " for act in acts)
             assert rest.count("kept") <= 1, (key, acts)
             assert "kept started" not in rest, (key, acts)

@@ -38,7 +38,7 @@ class Retrying(Scenario):
                 lease = ow.cursors.acquire("c", "w")
                 assert lease is not None
                 self.drain(ow, lease, ack)
-                # Now and then so many that some have to wait behind others of their key.
+                # Now and then so many that some have to wait after others of their key.
                 for _ in range(source.choice((1, 2, 7))):
                     self.read(ow, lease, ack)
                 if number % 3 == 0:
@@ -217,9 +217,9 @@ class Processing(Scenario):
         flights = {batch.group: batch for batch in dual.in_flight()}
         for group in sorted(set(arrived.values())):
             batch = flights.get(group)
-            behind = batch.rollback_position if batch else dual.processed(group)
+            done_up_to = batch.rollback_position if batch else dual.processed(group)
             own = {place for place, name in arrived.items() if name == group}
-            assert {place for place in own if place <= behind} == own & done, (group, batch)
+            assert {place for place in own if place <= done_up_to} == own & done, (group, batch)
 
 
 SCENARIOS: dict[str, type[Scenario]] = {

@@ -153,14 +153,14 @@ class Storm:
         select = ow.store.select
         states = "select state, count(*) from {} group by state"
         ends: dict[str, int] = dict(select(states.format("dispatch_deliveries")))
-        sayings: dict[str, int] = dict(select(states.format("dispatch_outbox")))
+        replies: dict[str, int] = dict(select(states.format("dispatch_outbox")))
         ((recovered,),) = select(
             "select count(*) from dispatch_deliveries where error = 'recovered'"
         )
         return (
             self.kills >= self.least.kills
             and recovered >= self.least.kills // 2
-            and sayings.get("sent", 0) >= self.least.states["done"]
+            and replies.get("sent", 0) >= self.least.states["done"]
             and all(ends.get(state, 0) >= count for state, count in self.least.states.items())
         )
 

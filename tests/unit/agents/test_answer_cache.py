@@ -193,7 +193,7 @@ def test_an_answer_is_kept_after_what_it_names(workspace: Path, tmp_path: Path) 
 def test_a_crash_leaves_the_whole_answer_or_none(
     point: str, is_kept: bool, cache: AnswerCache, workspace: Path, tmp_path: Path
 ) -> None:
-    """Who dies before the answer is kept does the work again; who dies after it does not."""
+    """A crash before the answer is kept repeats the work; one after it does not."""
     crash_points.arm(f"agents.cache.{point}_store:1:raise")
     try:
         with pytest.raises(crash_points.Crashed):

@@ -114,7 +114,7 @@ def test_files_that_do_not_exist_yet_are_fine(path: str, workspace: Path) -> Non
 
 
 def test_only_regular_files_are_artifacts(workspace: Path) -> None:
-    """A directory, a pipe, and what lies behind a file are refused, without waiting."""
+    """A directory, a pipe, and a path below a file are refused, without waiting."""
     os.mkfifo(workspace / "pipe")
     for path in ("src", "pipe", "src/main.py/below"):
         with pytest.raises(InvalidArgument):

@@ -100,7 +100,7 @@ def test_only_files_of_the_cache_are_pruned(cached: Cached) -> None:
 
 
 def test_bytes_without_an_answer_are_pruned(cached: Cached) -> None:
-    """A writer that dies between the bytes and the answer leaves nothing behind for good."""
+    """A writer that dies between the bytes and the answer leaves no file for good."""
     cached.put(KEY, basis="snapshot")
     (cached.directory / name_of()).unlink()
     assert len(cached.names()) == 1

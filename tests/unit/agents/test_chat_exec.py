@@ -81,7 +81,7 @@ def test_the_program_knows_where_it_is(tmp_path: Path) -> None:
 def test_a_program_that_fails_has_said_nothing(
     tmp_path: Path, program: str, seconds: float, code: str, says: str
 ) -> None:
-    """It can be tried again, whatever it printed; and nothing behind it is answered."""
+    """It can be tried again, whatever it printed; and no later message is answered."""
     (error,) = ask(tmp_path, program, a_delivery("hello"), seconds=seconds)
     assert (error["kind"], error["code"], error["retryable"]) == ("error", code, True)
     assert says in error["message"]
@@ -114,7 +114,7 @@ def test_what_cannot_work_is_refused_at_once(fields: dict[str, Any], says: str) 
 
 
 def test_a_prompt_says_who_said_what() -> None:
-    """In order, unchanged, and who waits for an answer."""
+    """Messages come in order, unchanged, with the sender that waits for an answer."""
     said = [
         a_message(1, "{text} is <b>"),
         a_message(2, "two\nlines", sender="ben"),

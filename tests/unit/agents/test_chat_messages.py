@@ -194,7 +194,7 @@ def test_what_breaks_a_delivery_ends_it(
 
 
 def test_the_last_call_counts() -> None:
-    """What calls the agent is answered, not what was said behind; if nothing calls, the last is."""
+    """The triggering message is answered, not those after it; without a trigger, the last is."""
     said = [a_message(1), a_message(2), a_message(3, is_call=False)]
     assert last_trigger(said).seq == 2
     assert last_trigger([a_message(seq, is_call=False) for seq in (1, 2)]).seq == 2

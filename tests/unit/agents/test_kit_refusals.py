@@ -41,7 +41,7 @@ def test_a_wrong_key_is_refused(lives: AgentRestarts) -> None:
 def test_commands_that_are_not_for_it_are_refused(
     command: Message, code: str, lives: AgentRestarts
 ) -> None:
-    """Who asks hears why, and nothing is done."""
+    """The caller gets the reason, and nothing is done."""
     assert error_of(lives.ask(no_work, json.dumps(command).encode() + b"\n")) == (code, False)
 
 

@@ -74,7 +74,7 @@ def test_a_group_that_outlived_its_run_is_ended(group: Group) -> None:
 
 
 def test_a_stopped_group_is_ended(group: Group) -> None:
-    """Who is frozen cannot escape."""
+    """A frozen process cannot escape."""
     os.killpg(group.leader.pid, signal.SIGSTOP)
     assert end_orphans([group.record]) == [group.record]
     assert not group.is_alive()
@@ -90,7 +90,9 @@ def test_a_stopped_group_is_ended(group: Group) -> None:
         {"pid_namespace": 1},
     ],
 )
-def test_who_only_has_the_same_pid_is_left_alone(change: dict[str, object], group: Group) -> None:
+def test_another_process_with_the_same_pid_is_left_alone(
+    change: dict[str, object], group: Group
+) -> None:
     """Another start time, boot, machine or pid namespace is another process."""
     assert end_orphans([replace(group.record, **change)]) == []  # type: ignore[arg-type]
     assert group.is_alive()

@@ -115,7 +115,7 @@ def test_a_lock_keeps_two_programs_apart(tmp_path: Path) -> None:
     assert log.read_text().split() == ["begun", "ended"] * 2
 
 
-def test_who_waits_for_a_lock_ends_with_its_agent(tmp_path: Path) -> None:
+def test_a_process_that_waits_for_a_lock_ends_with_its_agent(tmp_path: Path) -> None:
     """No process remains that would start the program once the lock is free."""
     lock, ran = tmp_path / "lock", tmp_path / "ran"
     held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)

@@ -15,7 +15,7 @@ def url(tmp_path: Path) -> str:
 
 
 def test_migrate_status_check(run: Run, url: str) -> None:
-    """A new store is behind, then up to date, then healthy."""
+    """A new store lacks its migrations, then is up to date, then healthy."""
     numbers = [number for number, _, _ in migrations("sqlite")]
     Path(url.removeprefix("sqlite:///")).touch()
     before = run("db", "status", "--store", url, "--json")
@@ -47,7 +47,7 @@ def test_a_newer_store_is_reported(run: Run, url: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "check"])
-def test_who_looks_makes_no_store(run: Run, url: str, command: str, tmp_path: Path) -> None:
+def test_read_only_commands_make_no_store(run: Run, url: str, command: str, tmp_path: Path) -> None:
     """A mistyped path is reported, and no empty store is made that would be found healthy."""
     ran = run("db", command, "--store", url)
     assert (ran.code, "fix: check the path" in ran.err) == (2, True)

@@ -194,7 +194,7 @@ def test_a_replay_is_thought_through_first_and_then_repeats(run: Run, place: Pla
 
 @pytest.mark.parametrize("since", ["3", "99", "2999-01-01"])
 def test_a_replay_never_skips(run: Run, here: Place, since: str) -> None:
-    """A place behind which nothing was processed is refused, for messages would be passed over."""
+    """A position after which nothing was processed is refused: messages would be passed over."""
     add(run, here)
     chat(run, "one\n")
     run("dispatch", "send", "team", "two")
@@ -228,7 +228,7 @@ def test_groups_are_set_paused_and_removed(run: Run, place: Place) -> None:
     assert run("dispatch", "send", "team", "hello").code == 1
 
 
-def test_adding_a_group_twice_is_harmless(run: Run, here: Place) -> None:
+def test_adding_a_group_twice_is_idempotent(run: Run, here: Place) -> None:
     """The same again says so; another agent under the name is refused, and nothing is changed."""
     add(run, here)
     groups = ("dispatch", "groups", "add", "team", "--json", "--agent")

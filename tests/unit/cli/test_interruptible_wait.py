@@ -34,7 +34,7 @@ def search(
     asyncio.run(looks.until_found(on_change, seconds))
 
 
-def saying(*said: object) -> Callable[[], Any]:
+def looking_at(*said: object) -> Callable[[], Any]:
     """Look and see these, one after the other; errors are raised."""
     rest: Iterator[object] = iter(said)
 
@@ -49,7 +49,7 @@ def saying(*said: object) -> Callable[[], Any]:
 
 def test_it_looks_until_something_is_found() -> None:
     """What is not there yet is looked for again."""
-    looks = InterruptibleWait(saying(None, None, "it"))
+    looks = InterruptibleWait(looking_at(None, None, "it"))
     search(looks)
     assert looks.found == "it"
 
@@ -77,15 +77,17 @@ def test_a_change_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_failure_is_not_the_end() -> None:
     """The disk refuses for a moment, and then no more."""
-    looks = InterruptibleWait(saying(StorageError("moment"), None, StorageError("moment"), "it"))
+    looks = InterruptibleWait(
+        looking_at(StorageError("moment"), None, StorageError("moment"), "it")
+    )
     search(looks)
     assert (looks.found, looks.error) == ("it", None)
 
 
 def test_time_that_runs_out_on_failures_says_so() -> None:
-    """Who gives up can tell why nothing was found."""
+    """The error of a wait that gives up says why nothing was found."""
     error = StorageError("no")
-    looks = InterruptibleWait(saying(*[error] * 1000))
+    looks = InterruptibleWait(looking_at(*[error] * 1000))
     search(looks, 0.05)
     assert (looks.found, looks.error) == (None, error)
 
@@ -94,7 +96,7 @@ def test_time_that_runs_out_on_failures_says_so() -> None:
 def test_nothing_but_failures_for_a_minute_is_the_end(is_mended: bool) -> None:
     """One look that succeeds starts the minute again."""
     clock, error = ManualClock(), StorageError("no")
-    said = saying(error, error, None if is_mended else error, error, "it")
+    said = looking_at(error, error, None if is_mended else error, error, "it")
 
     def look() -> Any:
         clock.advance(seconds=FAILING_SECONDS_MAX / 3 + 1)
@@ -112,11 +114,11 @@ def test_nothing_but_failures_for_a_minute_is_the_end(is_mended: bool) -> None:
 def test_what_will_not_pass_ends_it() -> None:
     """Only what the disk refuses may be different a moment later."""
     with pytest.raises(NotFound):
-        search(InterruptibleWait(saying(NotFound("gone"))))
+        search(InterruptibleWait(looking_at(NotFound("gone"))))
 
 
 def test_a_look_that_blocks_is_abandoned() -> None:
-    """Time runs out, and the last look is given up too."""
+    """The time is over, and the last look is given up too."""
     free = threading.Event()
     looks = InterruptibleWait(lambda: "late" if free.wait(60) else None)
     search(looks, 0.05)
@@ -129,12 +131,12 @@ def test_a_look_that_blocks_is_abandoned() -> None:
 
 def test_the_last_look_finds_what_came_in_the_end() -> None:
     """It was submitted while the command was being stopped: it is still reported."""
-    looks = InterruptibleWait(saying(*[None] * 1000))
+    looks = InterruptibleWait(looking_at(*[None] * 1000))
     search(looks, 0.01)
-    looks = InterruptibleWait(saying("it"))
+    looks = InterruptibleWait(looking_at("it"))
     looks.check_last()
     assert looks.found == "it"
-    failing = InterruptibleWait(saying(StorageError("no")))
+    failing = InterruptibleWait(looking_at(StorageError("no")))
     failing.check_last()
     assert failing.found is None
 

@@ -247,7 +247,7 @@ def test_a_finished_task_leaves_the_task_of_another_command(
 
 
 def test_a_task_of_an_earlier_version_goes_on(lab: Lab, tmp_path: Path) -> None:
-    """It did not note what was there before; what came behind its place is its answer."""
+    """It did not note what was there before; an entry after its position is its answer."""
     place = make_run(tmp_path)
     run_id = lab.import_run(str(place)).run_id
     lab.add_feedback(NewFeedback(runId=run_id, notes="before"))

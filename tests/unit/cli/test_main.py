@@ -138,7 +138,7 @@ def test_json_before_the_command_is_the_same_as_after_it(run: Run, words: tuple[
 
 
 def test_json_before_the_command_reaches_no_other_program(run: Run) -> None:
-    """It goes right behind the words that name the command, not to the end of the line."""
+    """It goes right after the words that name the command, not to the end of the line."""
     context = typer.Context(typer.main.get_command(app))
     moved = context.command._with_json_after_command  # type: ignore[attr-defined]  # of our own group
     assert moved(context, ["lab", "compare", "a", "b"]) == ["lab", "compare", "--json", "a", "b"]

@@ -55,7 +55,9 @@ def test_init_speaks_json(run: Run, tmp_path: Path) -> None:
 # --- run -----------------------------------------------------------------------------------------
 
 
-def test_run_prints_the_run_and_exits_0(run: Run, workspace: Path, played: type[FakeOrchestrator]) -> None:
+def test_run_prints_the_run_and_exits_0(
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
+) -> None:
     """A line for each record, and success."""
     ran = run("run", "--task", "T-0002", "--task", "T-0001")
     assert (ran.code, ran.err) == (0, "")
@@ -164,7 +166,9 @@ def test_a_broken_config_is_exit_2(
     assert "agents.builder.command[0]: the program 'no-such-program' is not on the PATH" in ran.err
 
 
-def test_warnings_do_not_stop_a_run(run: Run, workspace: Path, played: type[FakeOrchestrator]) -> None:
+def test_warnings_do_not_stop_a_run(
+    run: Run, workspace: Path, played: type[FakeOrchestrator]
+) -> None:
     """Inputs that look ephemeral are named on stderr."""
     task = {"goal": "x", "inputs": {"nonce": 7}}
     (workspace / "tasks" / "T-0003.json").write_text(json.dumps(task))

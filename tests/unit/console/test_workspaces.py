@@ -52,7 +52,7 @@ def test_a_run_notes_its_workspace(
 def test_a_home_that_cannot_be_written_stops_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note is for who looks; the run does not need it."""
+    """The note serves the console; the run does not need it."""
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("ONCEWARD_HOME", str(tmp_path / "file" / "home"))
     harness = stage(OrchestratorHarness(tmp_path / "workspace"), monkeypatch)

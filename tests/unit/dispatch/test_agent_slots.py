@@ -1,4 +1,4 @@
-"""Slots: who starts next, who gives way, and that no group waits for ever."""
+"""Slots: which group starts next, which gives way, and that no group waits for ever."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,8 +28,8 @@ def test_groups_come_in_turn() -> None:
     assert not slots.is_crowded
 
 
-def test_who_has_an_agent_does_not_wait() -> None:
-    """When it has ended, the group may ask again, behind the others."""
+def test_a_group_that_has_an_agent_does_not_wait() -> None:
+    """When the agent has ended, the group may ask again, after the others."""
     slots = filled(1, "a")
     slots.enqueue("a")
     assert slots.waiting == []

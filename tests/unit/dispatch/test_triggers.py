@@ -23,7 +23,7 @@ def test_always_means_every_message(text: str) -> None:
     ["@bot", "@bot help", "@BOT: help", " \n\t@bot, help", "@bot\0", "@bot@bot", "@bot-like"],
 )
 def test_a_prefix_calls_at_the_beginning(text: str) -> None:
-    """In any case of letters, behind any white space, followed by no letter or digit."""
+    """In any case of letters, after any white space, followed by no letter or digit."""
     assert calls(group(TriggerKind.PREFIX), text)
     assert calls(group(TriggerKind.MENTION), text)
 

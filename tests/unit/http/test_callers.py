@@ -151,7 +151,7 @@ def test_port_80_may_be_left_out() -> None:
 
 
 def test_further_names_come_in_when_allowed() -> None:
-    """A name given by the operator is ours, behind any port a proxy may have."""
+    """A name given by the operator is ours, at any port a proxy may have."""
     guard = RequestGuard(Echo(), settings=settings(allowed_hosts=["Lab.Example"]))
     assert send_to(guard, "GET", "/", ("host", "lab.example:8443")).status == 200
     assert send_to(guard, "GET", "/", ("host", "other.example")).status == 421

@@ -1,4 +1,4 @@
-"""The guard and the owner: who may read without a token, who gets the token, and for how long."""
+"""The guard and the owner: callers that read without a token, or get it, and for how long."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_without_sync_nothing_waits_for_the_disk(
 
 
 def test_a_full_disk_is_a_clear_error_and_nothing_half_is_seen(small_disk: Path) -> None:
-    """When space runs out the append fails, readers see whole records only, and it heals."""
+    """When the disk is full the append fails, readers see whole records only, and it heals."""
     journal = Journal(small_disk / "j.jsonl")
     acknowledged = []
     with pytest.raises((DiskFull, OutcomeUnknown)) as refused:
@@ -212,7 +212,7 @@ def test_appending_does_not_read_what_is_there(path: Path) -> None:
 def test_a_lock_is_given_back_when_looking_fails(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error after the lock was taken does not leave it behind for everybody else."""
+    """An error after the lock was taken does not leave the file locked for other writers."""
     journal = Journal(path)
     journal.append({"id": "1"})
 

@@ -21,9 +21,9 @@ def test_a_file_is_created_and_replaced(tmp_path: Path) -> None:
 
 
 def test_a_temporary_of_the_dead_is_used_again(tmp_path: Path) -> None:
-    """What a crash left behind neither harms nor piles up."""
+    """The files of a crash neither harm nor pile up."""
     path = tmp_path / "run.json"
-    (tmp_path / ".run.json.tmp").write_bytes(b"left behind, and longer than the new content")
+    (tmp_path / ".run.json.tmp").write_bytes(b"left over, and longer than the new content")
     atomic_file.write(path, b"new")
     assert path.read_bytes() == b"new"
     assert [each.name for each in tmp_path.iterdir()] == ["run.json"]

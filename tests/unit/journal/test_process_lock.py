@@ -119,7 +119,7 @@ def test_h69_a_lock_looks_held_from_another_pid_namespace(tmp_path: Path) -> Non
 def test_a_look_at_a_lock_never_makes_its_taker_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who looks may have the lock for an instant, so that it is asked for again."""
+    """A look may hold the lock for an instant, so that it is asked for again."""
     path = tmp_path / "run.lock"
     acquire_process_lock(path, SystemFiles(), ManualClock()).release()
     with path.open() as looking:

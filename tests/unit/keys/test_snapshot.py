@@ -77,7 +77,7 @@ def test_git_decides_in_a_checkout(tmp_path: Path) -> None:
 
 
 def test_links_count_by_target_and_are_not_followed(tmp_path: Path) -> None:
-    """A link is its target's name; what lies behind it is not read."""
+    """A link is its target's name; the content of the target is not read."""
     outside = tmp_path / "outside"
     make(outside, {"secret.txt": "s"})
     root = tmp_path / "root"

@@ -101,7 +101,7 @@ def test_leaving_the_loop_early_repeats_the_last_entry_unless_done(agent: Agent)
             assert entry["id"] == "fb_1"
             client.done()
             break
-        client.done()  # Harmless when nothing was handed out since.
+        client.done()  # Idempotent: nothing was handed out since.
     assert agent.available() == ["fb_2", "fb_3"]
 
 
@@ -176,7 +176,7 @@ def test_a_page_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("done", [1, 2, 3])
 def test_a_replaced_file_is_noticed(agent: Agent, done: int) -> None:
-    """Whether the cursor stands in the first page or behind it, skipping is never silent."""
+    """Whether the cursor stands in the first page or after it, skipping is never silent."""
     agent.add(1, 2, 3)
     with agent.client() as client:
         for entry in client:
@@ -268,7 +268,7 @@ def test_a_second_client_gets_an_error_naming_the_holder(agent: Agent) -> None:
 
 
 def test_a_garbage_collected_client_releases_its_cursor(agent: Agent) -> None:
-    """Who does not close it keeps it no longer than the object lives."""
+    """A client that is not closed keeps the lock no longer than the object lives."""
     client = agent.client()
     del client
     gc.collect()

@@ -230,7 +230,7 @@ def test_a_decision_keeps_what_another_tool_wrote(tmp_path: Path, lab: Lab) -> N
     assert "sessionId" not in line
 
 
-def test_labels_tell_sides_apart() -> None:
+def test_labels_distinguish_the_sides() -> None:
     """Two sides of one label, or a variant called baseline, could not be counted."""
     for labels in (["a", "a"], ["baseline", "b"]):
         variants = [{"runId": f"run_{place}", "label": each} for place, each in enumerate(labels)]

@@ -218,7 +218,7 @@ def test_polls_and_changes_have_threads_of_their_own(
 
 
 def test_the_file_is_watched_only_while_a_request_waits(site: Site) -> None:
-    """The thread ends with the last one who waits."""
+    """The thread ends with the last waiting request."""
     response = site.get("/api/feedback", params={"wait": 0.05})
     assert response.json() == {"items": [], "nextCursor": "0"}
     for thread in polling_threads():
@@ -227,7 +227,7 @@ def test_the_file_is_watched_only_while_a_request_waits(site: Site) -> None:
 
 
 def test_a_client_that_hangs_up_frees_everything(tmp_path: Path) -> None:
-    """No listener, no thread and no task stays behind."""
+    """No listener, no thread and no task is left."""
     content = Content(tmp_path)
 
     async def work() -> None:

@@ -36,7 +36,7 @@ def test_an_ordinary_message_has_its_stable_key_for_a_name(message: str) -> None
 
 @given(TEXTS, st.booleans())
 def test_names_of_issues_settle(message: str, is_warning: bool) -> None:
-    """Made of itself, a name is the same, keeps the grammar and has nothing left to blot out."""
+    """Made of itself, a name is the same, keeps the grammar and has nothing left to redact."""
     redactor = Redactor(["secretsecret"])
     try:
         name = issue_name(message, redactor, is_warning=is_warning)
@@ -54,7 +54,7 @@ def test_what_a_hash_kept_apart_is_put_together() -> None:
     assert issue_name("failed 2026-01-01 deadbe1f 10:00") == "err#failed <ts>"
 
 
-def test_a_word_that_only_looks_like_a_secret_in_small_letters_is_blotted_out_once() -> None:
+def test_a_word_that_only_looks_like_a_secret_in_small_letters_is_redacted_once() -> None:
     """The name is the same before and after the graph has looked at it."""
     redactor = Redactor()
     name = issue_name("Token: abcdef rejected", redactor)
@@ -83,7 +83,7 @@ def test_a_message_without_words_has_no_name() -> None:
 
 @given(TEXTS)
 def test_lines_of_commands_settle(cmd: str) -> None:
-    """A canonical command, read again, is the same, and has nothing left to blot out."""
+    """A canonical command, read again, is the same, and has nothing left to redact."""
     redactor = Redactor(["secretsecret"])
     line = command_line(cmd, redactor)
     assert canonical_command(line) == line

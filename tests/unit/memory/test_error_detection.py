@@ -165,7 +165,7 @@ def test_programs_are_understood(output: str, expected: list[tuple[str, str]]) -
     ],
 )  # fmt: skip
 def test_single_messages_are_understood(line: str, expected: tuple[str, str]) -> None:
-    """A message is recognised by its form, behind colours and progress bars too."""
+    """A message is recognised by its form, after colours and progress bars too."""
     assert detected(line) == [expected]
 
 

@@ -64,7 +64,7 @@ def test_a_damaged_ledger_is_refused_and_its_place_named(harness: OrchestratorHa
 
 @pytest.mark.parametrize("left", [b"\0", b"x"])
 def test_an_unsynced_record_may_be_lost(left: bytes, harness: OrchestratorHarness) -> None:
-    """A power cut takes it away and leaves what was written behind it: the run is resumed."""
+    """A power cut takes it away and leaves what was written after it: the run is resumed."""
     harness.last = 6
     harness.on_the_way = [{"event": "builder.progress", "payload": {"message": "half"}}]
     with pytest.raises(SimulatedCrash):

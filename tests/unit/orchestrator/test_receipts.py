@@ -28,7 +28,7 @@ from tests.support.function_agents import (
 
 
 def dead_between_commands(harness: OrchestratorHarness) -> None:
-    """Leave a run that died behind the receipts of its first task, in front of the second."""
+    """Leave a run that died after the receipts of its first task, before the second."""
     with pytest.raises(crash_points.Crashed):
         _armed(harness, "orchestrator.task.after_complete:1:raise")
     harness.asked.clear()

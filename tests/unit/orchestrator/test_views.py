@@ -86,7 +86,7 @@ def test_every_command_is_explained(harness: OrchestratorHarness) -> None:
 
 
 def test_explanations_of_failed_retried_and_redone_commands(harness: OrchestratorHarness) -> None:
-    """A failure with its reason, a retry as a new round, and a redo with the file behind it."""
+    """A failure with its reason, a retry as a new round, and a redo with the changed file."""
     harness.plays = lambda *_: {"code": "BROKEN", "message": "no", "retryable": False}
     run_id = harness.run(FIRST, SECOND).run_id
     (story,) = harness.orchestrator().explain(run_id)

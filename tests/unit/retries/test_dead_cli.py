@@ -11,7 +11,7 @@ from tests.support.command_runner import Run
 RAW = b'{"name": "\xff\x1b[31m"}\n'
 
 
-def bury(ow: Onceward, position: str, key: str = "k") -> int:
+def make_dead_letter(ow: Onceward, position: str, key: str = "k") -> int:
     failure = Failure(type="ValueError", message="bad \x1b[31m [bold]name[/bold] " + "x" * 300)
     with ow.transaction() as tx:
         made = RetryMessage(cursor="leads", position=position, raw=RAW, key=key)
@@ -23,7 +23,7 @@ def test_list_fits_the_terminal(
 ) -> None:
     """One line a letter, cut to the width, and nothing in it steers the terminal."""
     assert run("dead", "list", "--store", ow_url).out == "no dead letters\n"
-    letter = bury(ow, "1")
+    letter = make_dead_letter(ow, "1")
     for columns in ("60", "120"):
         monkeypatch.setenv("COLUMNS", columns)
         lines = run("dead", "list", "--store", ow_url).out.splitlines()
@@ -40,7 +40,7 @@ def test_list_as_json_with_filters(
 ) -> None:
     """The store may come from the environment; filters narrow, states widen."""
     monkeypatch.setenv("ONCEWARD_STORE", ow_url)
-    first, second = bury(ow, "1", "a"), bury(ow, "2", "b")
+    first, second = make_dead_letter(ow, "1", "a"), make_dead_letter(ow, "2", "b")
     ow.dead.drop(first, reason="a test", actor="me")
 
     def ids(*words: str) -> list[int]:
@@ -58,7 +58,7 @@ def test_list_as_json_with_filters(
 
 def test_show(run: Run, ow: Onceward, ow_url: str) -> None:
     """People see everything but control characters, machines get all the bytes."""
-    letter = str(bury(ow, "1"))
+    letter = str(make_dead_letter(ow, "1"))
     text = run("dead", "show", letter, "--store", ow_url).out
     assert "\x1b" not in text
     assert f"message, {len(RAW)} of {len(RAW)} bytes:" in text
@@ -71,7 +71,7 @@ def test_show(run: Run, ow: Onceward, ow_url: str) -> None:
 
 def test_redrive_by_number_twice(run: Run, ow: Onceward, ow_url: str) -> None:
     """The second operator gets an error; the message is parked once."""
-    letter = bury(ow, "1")
+    letter = make_dead_letter(ow, "1")
     words = ("dead", "redrive", str(letter), "--actor", "ann", "--store", ow_url)
     planned = run(*words)
     assert planned.code == 0
@@ -95,7 +95,7 @@ def test_redrive_by_number_twice(run: Run, ow: Onceward, ow_url: str) -> None:
 
 def test_redrive_by_filter_wants_a_yes(run: Run, ow: Onceward, ow_url: str) -> None:
     """Repeating an unknown amount of work is not done by accident."""
-    letters = [bury(ow, str(number), key="k") for number in range(3)]
+    letters = [make_dead_letter(ow, str(number), key="k") for number in range(3)]
     words = ("dead", "redrive", "--cursor", "leads", "--limit", "2", "--store", ow_url)
     assert run(*words, "--json").json["ids"] == letters[:2]
     assert len(ow.dead.list()) == 3
@@ -109,7 +109,7 @@ def test_redrive_by_filter_wants_a_yes(run: Run, ow: Onceward, ow_url: str) -> N
 
 def test_drop_by_error(run: Run, ow: Onceward, ow_url: str) -> None:
     """A part of the error in any case chooses the letters."""
-    letter = bury(ow, "1")
+    letter = make_dead_letter(ow, "1")
     words = ("dead", "drop", "--reason", "spam", "--yes", "--json", "--store", ow_url)
     none = run(*words, "--error", "no such text").json
     assert none == {"applied": True, "dropped": [], "skipped": []}
@@ -129,7 +129,7 @@ def test_redrive_says_which(run: Run, ow_url: str, words: list[str]) -> None:
 
 def test_drop_wants_a_reason_and_a_yes(run: Run, ow: Onceward, ow_url: str) -> None:
     """Without --yes it prints the plan; the reason is recorded."""
-    letter = bury(ow, "1")
+    letter = make_dead_letter(ow, "1")
     words = ("dead", "drop", str(letter), "--store", ow_url)
     assert run(*words).code == 2
     assert run(*words, "--reason", " ", "--yes").code == 2

@@ -163,7 +163,7 @@ def test_a_connection_that_is_still_in_use_is_not_used_again(tmp_path: Path) -> 
         database.release_connection(found)
 
 
-def test_who_finds_a_row_waits_for_no_connection_meanwhile(tmp_path: Path) -> None:
+def test_finding_a_row_does_not_wait_for_a_connection(tmp_path: Path) -> None:
     """A finalizer that runs while a connection is opened may find a row, too."""
     with onceward.open(f"sqlite:///{tmp_path / 'a.db'}") as ow:
         store, database = ow.store, _database(ow.store)

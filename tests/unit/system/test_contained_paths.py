@@ -56,7 +56,7 @@ def test_a_root_is_found_through_links_above_it_but_not_as_a_link(tmp_path: Path
     assert locate_below(str(tmp_path / "outside" / "run"), [root]) is None
 
 
-def test_dots_do_not_tell_what_lies_outside(tmp_path: Path) -> None:
+def test_dots_do_not_reveal_what_lies_outside(tmp_path: Path) -> None:
     """The way through a directory outside gives the same answer, whatever that directory is."""
     root = tmp_path / "root"
     root.mkdir()

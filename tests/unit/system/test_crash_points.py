@@ -52,7 +52,7 @@ over.wait()
 
 @pytest.fixture(autouse=True)
 def disarmed() -> Iterator[None]:
-    """Leave no point armed behind."""
+    """Disarm every point after the test."""
     arm(None)
     yield
     arm(None)

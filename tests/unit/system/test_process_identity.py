@@ -142,7 +142,7 @@ assert found.is_dead() and process_stat(int(sys.argv[1])) is None
 def test_ticks_of_another_time_namespace_are_not_compared(
     living: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel shows start ticks in the time of who reads them."""
+    """The kernel shows start ticks in the time namespace of the reader."""
     child = replace(ProcessIdentity.of_child(living.pid), started_ticks=1)
     assert child.is_dead()
     monkeypatch.setattr(process_identity, "_has_our_time", lambda _: False)

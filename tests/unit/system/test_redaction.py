@@ -19,7 +19,7 @@ KEY_BLOCK = (
     "name",
     ["GITHUB_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "api_key", "PGPASSWORD", "DB_PASS"],
 )
-def test_h32_values_of_secret_variables_are_blotted_out(name: str) -> None:
+def test_h32_values_of_secret_variables_are_redacted(name: str) -> None:
     """The value of a variable with such a name stands in no text, whatever is around it."""
     redactor = Redactor.from_environment({name: TOKEN, "HOME": "/root/home"})
     assert redactor.text(f"x{TOKEN}y at /root/home") == f"x{REDACTED}y at /root/home"
@@ -45,7 +45,7 @@ def test_h32_secrets_are_found_however_they_are_written(value: str) -> None:
 
 
 def test_the_longest_secret_wins() -> None:
-    """A secret that begins like another leaves nothing of itself behind."""
+    """A secret that begins like another is redacted whole."""
     redactor = Redactor(["abcdef", "abcdefghij"])
     assert redactor.text("abcdefghij") == REDACTED
 
@@ -103,7 +103,7 @@ def test_the_longest_secret_wins() -> None:
         (KEY_BLOCK[:40], "[redacted]"),
     ],
 )
-def test_h32_well_known_forms_are_blotted_out(text: str, left: str) -> None:
+def test_h32_well_known_forms_are_redacted(text: str, left: str) -> None:
     """What looks like a secret is one, also when no variable holds it."""
     assert Redactor().text(text) == left
     assert Redactor().text(left) == left
@@ -165,7 +165,7 @@ def test_h32_words_of_a_command_are_known_by_the_flag_before_them(
     assert Redactor([TOKEN]).words(words) == left
 
 
-def test_h32_json_values_are_blotted_out_at_every_depth() -> None:
+def test_h32_json_values_are_redacted_at_every_depth() -> None:
     """Texts in lists and objects, names of fields, and whatever stands under a telling name."""
     redactor = Redactor([TOKEN])
     value = {
@@ -204,7 +204,7 @@ def test_nothing_is_no_secret(value: object) -> None:
 @pytest.mark.parametrize(
     "name", ["tokens", "max_tokens", "token_count", "secret_santa", "idempotency_key", "key"]
 )
-def test_names_that_tell_nothing_hide_nothing(name: str) -> None:
+def test_names_that_indicate_no_secret_hide_nothing(name: str) -> None:
     """Counts of tokens and keys of commands are ordinary values."""
     assert Redactor().value({name: 1200}) == {name: 1200}
 
@@ -232,7 +232,7 @@ def test_other_numbers_stay() -> None:
     assert redactor.value(numbers) == numbers
 
 
-def test_h32_a_private_key_is_blotted_out_line_by_line() -> None:
+def test_h32_a_private_key_is_redacted_line_by_line() -> None:
     """A key that comes in lines leaves none of them, and the lines around it stay."""
     lines = Redactor().lines()
     sent = ["before", *KEY_BLOCK.split("\n"), "after", f"one line {KEY_BLOCK}", "last"]

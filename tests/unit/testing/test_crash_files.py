@@ -213,7 +213,7 @@ def test_later_steps_stay_after_a_step_across_directories() -> None:
 
 
 def test_synced_steps_keep_their_place_among_pending_ones() -> None:
-    """A name that was durably given, behind a pending move, can still be taken away later."""
+    """A name that was durably given, after a pending move, can still be taken away later."""
     files, _, done = moved()
     files.open_append(done / "x")
     files.sync_directory(done)

@@ -90,7 +90,7 @@ def test_a_scenario_that_never_comes_there_fails() -> None:
         pass
 
 
-def test_who_cannot_take_over_says_where_it_waits() -> None:
+def test_a_failed_takeover_says_where_it_waits() -> None:
     """On SQLite a process that is frozen inside a transaction stops every other writer."""
     said = (
         r"(?s)^no worker could take over from transaction.before_commit: .*threads are at.*SQLite"

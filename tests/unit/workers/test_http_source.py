@@ -81,7 +81,7 @@ def test_a_page_is_asked_for_once_however_little_is_read_of_it(service: Service)
 
 
 def test_a_page_that_lost_an_entry_loses_no_other(service: Service) -> None:
-    """Entries have moved up in the page; reading goes on behind the one that was last."""
+    """Entries have moved up in the page; reading goes on after the one that was last."""
     after = source(service).read(None, 2)[-1].position
     del service.entries[0]
     assert ids(source(service), after) == [3, 4, 5, 6, 7]

@@ -54,7 +54,7 @@ def test_every_position_resumes_after_its_line(path: Path, limit: int) -> None:
 
 
 def test_no_file_is_an_empty_file(tmp_path: Path) -> None:
-    """What does not exist yet has no lines, and lags behind nothing."""
+    """A missing file has no lines, and no lag."""
     source = JournalSource(tmp_path / "later" / "j.jsonl")
     assert source.read(None, 10) == []
     assert source.count(None, None) == 0
@@ -83,7 +83,7 @@ def test_a_torn_line_is_not_there_yet(path: Path) -> None:
 def test_blank_lines_beyond_one_scan_are_passed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much of nothing there is, what lies behind it is found."""
+    """However many blank lines there are, the entry after them is found."""
     monkeypatch.setattr("onceward.journal.page_scan.SCAN_BYTES_MAX", 1000)
     monkeypatch.setattr("onceward.journal.line_scanner.BLOCK_BYTES", 100)
     path.write_bytes(b"\n" * 5000 + b'{"id":"1"}\n')

@@ -184,7 +184,7 @@ def test_an_old_transaction_that_holds_rows_back_is_named(pg: Onceward, pg_url: 
 
 
 def test_a_reader_that_writes_nothing_holds_no_rows_back(pg: Onceward, pg_url: str) -> None:
-    """A long report is harmless: only what may still add rows counts."""
+    """A long report has no effect: only transactions that may still add rows count."""
     run(
         pg,
         f"create table leads (id bigint primary key, {XID})",

@@ -1,4 +1,4 @@
-"""Fleets: children that are started, asked to stop, and never left behind."""
+"""Fleets: children that are started, asked to stop, and never outlive their parent."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ sys.exit(fleet.run())
 
 @pytest.mark.parametrize("after", [1, 2, 5, 19, 20])
 def test_a_signal_while_a_fleet_starts_ends_all_of_it(after: int) -> None:
-    """Who was started is asked, who was not is not started any more, and the parent ends."""
+    """Started children are asked to stop, others are not started any more, and the parent ends."""
     with subprocess.Popen(
         [sys.executable, "-c", MANY, "20"], stdout=subprocess.PIPE, text=True
     ) as parent:

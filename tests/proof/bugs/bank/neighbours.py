@@ -118,7 +118,7 @@ BUGS: Final = (
         "name, params, (self._opened or self._open()).lookup_lock)\n",
         replace="        with (self._opened or self._open()).lookup_lock:\n"
         "            return self._read(name, params, None)\n",
-        test=f"{_SHARED}::test_who_finds_a_row_waits_for_no_connection_meanwhile",
+        test=f"{_SHARED}::test_finding_a_row_does_not_wait_for_a_connection",
         breaks="D1",
         seconds=60.0,
         is_noticed_by_hanging=True,
