@@ -36,9 +36,9 @@ def check(path: Path, wanted: str) -> None:
     if found == wanted:
         return
     lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), n=0, lineterm="")
-    told = [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
+    changed = [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
     name = path.relative_to(source.ROOT)
-    shown = "\n".join(told[:40])
+    shown = "\n".join(changed[:40])
     pytest.fail(f"{name} is not what the code says; run `make docs`:\n{shown}", pytrace=False)
 
 

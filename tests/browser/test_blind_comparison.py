@@ -65,8 +65,8 @@ def test_nothing_is_revealed_before_the_decision(page: Page, lab: LabServer) -> 
     page.keyboard.press("1")
     page.locator("#submit").click()
     expect_heading(page)
-    for told in ("turtle-model", "The tides of Venus", str(rocket), str(turtle)):
-        expect(page.locator("#who")).to_contain_text(told)
+    for detail in ("turtle-model", "The tides of Venus", str(rocket), str(turtle)):
+        expect(page.locator("#who")).to_contain_text(detail)
     expect(page.locator("#deltas")).to_contain_text(
         re.compile(rf"Sync rating\s*87\.5\s*{MINUS}23\.0")
     )

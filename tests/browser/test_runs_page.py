@@ -176,8 +176,8 @@ def test_an_export_that_is_refused(page: Page, lab: LabServer, watch: PageMonito
     """It is said why, and the button can be pressed again."""
     watch.expect(400)
     page.goto(f"{lab.url}/lab/results")
-    told = {"error": {"code": "INVALID_ARGUMENT", "message": "no room", "context": {}}}
-    page.route("**/api/export", lambda route: route.fulfill(status=400, json=told), times=1)
+    failure = {"error": {"code": "INVALID_ARGUMENT", "message": "no room", "context": {}}}
+    page.route("**/api/export", lambda route: route.fulfill(status=400, json=failure), times=1)
     page.locator("#export").click()
     expect(page.locator("#export-said")).to_have_text("⚠ Not exported. No room.")
     page.locator("#export").click()

@@ -51,8 +51,8 @@ class Console:
             text=True,
         )
         assert self.process.stdout is not None
-        told = json.loads(self.process.stdout.readline())
-        self.url = told["url"]
+        ready = json.loads(self.process.stdout.readline())
+        self.url = ready["url"]
         self.token = self.get("/api/console/config")["token"]
 
     def kill(self) -> None:

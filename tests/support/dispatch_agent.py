@@ -121,8 +121,8 @@ def answered(messages: list[dict[str, Any]]) -> bool:
             reached = max(reached, each["seq"])
             handle(each, say)
     except Failed as exc:
-        told = {"message": str(exc), "retryable": exc.is_retryable, "upto": reached}
-        send(kind="error", **told)
+        failure = {"message": str(exc), "retryable": exc.is_retryable, "upto": reached}
+        send(kind="error", **failure)
         return False
     return True
 

@@ -126,7 +126,7 @@ class World:
     def answered(self, *texts: str, group: str = "team") -> None:
         """Wait until these are the replies, and nothing else is."""
         expected = list(texts)
-        until(lambda: len(self.replies(group)) >= len(expected), lambda: self.told(group))
+        until(lambda: len(self.replies(group)) >= len(expected), lambda: self.summary(group))
         assert self.replies(group) == expected
 
     def states(self, group: str = "team") -> list[DeliveryState]:
@@ -134,9 +134,9 @@ class World:
 
     def ended(self, *states: DeliveryState, group: str = "team") -> None:
         """Wait until these are the ends of the group's deliveries."""
-        until(lambda: self.states(group) == list(states), lambda: self.told(group))
+        until(lambda: self.states(group) == list(states), lambda: self.summary(group))
 
-    def told(self, group: str) -> object:
+    def summary(self, group: str) -> object:
         """Return the state of a group, for the message of a wait that failed."""
         operators = self.dispatcher.operators
         return operators.status_of(group), operators.deliveries(group), self.replies(group)

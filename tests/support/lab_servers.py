@@ -47,8 +47,8 @@ class LabServer:
             text=True,
         )
         assert self.process.stdout is not None
-        told = json.loads(self.process.stdout.readline())
-        self.url, self.session_id = told["url"], told["sessionId"]
+        ready = json.loads(self.process.stdout.readline())
+        self.url, self.session_id = ready["url"], ready["sessionId"]
         self.lives += 1
         self.token = self.get("/api/config").json()["token"]
 

@@ -57,8 +57,12 @@ class MessageFaults:
         self.ids.append(json.loads(route.request.post_data or "{}")["id"])
         fate = self.fates.pop(0) if len(self.fates) > 1 else self.fates[0]
         if isinstance(fate, int):
-            told = {"code": "NONE", "message": "no such thing", "context": {"fix": "think again"}}
-            route.fulfill(status=fate, json={"error": told})
+            failure = {
+                "code": "NONE",
+                "message": "no such thing",
+                "context": {"fix": "think again"},
+            }
+            route.fulfill(status=fate, json={"error": failure})
         elif fate == "through":
             route.continue_()
         else:

@@ -36,8 +36,8 @@ class PageMonitor:
     def expect(self, *what: int | str) -> None:
         """Announce answers by their status, and other complaints by a part of their text."""
         for each in what:
-            told = f"{LOADING}the server responded with a status of {each} "
-            self._expected.append(told if isinstance(each, int) else each)
+            message = f"{LOADING}the server responded with a status of {each} "
+            self._expected.append(message if isinstance(each, int) else each)
 
     def expect_restart(self) -> None:
         """Announce that the server will be gone for a while; its successor gives a new token."""

@@ -125,12 +125,12 @@ class Talking(Scenario):
         return int(rows[0][0])
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = {tuple(ack.split()) for life in lives for ack in life.acks if ack != "done"}
+        acknowledged = {tuple(ack.split()) for life in lives for ack in life.acks if ack != "done"}
         with open_handle(self.url) as ow:
             found = fates(ow).messages
             # What an agent had in its hands when it died, and was handed out again.
             self.repeated = self.count(ow, "error = 'recovered' and state = 'rolled back'")
-        assert told <= set(found), told - set(found)
+        assert acknowledged <= set(found), acknowledged - set(found)
         assert self.repeated < len(lives) * len(CHANNELS)
 
     def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape

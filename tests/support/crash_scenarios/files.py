@@ -43,10 +43,10 @@ class Appending(Scenario):
         found = [item["id"] for item in drain(Journal(self.path), self.place.source.randint(1, 9))]
         assert len(found) == len({*found}), found
         for life in lives:
-            told = [name for ack in life.acks for name in json.loads(ack)]
-            assert found[: len(told)] == told, (life.number, found, told)
+            acknowledged = [name for ack in life.acks for name in json.loads(ack)]
+            assert found[: len(acknowledged)] == acknowledged, (life.number, found, acknowledged)
             next_ = f"{life.number}-{len(life.acks)}"
-            rest = found[len(told) :]
+            rest = found[len(acknowledged) :]
             found = list(dropwhile({next_, f"{next_}+"}.__contains__, rest))
         assert not found, found
         assert Journal(self.path).verify().torn_bytes == 0

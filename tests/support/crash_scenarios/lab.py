@@ -29,7 +29,7 @@ class Importing(Scenario):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self.told: dict[str, str] = {}
+        self.acknowledged: dict[str, str] = {}
 
     def work(self, life: int, ack: Ack) -> None:
         lab = make_lab(self.directory)
@@ -39,18 +39,18 @@ class Importing(Scenario):
             ack(json.dumps([name, run.run_id]))
 
     def check(self, lives: Sequence[Life]) -> None:
-        self.told.update(json.loads(ack) for life in lives for ack in life.acks)
+        self.acknowledged.update(json.loads(ack) for life in lives for ack in life.acks)
         self.look(make_lab(self.directory))
 
     def look(self, lab: Lab) -> None:
         runs = {each["runId"] for each in Journal(lab.paths.runs).read().items}
-        assert {*self.told.values()} <= runs
+        assert {*self.acknowledged.values()} <= runs
 
     def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
         lab = make_lab(self.directory)
         for place in (self.directory / "runs").iterdir():
             run_id = lab.import_run(str(place)).run_id
-            assert run_id == self.told.setdefault(place.name, run_id), place
+            assert run_id == self.acknowledged.setdefault(place.name, run_id), place
         lines = Journal(lab.paths.runs).read().items
         places = Counter(each["artifactsDirRealpath"] for each in lines)
         assert set(places.values()) <= {1}, places
@@ -116,11 +116,11 @@ class Submitting(Importing):
 
     def expected(self) -> dict[str, int]:
         """Return how many entries each request that was answered has."""
-        return {name: SIDES if name in self.experiments else 1 for name in self.told}
+        return {name: SIDES if name in self.experiments else 1 for name in self.acknowledged}
 
     def look(self, lab: Lab) -> None:
         counts = by_request(lab)
-        assert {name: counts[name] for name in self.told} == self.expected(), counts
+        assert {name: counts[name] for name in self.acknowledged} == self.expected(), counts
         assert set(counts.values()) <= {1, SIDES}, counts
 
     def settle(self, lives: Sequence[Life]) -> None:  # noqa: ARG002 - the shape
@@ -131,7 +131,7 @@ class Submitting(Importing):
         ]
         for name in self.place.source.sample(names, len(names)):
             answer = self.send(lab, name)
-            assert answer == self.told.setdefault(name, answer), name
+            assert answer == self.acknowledged.setdefault(name, answer), name
         counts = by_request(lab)
         assert counts == self.expected(), counts
         for experiment in self.experiments.values():

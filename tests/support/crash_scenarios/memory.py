@@ -66,12 +66,12 @@ class Writing(Scenario):
                 ack(call)
 
     def check(self, lives: Sequence[Life]) -> None:
-        told = {ack for life in lives for ack in life.acks}
+        acknowledged = {ack for life in lives for ack in life.acks}
         cut_off = {f"{life.number}-{len(life.acks)}" for life in lives}
         with Memory.open(self.url) as memory:
             for call in cut_off:
                 assert self.seen(memory, call) in [each(call) for each in self.states]
-            for call in told:
+            for call in acknowledged:
                 assert self.seen(memory, call) == self.states[-1](call), call
             assert memory.graph.problems() == []
 

@@ -249,8 +249,8 @@ def main(kills: int, seed: int, directory: Path) -> None:
         total, repeated = total + story.kills, repeated + story.repeated
         commands += len(world.counts(story.workspace))
         shutil.rmtree(story.workspace)
-    told = {"kills": total, "runs": runs, "repeated": repeated, "commands": commands}
-    json.dump(told, sys.stdout)
+    summary = {"kills": total, "runs": runs, "repeated": repeated, "commands": commands}
+    json.dump(summary, sys.stdout)
 
 
 if __name__ == "__main__":

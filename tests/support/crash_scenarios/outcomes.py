@@ -220,8 +220,10 @@ class Stepping(Ordering):
     def check(self, lives: Sequence[Life]) -> None:
         charges = self.bank.charges()
         assert max(charges.values(), default=1) == 1, charges
-        told = {json.loads(ack)[0] for ack in everything(lives)}
-        assert {f"{order} {step}" for order in told for step in ("pay", "mail")} <= set(charges)
+        acknowledged = {json.loads(ack)[0] for ack in everything(lives)}
+        assert {f"{order} {step}" for order in acknowledged for step in ("pay", "mail")} <= set(
+            charges
+        )
 
     def settle(self, lives: Sequence[Life]) -> None:
         with opened(self.url, lives[-1].number + 1) as ow:
@@ -257,8 +259,8 @@ class Tidying(Scenario):
     def check(self, lives: Sequence[Life]) -> None:
         with opened(self.url, lives[-1].number + 1) as ow:
             wanted = {"doubt": OutcomeState.EXPIRED, "wrong": OutcomeState.FREE}
-            for told in everything(lives):
-                scope, _, key = told.partition(" ")
+            for acked in everything(lives):
+                scope, _, key = acked.partition(" ")
                 found = ow.outcomes.show(scope, key)
                 assert found is not None
                 assert found.state is wanted[scope], found

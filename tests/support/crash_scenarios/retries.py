@@ -89,11 +89,11 @@ class Retrying(Scenario):
     def decide(self, ow: Onceward, reached: int) -> None:
         """Redrive a letter once; drop it the second time, or when it was read again since."""
         with ow.transaction() as tx:
-            anew = {row[0] for row in tx.execute("select place from effects")}
-            anew |= {int(row[0]) for row in tx.query("parked_list", cursor="c")}
+            handled_again = {row[0] for row in tx.execute("select place from effects")}
+            handled_again |= {int(row[0]) for row in tx.query("parked_list", cursor="c")}
         for letter in ow.dead.list(limit=2):
             place = int(letter.position)
-            if letter.redrive_count or place in anew:
+            if letter.redrive_count or place in handled_again:
                 ow.dead.drop(letter.id, reason="again", actor="matrix")
             elif place <= reached:  # What lies ahead is read again.
                 ow.dead.redrive(letter.id, actor="matrix")

@@ -23,10 +23,10 @@ def ask(
     line = (sys.executable, "-c", program) if isinstance(program, str) else program
     wrapping = ChatExecOptions(program=line, **fields)
     environ = {"ONCEWARD_WORKSPACE": str(workspace), "PATH": "/usr/bin:/bin"}
-    told = io.BytesIO()
+    output = io.BytesIO()
     asked = io.BytesIO(b"".join(deliveries or (a_delivery("hello"),)))
-    chat_exec_agent(wrapping, environ=environ).run(asked, told)
-    found = [chat_messages.decode(line) for line in told.getvalue().splitlines()]
+    chat_exec_agent(wrapping, environ=environ).run(asked, output)
+    found = [chat_messages.decode(line) for line in output.getvalue().splitlines()]
     return [each for each in found if each["kind"] != "heartbeat"]
 
 

@@ -15,11 +15,11 @@ from tests.support.agent_messages import ODD_TEXTS, a_delivery
 
 def lines(workspace: Path, scenario: Any, *deliveries: bytes) -> list[bytes]:
     """Play a scenario in this process and return all lines."""
-    told = io.BytesIO()
+    output = io.BytesIO()
     environ = {"ONCEWARD_WORKSPACE": str(workspace)}
-    agent = chat_script_agent(parse_scenario(scenario), wire=told, environ=environ)
-    agent.run(io.BytesIO(b"".join(deliveries)), told)
-    return told.getvalue().splitlines()
+    agent = chat_script_agent(parse_scenario(scenario), wire=output, environ=environ)
+    agent.run(io.BytesIO(b"".join(deliveries)), output)
+    return output.getvalue().splitlines()
 
 
 def play(workspace: Path, scenario: Any, *deliveries: bytes) -> list[dict[str, Any]]:

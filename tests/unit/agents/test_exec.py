@@ -25,10 +25,10 @@ def ask(
     wrapping = ExecOptions(**{"type": "builder", "program": line, **fields})
     environ = {"ONCEWARD_WORKSPACE": str(workspace), "PATH": "/usr/bin:/bin"}
     environ["ONCEWARD_RUN"] = run
-    told = io.BytesIO()
+    output = io.BytesIO()
     asked = io.BytesIO(b"".join(map(protocol.encode, commands or (command(),))))
-    exec_agent(wrapping, environ=environ).run(asked, told)
-    found = [protocol.decode(line) for line in told.getvalue().splitlines()]
+    exec_agent(wrapping, environ=environ).run(asked, output)
+    found = [protocol.decode(line) for line in output.getvalue().splitlines()]
     return [each for each in found if each["kind"] == "event" and protocol.is_terminal(each)]
 
 

@@ -16,12 +16,12 @@ from tests.support.agent_processes import TYPE_OF_ACTION, command
 
 def play(workspace: Path, scenario: dict[str, Any], *commands: dict[str, Any]) -> list[Any]:
     """Play a scenario in this process and return the answers."""
-    asked, told = io.BytesIO(b"".join(map(protocol.encode, commands))), io.BytesIO()
+    asked, output = io.BytesIO(b"".join(map(protocol.encode, commands))), io.BytesIO()
     agent_type = commands[0]["to"]["agent_type"]
     environ = {"ONCEWARD_WORKSPACE": str(workspace)}
-    agent = script_agent(parse_scenario(scenario), agent_type, wire=told, environ=environ)
-    agent.run(asked, told)
-    found = [protocol.decode(line) for line in told.getvalue().splitlines()]
+    agent = script_agent(parse_scenario(scenario), agent_type, wire=output, environ=environ)
+    agent.run(asked, output)
+    found = [protocol.decode(line) for line in output.getvalue().splitlines()]
     return [each for each in found if each["kind"] == "event" and protocol.is_terminal(each)]
 
 

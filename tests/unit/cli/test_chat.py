@@ -51,11 +51,11 @@ def test_items_look_the_same_over_http(run: Run, here: Place) -> None:
     from onceward.dispatch.views import page_body
 
     chat(run, "hi\n")
-    told = run("dispatch", "tail", "team", "--json").json
+    tailed = run("dispatch", "tail", "team", "--json").json
     with open_handle(here.variables["ONCEWARD_STORE"]) as ow:
         body = page_body(conversations(ow).page("team", 0))
-    assert told["items"] == body["items"]
-    assert told["nextCursor"] == body["nextCursor"]
+    assert tailed["items"] == body["items"]
+    assert tailed["nextCursor"] == body["nextCursor"]
 
 
 def test_a_missing_dispatcher_is_reported(

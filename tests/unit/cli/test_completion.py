@@ -55,8 +55,8 @@ def test_completion_is_installed_once_and_stays(tmp_path: Path) -> None:
     kept = (tmp_path / ".bashrc").read_text()
     assert kept.startswith("alias ll='ls -l'\n")
     assert kept.count("onceward.sh") == 1
-    (told,) = shell(tmp_path, "complete -p onceward", "-i")
-    assert told.endswith("-F _onceward_completion onceward")
+    (spec,) = shell(tmp_path, "complete -p onceward", "-i")
+    assert spec.endswith("-F _onceward_completion onceward")
 
 
 @pytest.mark.parametrize(

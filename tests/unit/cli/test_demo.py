@@ -8,7 +8,7 @@ from onceward.demo.result_counts import Row
 from tests.support.command_runner import Run
 
 
-def told(*, lost: int) -> short_demo.Story:
+def story(*, lost: int) -> short_demo.Story:
     row = Row(
         part="leads",
         done=7,
@@ -28,7 +28,7 @@ def test_the_exit_code_is_that_of_what_was_counted(
     run: Run, monkeypatch: pytest.MonkeyPatch, lost: int, code: int
 ) -> None:
     """One lost lead is a failure, whatever else went well."""
-    monkeypatch.setattr(short_demo, "tell_story", lambda *_: told(lost=lost))
+    monkeypatch.setattr(short_demo, "tell_story", lambda *_: story(lost=lost))
     ran = run("demo", "--json")
     assert ran.code == code
     assert (ran.json["ok"], ran.json["total"]["lost"]) == (lost == 0, lost)
@@ -37,7 +37,7 @@ def test_the_exit_code_is_that_of_what_was_counted(
 
 def test_a_person_gets_a_table_and_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """All columns, and what they come to."""
-    monkeypatch.setattr(short_demo, "tell_story", lambda *_: told(lost=0))
+    monkeypatch.setattr(short_demo, "tell_story", lambda *_: story(lost=0))
     ran = run("demo")
     assert ran.code == 0
     for word in ("killed", "retried", "taken over", "refused", "lost", "doubled"):

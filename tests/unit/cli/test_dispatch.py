@@ -70,9 +70,9 @@ def test_a_group_is_added_talked_to_and_looked_at(run: Run, place: Place) -> Non
     assert (group["processed"], group["pending"], group["inFlight"]) == (2, 0, None)
     assert {each["state"] for each in status["deliveries"]} == {"done"}
     assert (status["read"], status["history"]) == (2, [])
-    told = run("dispatch", "status").out
-    assert "quiet" in told
-    assert "none; start one: onceward dispatch serve" in told
+    printed = run("dispatch", "status").out
+    assert "quiet" in printed
+    assert "none; start one: onceward dispatch serve" in printed
 
 
 def test_a_message_with_an_id_is_sent_once(run: Run, place: Place) -> None:
@@ -176,9 +176,9 @@ def test_a_replay_is_thought_through_first_and_then_repeats(run: Run, place: Pla
     chat(run, "one\ntwo\n")
     replay = ("dispatch", "replay", "team", "--since")
     for since in ("1", "2020-01-01", "2020-01-01T00:00:00+02:00"):
-        told = run(*replay, since, "--json").json
-        assert (told["messages"], told["to"], told["applied"]) == (2, 0, False)
-        assert [each["line"] for each in told["first"]] == ["one", "two"]
+        replayed = run(*replay, since, "--json").json
+        assert (replayed["messages"], replayed["to"], replayed["applied"]) == (2, 0, False)
+        assert [each["line"] for each in replayed["first"]] == ["one", "two"]
     assert "nothing was changed" in run(*replay, "1").out
     wanting = run(*replay, "1", "--yes")
     assert wanting.code == 2

@@ -202,8 +202,8 @@ def test_the_schema_of_a_store_must_be_of_this_version(sqlite_template: Path, pl
         connection = sqlite3.connect(copy, isolation_level=None)
         connection.execute(sql)
         connection.close()
-        told = schema(url_of(copy))
-        assert (told[0], says in told[1]) == (status, True), told
+        found_schema = schema(url_of(copy))
+        assert (found_schema[0], says in found_schema[1]) == (status, True), found_schema
 
 
 def test_a_store_that_lacks_a_migration_is_reported(

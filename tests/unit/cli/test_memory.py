@@ -145,8 +145,8 @@ def test_export_and_import_move_a_memory(run: Run, tmp_path: Path) -> None:
     refused = run("memory", "export", str(path))
     assert refused.code == 1
     assert "exists" in refused.err
-    told = run("memory", "export", str(path), "--force", "--json").json
-    assert told == {
+    exported = run("memory", "export", str(path), "--force", "--json").json
+    assert exported == {
         "path": str(path), "entities": 4, "observations": 4, "relations": 2, "cut": []
     }  # fmt: skip
     known = run("memory", "import", str(path))
@@ -164,10 +164,10 @@ def test_import_names_what_it_left_out(run: Run, tmp_path: Path) -> None:
     ran = run("memory", "import", str(path))
     assert ran.code == 0
     assert ran.out.endswith("30 left out\n")
-    told = ran.err.splitlines()
-    assert told[0].startswith("warning: line 2: is not JSON")
-    assert len(told) == 21
-    assert told[-1] == "warning: … and 10 more problems"
+    warnings = ran.err.splitlines()
+    assert warnings[0].startswith("warning: line 2: is not JSON")
+    assert len(warnings) == 21
+    assert warnings[-1] == "warning: … and 10 more problems"
     machine = run("memory", "import", str(path), "--json").json
     assert machine["problemCount"] == len(machine["problems"]) == 30
     assert machine["problems"][0]["line"] == 2

@@ -243,17 +243,17 @@ def test_a_reader_that_leaves_does_not_end_the_run(
     run: Run, played: type[FakeOrchestrator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A closed pipe silences the transcript and nothing else."""
-    told: list[int] = []
+    calls: list[int] = []
 
     def refuse(_: object) -> None:
-        told.append(1)
+        calls.append(1)
         raise BrokenPipeError
 
     monkeypatch.setattr("onceward.cli.run_output.print_json", refuse)
     monkeypatch.setattr("onceward.cli.run_output._discard_stdout", lambda: None)
     assert run("run", "--task", "T-0001", "--json").code == 0
     assert played.asked == [["T-0001"]]
-    assert told == [1]
+    assert calls == [1]
 
 
 @pytest.mark.usefixtures("workspace")

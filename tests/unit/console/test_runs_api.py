@@ -250,11 +250,11 @@ def test_every_command_is_explained(site: Site) -> None:
     site.harness.run()
     orchestrator = site.harness.orchestrator()
     place = site.place
-    told = site.look("explain")["commands"]
-    assert [each["why"] for each in told] == [
+    explained = site.look("explain")["commands"]
+    assert [each["why"] for each in explained] == [
         list(each.why) for each in orchestrator.explain(place["run"])
     ]
-    assert told[0]["components"]["action"] == "implement"
+    assert explained[0]["components"]["action"] == "implement"
 
 
 def test_the_files_of_a_run_are_verified(site: Site) -> None:

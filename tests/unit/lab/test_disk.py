@@ -48,22 +48,22 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
         acks.ack(("req-2", two.body))
 
     def check(files: CrashFiles, acks: Acks[Told]) -> None:
-        told = dict(acks)
+        acknowledged = dict(acks)
         lab = make_lab(tmp_path, files=files, ids=Ids(SeededRandomness(8)))
-        assert_there(lab.poll().items, told)
+        assert_there(lab.poll().items, acknowledged)
         for name, value in acks:
             if name == "run":
                 assert lab.run(value).run.run_id == value
-        if "experiment" not in told:
+        if "experiment" not in acknowledged:
             return
         experiment = experiments["it"]
-        say_and_decide_again(lab, experiment, told)
+        say_and_decide_again(lab, experiment, acknowledged)
         assert lab.experiment(experiment.experiment_id).is_done
 
-    def assert_there(items: list[Record], told: dict[str, Any]) -> None:
+    def assert_there(items: list[Record], acknowledged: dict[str, Any]) -> None:
         found = [each["id"] for each in items]
-        wanted = [told["req-1"]["feedbackId"]] if "req-1" in told else []
-        wanted += told["req-2"]["feedbackIds"] if "req-2" in told else []
+        wanted = [acknowledged["req-1"]["feedbackId"]] if "req-1" in acknowledged else []
+        wanted += acknowledged["req-2"]["feedbackIds"] if "req-2" in acknowledged else []
         assert sorted(each for each in found if each in wanted) == sorted(wanted)
 
     def start() -> CrashFiles:

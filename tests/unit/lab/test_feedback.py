@@ -52,8 +52,8 @@ def test_plan_session_filter_does_not_change_the_next_cursor(tmp_path: Path, lab
     page = lab.poll(session_id=lab.session.session_id)
     assert len(page.items) == 2
     assert page.next_cursor == lab.poll().next_cursor
-    assert lab.poll(session_id="lab_nobody").next_cursor == page.next_cursor
-    assert lab.poll(session_id="lab_nobody").items == []
+    assert lab.poll(session_id="lab_unknown").next_cursor == page.next_cursor
+    assert lab.poll(session_id="lab_unknown").items == []
 
 
 def test_plan_cursor_ahead_of_the_file_is_invalid(lab: Lab) -> None:
@@ -166,8 +166,8 @@ def test_feedback_about_a_side_must_fit_the_experiment(tmp_path: Path, lab: Lab)
     """The run is found from the variant; contradictions and strangers are refused."""
     experiment = make_experiment(lab, tmp_path)
     side = experiment.variants[0]
-    told = {"experimentId": experiment.experiment_id, "notes": "x"}
-    lab.add_feedback(NewFeedback.model_validate({**told, "variantId": side.variant_id}))
+    entry = {"experimentId": experiment.experiment_id, "notes": "x"}
+    lab.add_feedback(NewFeedback.model_validate({**entry, "variantId": side.variant_id}))
     assert feedback_of(lab)[0]["runId"] == side.run_id
     other = lab.import_run(str(make_run(tmp_path, "other"))).run_id
     for fields, name in [
@@ -176,7 +176,7 @@ def test_feedback_about_a_side_must_fit_the_experiment(tmp_path: Path, lab: Lab)
         ({"runId": other}, "runId"),
     ]:
         with pytest.raises(InvalidArgument, match=name):
-            lab.add_feedback(NewFeedback.model_validate({**told, **fields}))
+            lab.add_feedback(NewFeedback.model_validate({**entry, **fields}))
     for fields in ({"runId": "run_x"}, {"experimentId": "exp_x"}):
         with pytest.raises(NotFound):
             lab.add_feedback(NewFeedback.model_validate({"notes": "x", **fields}))

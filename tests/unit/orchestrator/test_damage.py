@@ -52,9 +52,9 @@ def test_a_damaged_ledger_is_refused_and_its_place_named(harness: OrchestratorHa
     offset = sum(map(len, lines[:5]))
     lines[5] = lines[5].replace(b'"seq":6', b'"seq":7')
     harness.ledger().write_bytes(b"".join(lines))
-    with pytest.raises(LedgerDamaged, match="lacks record 6") as told:
+    with pytest.raises(LedgerDamaged, match="lacks record 6") as refused:
         harness.resume()
-    assert "onceward runs verify" in told.value.fix
+    assert "onceward runs verify" in refused.value.fix
     run_id = harness.ledger().stem
     verified = harness.orchestrator().verify(run_id)
     assert f"events/{run_id}.ndjson, byte {offset}" in [each.path for each in verified.findings]

@@ -22,9 +22,9 @@ from tests.unit.orchestrator.test_approvals import died
 
 def shown(harness: OrchestratorHarness, run_id: str | None = None, *, retry: bool = False) -> str:
     """Return the diff with which a resume is refused."""
-    with pytest.raises(Drifted) as told:
+    with pytest.raises(Drifted) as refused:
         harness.resume(run_id, retry=retry)
-    return str(told.value.context["diff"])
+    return str(refused.value.context["diff"])
 
 
 def archives(harness: OrchestratorHarness) -> list[str]:

@@ -40,9 +40,9 @@ def test_h72_changed_work_is_asked_about_and_kept_before_it_is_done_again(
     died(harness, "orchestrator.task.after_complete:1")
     path = harness.workspace / "src/T-1.txt"
     path.write_text("my fix\n")
-    with pytest.raises(Drifted) as told:
+    with pytest.raises(Drifted) as refused:
         harness.resume()
-    assert told.value.context["changes"] == ["changed src/T-1.txt"]
+    assert refused.value.context["changes"] == ["changed src/T-1.txt"]
     assert (path.read_text(), harness.asked) == ("my fix\n", [])
     assert harness.resume(redo=True).status == "done"
     assert path.read_text() == "implement 1\n"
@@ -171,9 +171,9 @@ def test_h72_an_artifact_that_snapshots_leave_out_is_kept_as_well(
     died(harness, "orchestrator.task.after_complete:1")
     path = harness.workspace / ".settings"
     path.write_text("mine\n")
-    with pytest.raises(Drifted) as told:
+    with pytest.raises(Drifted) as refused:
         harness.resume()
-    assert told.value.context["changes"] == ["changed .settings"]
+    assert refused.value.context["changes"] == ["changed .settings"]
     assert harness.resume(redo=True).status == "done"
     assert copies(harness) == ["mine\n"]
     assert path.read_text() == "built\n"

@@ -109,10 +109,10 @@ def test_h71_a_review_after_an_accepted_edit_gets_all_changes(harness: Orchestra
     died(harness, "orchestrator.receipt.after_record:1")
     (harness.workspace / "app.py").write_text("one\nmine\n")
     assert harness.resume(accept_drift=True).status == "done"
-    told = first_review(harness)
-    assert told["changed_files"] == ["changed app.py", "added src/T-1.txt"]
-    assert "+mine" in told["diff"]
-    assert "+implement 1" in told["diff"]
+    context = first_review(harness)
+    assert context["changed_files"] == ["changed app.py", "added src/T-1.txt"]
+    assert "+mine" in context["diff"]
+    assert "+implement 1" in context["diff"]
 
 
 def test_h71_an_edit_before_a_command_is_sent_is_asked_about(harness: OrchestratorHarness) -> None:

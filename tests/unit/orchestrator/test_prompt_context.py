@@ -115,12 +115,12 @@ def test_h73_the_next_attempt_gets_the_last_failure(harness: OrchestratorHarness
     assert "context" not in first
     assert second["context"] == third["context"] == again["context"]
     assert len({each["idempotency_key"] for each in asked(harness, "implement")}) == 1
-    told = second["context"]
-    assert told["last_error"].startswith("TESTS_FAILED: ")
-    assert told["tests"]["status"] == "fail"
-    assert told["tests"]["output"].endswith(" E")
-    assert len(told["tests"]["output"]) <= 4100
-    assert "hunter2" not in str(told)
+    context = second["context"]
+    assert context["last_error"].startswith("TESTS_FAILED: ")
+    assert context["tests"]["status"] == "fail"
+    assert context["tests"]["output"].endswith(" E")
+    assert len(context["tests"]["output"]) <= 4100
+    assert "hunter2" not in str(context)
 
 
 def test_h73_a_retry_as_new_work_gets_the_failure(harness: OrchestratorHarness) -> None:

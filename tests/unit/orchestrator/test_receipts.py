@@ -163,9 +163,9 @@ def test_damage_does_not_hide_other_changes(harness: OrchestratorHarness) -> Non
     dead_between_commands(harness)
     (harness.workspace / "src/T-1.txt").unlink()
     (harness.workspace / "mine.txt").write_text("by hand")
-    with pytest.raises(Drifted, match="2 files differ") as told:
+    with pytest.raises(Drifted, match="2 files differ") as refused:
         harness.resume()
-    assert told.value.context["changes"] == ["added mine.txt", "removed src/T-1.txt"]
+    assert refused.value.context["changes"] == ["added mine.txt", "removed src/T-1.txt"]
     assert harness.resume(redo=True).status == "done"
     assert harness.stages() == ["implement", "implement", "review", "update_spec"]
     assert (harness.workspace / "mine.txt").read_text() == "by hand"

@@ -340,9 +340,9 @@ def test_an_unknown_run_error_lists_existing_runs(harness: OrchestratorHarness) 
     with pytest.raises(RunMissing, match="no run in this workspace"):
         harness.resume()
     run_id = harness.run().run_id
-    with pytest.raises(RunMissing) as told:
+    with pytest.raises(RunMissing) as refused:
         harness.resume("run-20200101-000000-00000000")
-    assert run_id in told.value.fix
+    assert run_id in refused.value.fix
 
 
 def test_h70_a_new_run_beside_one_at_work_is_refused_and_leaves_its_caches_alone(

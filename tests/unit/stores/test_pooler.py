@@ -129,16 +129,16 @@ def test_the_url_says_it_outright(
 def test_h48_a_statement_that_is_missing_turns_pooler_mode_on(store: PostgresStore) -> None:
     """The transaction is refused, can be tried again, and nothing of it stays; reads go on."""
     use(store)
-    with pytest.raises(StoreUnavailable) as told, store.transaction() as tx:
+    with pytest.raises(StoreUnavailable) as refused, store.transaction() as tx:
         tx.execute("create table stays (n bigint)")
         for _ in range(2):
             tx.execute("select 1")
         tx.execute("select 1")
         tx.execute(FORGET)
         tx.execute("select 1")
-    assert told.value.retryable
-    assert told.value.context["sqlstate"] == "26000"
-    assert "pooler=transaction" in told.value.fix
+    assert refused.value.retryable
+    assert refused.value.context["sqlstate"] == "26000"
+    assert "pooler=transaction" in refused.value.fix
     assert store.connections.is_pooled
     use(store)
     assert names(store) == []
@@ -213,17 +213,17 @@ def test_the_setting_is_taken_out_of_the_url(url: str, wanted: tuple[str, str | 
 @pytest.mark.parametrize("value", ["", "session", "Transaction"])
 def test_a_setting_that_does_not_exist_is_refused(value: str) -> None:
     """With those that do."""
-    with pytest.raises(InvalidArgument) as told:
+    with pytest.raises(InvalidArgument) as refused:
         PostgresStore(f"postgresql://postgres@127.0.0.1/x?pooler={value}")
-    assert told.value.context["field"] == "pooler"
-    assert "none, prepared, transaction" in told.value.message
+    assert refused.value.context["field"] == "pooler"
+    assert "none, prepared, transaction" in refused.value.message
 
 
 def test_options_that_libpq_does_not_know_are_refused_as_ever() -> None:
     """Only `pooler` is ours."""
-    with pytest.raises(InvalidArgument) as told:
+    with pytest.raises(InvalidArgument) as refused:
         PostgresStore("postgresql://postgres@127.0.0.1/x?pooler=none&pool=7")
-    assert told.value.context["field"] == "url"
+    assert refused.value.context["field"] == "url"
 
 
 # --- reports of the doctor -----------------------------------------------------------------------
