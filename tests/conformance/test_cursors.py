@@ -54,7 +54,7 @@ def test_a_new_cursor_is_made_and_granted(ow: Onceward) -> None:
 
 
 def test_a_held_cursor_is_not_granted_to_another(ow: Onceward) -> None:
-    """None means that somebody holds it; the holder is not disturbed."""
+    """None means that another worker holds it; the holder is not disturbed."""
     lease = acquire(ow)
     assert ow.cursors.acquire("c", "w2") is None
     assert lease.renew() is Renewal.RENEWED
@@ -192,7 +192,7 @@ def test_h14_a_checkpoint_that_updates_no_row_is_an_error(ow: Onceward) -> None:
     [
         "insert into cursor_positions (cursor_name) values ('c')",
         "insert into cursor_positions (cursor_name, error_count, paused) values ('c', null, null)",
-        "insert into cursor_positions (cursor_name, lease_owner) values ('c', 'somebody')",
+        "insert into cursor_positions (cursor_name, lease_owner) values ('c', 'other')",
     ],
 )
 def test_h15_a_row_made_by_an_administrator_can_be_acquired(ow: Onceward, sql: str) -> None:
@@ -218,7 +218,7 @@ def test_h15_an_administrator_frees_a_cursor_by_hand(ow: Onceward) -> None:
 def test_h17_a_paused_cursor_is_neither_acquired_nor_renewed(
     table: Onceward, ow_time: MovingTime
 ) -> None:
-    """The holder is told, and its batch finishes whole; nobody begins another."""
+    """The holder is notified, and its batch finishes whole; no worker begins another."""
     lease = acquire(table)
     ow_time.advance(seconds=30)
     before = table.cursors.show("c").lease_expires_at

@@ -162,7 +162,7 @@ def test_an_interrupt_in_the_commit_is_ambiguous(
 
         def interrupted() -> None:
             commit()
-            worker.lease.position = "1"  # As if it had come before anybody could note it.
+            worker.lease.position = "1"  # As if it had come before the commit could be noted.
             raise KeyboardInterrupt
 
         monkeypatch.setattr(tx, "commit", interrupted)

@@ -36,19 +36,19 @@ def test_a_guarded_transaction_of_a_stale_holder_does_nothing(
 def test_no_takeover_while_a_guarded_transaction_is_open(
     table: Onceward, ow_time: MovingTime
 ) -> None:
-    """The thief waits, and then finds out what the transaction did: here, renew the lease."""
+    """The worker taking over waits, and then sees the transaction's result: a renewed lease."""
     lease = acquire(table)
     taken: list[Lease | None] = []
-    thief = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
+    successor = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
     with table.transaction() as tx:
         lease.guard(tx)
         tx.execute("insert into effects values ('guarded')")
         ow_time.advance(seconds=61)
-        thief.start()
-        thief.join(timeout=0.2)
-        assert thief.is_alive()
+        successor.start()
+        successor.join(timeout=0.2)
+        assert successor.is_alive()
         lease.checkpoint("1", tx=tx)
-    thief.join()
+    successor.join()
     assert taken == [None]
     assert effects(table) == ["guarded"]
 
@@ -77,7 +77,7 @@ def test_a_guard_blocks_neither_renewals_nor_pauses(table: Onceward) -> None:
 def test_a_guard_checks_again_when_the_write_lock_is_held(
     table: Onceward, ow_time: MovingTime
 ) -> None:
-    """Slow work before the first write blocks nobody, so somebody may have taken over by then."""
+    """Slow work before the first write holds no lock, so another worker may have taken over."""
     lease = acquire(table)
     with pytest.raises(LeaseLost), table.transaction() as tx:
         lease.guard(tx)
@@ -91,7 +91,7 @@ def test_a_guard_checks_again_when_the_write_lock_is_held(
 def test_a_takeover_that_had_to_wait_is_retried_one_heartbeat_later(
     table: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder's renewal waits for the same lock; the thief lets it go first."""
+    """The holder's renewal waits for the same lock; the worker taking over lets it go first."""
     acquire(table)
     run_in_own_transaction, has_asked = table.store.run_in_own_transaction, threading.Event()
 
@@ -101,14 +101,14 @@ def test_a_takeover_that_had_to_wait_is_retried_one_heartbeat_later(
 
     monkeypatch.setattr(table.store, "run_in_own_transaction", asked)
     taken: list[Lease | None] = []
-    thief = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
+    successor = threading.Thread(target=lambda: taken.append(table.cursors.acquire("c", "w2")))
     with table.transaction() as tx:
         tx.execute("insert into effects values ('slow')")
         ow_time.advance(seconds=61)
-        thief.start()
+        successor.start()
         assert has_asked.wait(60)
         ow_time.advance(seconds=1)
-    thief.join()
+    successor.join()
     assert taken == [None]
     ow_time.advance(seconds=19)
     assert table.cursors.acquire("c", "w2") is None

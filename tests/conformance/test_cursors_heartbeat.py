@@ -1,4 +1,4 @@
-"""Heartbeats: leases that are kept while handlers work, and handlers that are told of a loss."""
+"""Heartbeats: leases that are kept while handlers work, and handlers that learn of a loss."""
 
 import asyncio
 import os
@@ -115,12 +115,12 @@ def test_a_lost_lease_cancels_the_task_of_an_async_handler(ow: Onceward) -> None
                 await asyncio.to_thread(lose, ow)
                 await asyncio.wait_for(asyncio.Event().wait(), PATIENCE_SECONDS)
         except LeaseLost:
-            steps.append("told")
+            steps.append("lease lost")
         await asyncio.sleep(0)
         steps.append("goes on")
 
     asyncio.run(handler())
-    assert steps == ["told", "goes on"]
+    assert steps == ["lease lost", "goes on"]
 
 
 def test_a_task_that_others_cancel_stays_cancelled(ow: Onceward) -> None:
@@ -145,7 +145,7 @@ def test_a_task_that_others_cancel_stays_cancelled(ow: Onceward) -> None:
 
 
 def test_a_block_that_has_ended_is_not_cancelled_afterwards(ow: Onceward) -> None:
-    """A loss that is noticed later concerns nobody who is not inside the block."""
+    """A loss that is noticed later affects no code outside the block."""
     lease = acquire(ow)
 
     async def handler() -> str:

@@ -49,7 +49,7 @@ def between(start: str | None, end: str | None) -> int:
 
 
 def test_the_table_has_exactly_the_agreed_columns_then_ours(ow: Onceward) -> None:
-    """Whoever knows the table from its specification finds it, with psql or any other client."""
+    """The table has the columns of its specification, for psql or any other client."""
     with ow.transaction() as tx:
         if ow.store.engine == "sqlite":
             rows = tx.execute("pragma table_info(cursor_positions)")
@@ -116,7 +116,7 @@ def test_a_seek_under_a_live_worker_wins(ow: Onceward) -> None:
 
 
 def test_a_dry_run_says_what_would_happen_and_does_nothing(ow: Onceward) -> None:
-    """How much would be repeated or skipped, where the source can count; else nobody knows."""
+    """How much would be repeated or skipped, where the source can count; else it is unknown."""
     lease = at(ow, "50")
     back = ow.cursors.seek("c", "10", "why", "ana", dry_run=True, count=between)
     assert (back.repeated, back.skipped, back.is_dry_run) == (40, 0, True)
@@ -199,7 +199,7 @@ def test_cursors_are_listed_by_pattern(ow: Onceward, monkeypatch: pytest.MonkeyP
 
 
 def test_what_does_not_exist_is_named(ow: Onceward) -> None:
-    """Operators who mistype a name are told; nothing is made by it."""
+    """An operator who mistypes a name gets an error; nothing is created by it."""
     for call in (
         lambda: ow.cursors.show("nope"),
         lambda: ow.cursors.pause("nope"),

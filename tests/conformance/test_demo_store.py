@@ -15,7 +15,7 @@ from onceward.testing.postgres import PostgresServer
 def test_a_demo_takes_no_store_that_was_used_before(
     ow_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Our tables are there, though nobody has written into them: nothing of a demo begins."""
+    """Our tables exist, though nothing was written into them: no demo begins."""
     if ow_url.startswith("sqlite"):
         request.getfixturevalue("ow")
     home = tmp_path / "home"

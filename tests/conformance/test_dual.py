@@ -162,7 +162,7 @@ def test_what_was_handed_over_after_the_last_output_comes_again(chat: Chat) -> N
 
 
 def test_a_stale_batch_changes_nothing(chat: Chat) -> None:
-    """Whoever holds an old batch can neither commit, roll back, extend nor mark the newer one."""
+    """A holder of an old batch can neither commit, roll back, extend nor mark the newer one."""
     for _ in range(3):
         chat.arrive("A", "T")
     chat.poll()
@@ -277,7 +277,7 @@ def test_a_rollback_is_in_the_history(chat: Chat) -> None:
 
 
 def test_numbers_are_in_the_order_of_commits(chat: Chat) -> None:
-    """Whoever draws waits until the one before has committed; a reader in between skips nobody."""
+    """A draw waits until the one before has committed; a reader in between skips no number."""
     drawn, commit = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -307,7 +307,7 @@ def wait_until_blocked(store: PostgresStore) -> None:
     deadline = clock.monotonic() + 60
     with store.connection() as connection:
         while not connection.execute("select 1 from pg_locks where not granted").fetchall():
-            assert clock.monotonic() < deadline, "nobody waits"
+            assert clock.monotonic() < deadline, "no session waits"
             clock.sleep(0.005)
 
 

@@ -18,7 +18,7 @@ def arrive(ow: Onceward, group: str, drawn: list[int]) -> None:
 
 
 def wait_until_over_or_blocked(store: PostgresStore, thread: threading.Thread) -> None:
-    """Wait until a thread has ended, or the database says that somebody waits for a lock."""
+    """Wait until a thread has ended, or a session of the database waits for a lock."""
     clock = SystemClock()
     deadline = clock.monotonic() + PATIENCE_SECONDS
     with store.connection() as connection:

@@ -167,7 +167,7 @@ class Dual(RuleBasedStateMachine):
         undone=st.sampled_from([False, False, True]),
     )
     def act(self, data: st.DataObject, verbs: list[str], undone: bool) -> None:
-        """Whoever holds a batch, stale or not, sends output, ends it, and perhaps does it again."""
+        """A holder of a batch, stale or not, sends output, ends it, and perhaps does it again."""
         batch = self.pick(data)
         for verb in verbs[:-1]:
             self.act_once(batch, verb, undone=False)

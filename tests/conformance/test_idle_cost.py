@@ -288,7 +288,7 @@ def _begins_threads(path: Path) -> bool:
 def test_h64_covers_every_query_that_runs_while_idle(
     ow: Onceward, ran: set[str], tmp_path: Path
 ) -> None:
-    """A query that a loop asks, and whose cost nobody measures, fails here."""
+    """A query that runs in a loop, and whose cost is not measured, fails here."""
     Groups(ow.store).add(Group(name="g1", channel="chat", command=("true",)))
     ran.clear()
     for idle in LOOPS.values():

@@ -48,7 +48,7 @@ def test_h49_a_joined_call_that_was_overtaken_replays(
     Also when the first write, where that is found, is that of a call inside the joined one.
     """
     if table.store.engine == "postgres":
-        return  # The key is locked there: the concurrent caller is told that it is in flight.
+        return  # The key is locked there: the concurrent caller gets an in-flight error.
     is_first = True
 
     @table.once(scope="inner", key=str)

@@ -95,7 +95,7 @@ COMMITS: dict[str, Callable[[Any], object]] = {
     "begin as SQL": lambda connection: connection.execute("begin"),
     "another authorizer": lambda connection: connection.set_authorizer(None),
 }
-#: What the server does before anybody can tell; the next test is about them.
+#: What the server does before the driver can notice; the next test is about them.
 BY_SERVER = ("commit as SQL", "end after a comment")
 
 

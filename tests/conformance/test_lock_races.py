@@ -78,7 +78,7 @@ def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: s
 
 
 @postgres_only
-def test_a_letter_that_is_held_is_dropped_by_nobody(ow: Onceward) -> None:
+def test_a_letter_that_is_locked_cannot_be_dropped(ow: Onceward) -> None:
     """Who decides about it sees it as it is until the end of its own transaction."""
     message = RetryMessage(cursor="c", position="1", raw=b"{}")
     with ow.transaction() as tx:
@@ -179,10 +179,10 @@ def with_a_hub(ow: Onceward) -> Graph:
 
 
 @postgres_only
-def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
+def test_an_entity_is_deleted_only_after_a_concurrent_addition(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the look at an entity to the commit nobody deletes it: no fact is left without one."""
+    """From the lock of an entity to the commit it cannot be deleted: no fact loses its entity."""
     graph = with_a_hub(ow)
     halt = Halt()
 
@@ -199,7 +199,7 @@ def test_an_entity_that_somebody_adds_to_is_deleted_behind_that(
 
 
 @postgres_only
-def test_an_entity_that_somebody_deletes_is_added_to_by_nobody(
+def test_an_entity_that_is_being_deleted_cannot_be_added_to(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the look at it on: a fact that came in between would outlive its entity."""

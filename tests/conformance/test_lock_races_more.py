@@ -59,7 +59,7 @@ def acquired(ow: Onceward, worker: str = "w") -> Lease:
 def test_of_two_who_saw_the_same_cursor_one_acts(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who presses second waits for the first, and is told that it changed."""
+    """The second operator waits for the first, and gets a conflict."""
     acquired(ow).release()
     context = context_of(ow)
     seen, halt, check = version_of(ow, "c"), Halt(), actions.check_seen
@@ -104,10 +104,10 @@ def test_a_move_does_not_wait_for_a_worker_that_is_frozen(
         assert ow.cursors.show("c").position == "5"
 
 
-def test_who_ended_a_frozen_worker_looks_again_behind_the_lock(
+def test_after_ending_a_frozen_worker_the_lock_is_followed_by_another_look(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """Somebody else came first meanwhile: two would hold the cursor."""
+    """Another worker may have taken over meanwhile: two would hold the cursor."""
     assert isinstance(ow.store, PostgresStore)
     acquired(ow, "frozen")
     ow_time.advance(seconds=3600)
@@ -126,22 +126,22 @@ def test_who_ended_a_frozen_worker_looks_again_behind_the_lock(
             "update cursor_positions set lease_owner = 'other', lease_epoch = lease_epoch + 1,"
             " lease_expires_at = onceward_now() + interval '1 hour' where cursor_name = 'c'"
         )
-        thief = pool.submit(ow.cursors.acquire, "c", "thief")
+        taking_over = pool.submit(ow.cursors.acquire, "c", "late")
         alive = "select 1 from pg_stat_activity where pid = %s"
         while looking.execute(alive, [frozen.info.backend_pid]).fetchall():
             assert clock.monotonic() < deadline, "it was not ended"
             clock.sleep(LOOK_SECONDS)
-        settled(ow, thief)
+        settled(ow, taking_over)
         other.execute("commit")
         with suppress(StoreBusy):  # It gives up after a second, on a machine that is very slow.
-            assert thief.result(WAIT_SECONDS_MAX) is None
+            assert taking_over.result(WAIT_SECONDS_MAX) is None
     assert ow.cursors.show("c").lease_owner == "other"
 
 
 def test_while_a_cursor_is_granted_who_loses_it_begins_nothing(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """What it began then would be found by nobody, and its locks be waited for."""
+    """The takeover could not find what it began then, and would wait for its locks."""
     lease = acquired(ow, "old")
     ow_time.advance(seconds=3600)
 
@@ -190,7 +190,7 @@ def test_work_on_a_group_ends_once(ow: Onceward) -> None:
     assert (pending.after, pending.batch) == (1, None)
 
 
-def test_nobody_ends_work_between_its_check_and_the_commit(ow: Onceward) -> None:
+def test_work_is_not_ended_between_its_check_and_the_commit(ow: Onceward) -> None:
     """What is said there is said by an agent that has the messages, and by no other."""
     dual, batch = begun(ow)
     with undoing(ow, dual, batch, dual.check) as undone:
@@ -208,7 +208,7 @@ def last_change(ow: Onceward) -> ChangeId:
     return ChangeId(number)
 
 
-def halt_behind_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
+def halt_after_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
     """Let who restores this change stand still once it holds what it touches."""
     halt, query = Halt(), graph_writes.query
 
@@ -222,7 +222,7 @@ def halt_behind_hold(monkeypatch: pytest.MonkeyPatch, change: ChangeId) -> Halt:
     return halt
 
 
-def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
+def test_an_entity_is_deleted_only_after_its_fact_is_restored(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fact that came back in between would outlive its entity."""
@@ -230,7 +230,7 @@ def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
     graph.write(FACT)
     graph.remove(Removal(observations=FACT.observations))
     change = last_change(ow)
-    halt = halt_behind_hold(monkeypatch, change)
+    halt = halt_after_hold(monkeypatch, change)
     restored, removed = run_contending(
         ow, halt, lambda: graph.restore(change=change), lambda: graph.remove(HUB)
     )
@@ -239,7 +239,7 @@ def test_an_entity_whose_fact_is_restored_is_deleted_behind_that(
     assert graph.problems() == []
 
 
-def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
+def test_a_restored_relation_checks_ends_that_were_not_locked(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It became ours to restore while we waited; the end that we did not hold is being deleted."""
@@ -251,7 +251,7 @@ def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
     of_hub = last_change(ow)
     graph.remove(Removal(entities=("rim",)))
     of_rim = last_change(ow)
-    halt = halt_behind_hold(monkeypatch, of_rim)
+    halt = halt_after_hold(monkeypatch, of_rim)
     with ThreadPoolExecutor(1) as pool:
         with ow.transaction():
             graph.restore(change=of_hub)
@@ -269,8 +269,8 @@ def test_a_relation_that_comes_back_looks_at_ends_nobody_held(
 # --- pruning -------------------------------------------------------------------------------------
 
 
-def test_a_key_that_is_claimed_anew_is_not_pruned(ow: Onceward, ow_time: MovingTime) -> None:
-    """Its tombstone had stood long enough; now there is somebody at work under it."""
+def test_a_key_that_is_claimed_again_is_not_pruned(ow: Onceward, ow_time: MovingTime) -> None:
+    """Its tombstone had expired; now a worker holds the key."""
     ow.outcomes.finish(granted(ow), b"1", ttl_seconds=1)
     ow_time.advance(seconds=31 * DAY)
     claim = {"fingerprint": "f", "owner": "w2", "on_crash": "rerun", "lease_seconds": 60.0}
@@ -286,7 +286,7 @@ def test_a_key_that_is_claimed_anew_is_not_pruned(ow: Onceward, ow_time: MovingT
 
 
 def test_a_key_that_is_forgotten_does_not_expire(ow: Onceward, ow_time: MovingTime) -> None:
-    """Somebody freed it at that moment: it can be run again, and is no tombstone."""
+    """An operator freed it at that moment: it can be run again, and is no tombstone."""
     ow.outcomes.finish(granted(ow), b"1", ttl_seconds=1)
     ow_time.advance(seconds=2)
     place = {"scope": "shop.charge", "key": "k", "fence": None, "updated_at": None}
@@ -304,7 +304,7 @@ GRANTS = "onceward_grants (cursor_name, epoch, worker, granted_at, ended_at)"
 REFUSALS = "onceward_refusals (cursor_name, happened_at, worker, epoch, what)"
 SAMPLES = "onceward_samples (cursor_name, taken_at, processed_count)"
 WORKERS = "onceward_workers (worker, host, pid, started_at, seen_at, consumers, version)"
-#: By statement: a row that it removes, and what it is told.
+#: By statement: a row that it removes, and its parameters.
 PRUNED: dict[str, tuple[str, dict[str, float]]] = {
     "grant_prune": (f"{GRANTS} values ('c', 1, 'w', {OLD}, {OLD})", {"most": 100}),
     "refusal_prune": (f"{REFUSALS} values ('c', {OLD}, 'w', 1, 'renew')", {"most": 100}),
@@ -315,10 +315,10 @@ PRUNED: dict[str, tuple[str, dict[str, float]]] = {
 
 
 @pytest.mark.parametrize("what", PRUNED)
-def test_nobody_waits_for_another_who_prunes(ow: Onceward, what: str) -> None:
+def test_concurrent_prunes_do_not_wait(ow: Onceward, what: str) -> None:
     """Many processes prune one store; a second one leaves to the first what that is at."""
-    row, told = PRUNED[what]
-    name, params = what.partition(" ")[0], {**told, "seconds": DAY, "limit": 10}
+    row, more = PRUNED[what]
+    name, params = what.partition(" ")[0], {**more, "seconds": DAY, "limit": 10}
     with ow.transaction() as tx:
         tx.execute(f"insert into {row}")
     with ThreadPoolExecutor(1) as pool, ow.transaction() as tx:

@@ -90,7 +90,7 @@ def test_a_missing_key_is_rejected_where_it_is_required(shop: Shop) -> None:
 
 
 def test_other_methods_pass_by(shop: Shop) -> None:
-    """Only POST and PATCH are looked at, unless told otherwise."""
+    """Only POST and PATCH are handled, unless configured otherwise."""
     app = shop.once()
     for _ in range(2):
         call(app, method="PUT")

@@ -146,7 +146,7 @@ def test_a_block_inside_a_transaction_of_the_handlers_own_is_undone(shop: Shop) 
 def test_concurrent_blocks_commit_or_roll_back_together(
     shop: Shop, order: str, failing: str, status: int, kept: list[str]
 ) -> None:
-    """A begins, then b, in two tasks: unless b is inside a, nobody can tell what to undo."""
+    """A begins, then b, in two tasks: unless b is inside a, it is unknown what to undo."""
 
     async def handler(scope: AsgiScope, _body: bytes) -> Answer:
         async def leave_note(note: str) -> None:
@@ -273,7 +273,7 @@ def test_what_a_block_kept_for_the_end_goes_with_it(shop: Shop) -> None:
 
 
 def test_a_block_that_fails_after_the_answer_touches_nothing(shop: Shop) -> None:
-    """The transaction has ended by then, and its connection may be somebody else's."""
+    """The transaction has ended by then, and its connection may be in use elsewhere."""
 
     async def app(scope: AsgiScope, receive: Any, send: Any) -> None:
         await receive()

@@ -135,7 +135,7 @@ def test_a_header_that_is_named_counts(shop: Shop) -> None:
 
 
 def test_another_payload_of_another_caller_reveals_nothing_of_the_payload(shop: Shop) -> None:
-    """Whether the payload was the same is not told to another caller."""
+    """Whether the payload was the same is not revealed to another caller."""
     app = secret_app(shop)
     ada, bob = KINDS["bearer"]
     call(app, headers=ada)

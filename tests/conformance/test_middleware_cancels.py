@@ -1,4 +1,4 @@
-"""Requests that are cancelled at any await: no claim is left behind that nobody runs."""
+"""Requests that are cancelled at any await: no claim is left without a running request."""
 
 import asyncio
 import random
@@ -125,7 +125,7 @@ def test_a_claim_is_handed_back_when_its_exchange_never_begins(shop: Shop, cance
 def test_a_cancellation_outweighs_a_store_that_is_down(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is nothing to hand back, and nobody to answer."""
+    """There is nothing to hand back, and no client to answer."""
     app = shop.once()
 
     async def scenario() -> None:
@@ -227,7 +227,7 @@ def run_until(nth: int, app: IdempotencyMiddleware, key: str, *, again: bool) ->
 def test_a_loop_that_ends_at_any_await_leaves_no_claim_running(
     shop: Shop, kind: str, *, again: bool
 ) -> None:
-    """Effects in the transaction are undone, or done; of others nobody knows once they began."""
+    """Effects in the transaction are undone, or done; others are unknown once they began."""
     begun: list[str] = []
 
     async def handler(scope: AsgiScope, body: bytes) -> Answer:

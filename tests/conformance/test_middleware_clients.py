@@ -139,7 +139,7 @@ def test_a_stream_is_given_when_it_is_complete(shop: Shop) -> None:
 
 
 def test_an_application_without_a_response_leaves_the_key_ambiguous(shop: Shop) -> None:
-    """It returned and said nothing, so nobody knows what it did."""
+    """It returned and sent nothing, so its effects are unknown."""
 
     async def app(*_: Any) -> None:
         return None
@@ -227,7 +227,7 @@ def test_options_are_checked(ow: Onceward) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_503(tmp_path: Path) -> None:
-    """A store that is down is nobody's key: try again later."""
+    """A store that is down says nothing about the key: try again later."""
     app = IdempotencyMiddleware(answering(unreached), store=SqliteStore(tmp_path / "no" / "x.db"))
     check_down(call(app))
 

@@ -93,7 +93,7 @@ def test_a_denial_is_in_flight_for_others_until_it_is_given(shop: Shop) -> None:
 
 
 def test_only_the_holder_releases_a_key(shop: Shop) -> None:
-    """A release may be repeated; after somebody else was granted the key it is refused."""
+    """A release may be repeated; after another owner was granted the key it is refused."""
     outcomes = shop.ow.outcomes
     first = outcomes.claim("s", "k", fingerprint="a", owner="one")
     assert isinstance(first, Fresh)

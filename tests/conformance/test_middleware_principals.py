@@ -56,12 +56,12 @@ def test_a_principal_may_change_its_credentials(shop: Shop) -> None:
     problem(call(app, headers=ADA, body=b"other"), 422, "KEY_REUSED")
 
 
-@pytest.mark.parametrize("nobody", [None, ""])
+@pytest.mark.parametrize("principal", [None, ""])
 def test_requests_without_a_principal_are_separated_by_credentials(
-    shop: Shop, nobody: str | None
+    shop: Shop, principal: str | None
 ) -> None:
-    """A function that finds nobody, such as before authentication, leaks no answer."""
-    app = shop.once(caller=lambda _: nobody)
+    """A function that finds no principal, such as before authentication, leaks no answer."""
+    app = shop.once(caller=lambda _: principal)
     call(app, headers={"authorization": "Bearer ada"})
     told = problem(call(app, headers={"authorization": "Bearer bob"}), 422, "KEY_REUSED")
     assert "another caller" in told["detail"]

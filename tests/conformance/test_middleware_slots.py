@@ -60,7 +60,7 @@ def during(
 
 
 def test_a_pool_thread_that_wrote_for_a_request_is_free_for_others(shop: Shop) -> None:
-    """It has left its block: its next work, for somebody else, waits for the commit and is done."""
+    """It has left its block: its next work, for another caller, waits for the commit."""
     with ThreadPoolExecutor(1) as pool:
 
         async def write(scope: AsgiScope) -> None:
@@ -100,10 +100,10 @@ async def in_thread(scope: AsgiScope) -> None:
 
 
 @pytest.mark.parametrize("write", [in_thread, insert_in_loop])
-def test_the_event_loop_is_told_at_once(
+def test_the_event_loop_is_refused_at_once(
     shop: Shop, write: Callable[[AsgiScope], Awaitable[None]]
 ) -> None:
-    """The request ends on the loop, so whoever would stop the loop to wait is refused."""
+    """The request ends on the loop, so a call that would block the loop is refused."""
 
     async def then() -> None:
         with pytest.raises(WriterHeld):
@@ -113,7 +113,7 @@ def test_the_event_loop_is_told_at_once(
 
 
 @pytest.mark.parametrize("write", [in_thread, insert_in_loop])
-def test_the_request_itself_is_told_at_once(
+def test_the_request_itself_is_refused_at_once(
     shop: Shop, write: Callable[[AsgiScope], Awaitable[None]]
 ) -> None:
     """After its block, in any thread and task: the commit comes when the request has ended."""
@@ -132,7 +132,7 @@ def test_the_request_itself_is_told_at_once(
     during(shop, write, then)
 
 
-def test_a_thread_inside_a_transaction_is_told_at_once(shop: Shop) -> None:
+def test_a_thread_inside_a_transaction_is_refused_at_once(shop: Shop) -> None:
     """In whatever context it asks; another thread waits for the end, and is granted it."""
     with ThreadPoolExecutor(1) as pool:
         with shop.ow.transaction() as tx:
@@ -145,7 +145,7 @@ def test_a_thread_inside_a_transaction_is_told_at_once(shop: Shop) -> None:
         assert waiting.result()
 
 
-def test_another_task_on_the_same_loop_is_told_at_once(shop: Shop) -> None:
+def test_another_task_on_the_same_loop_is_refused_at_once(shop: Shop) -> None:
     """Two tasks, one thread: the second one cannot wait for the first."""
 
     async def scenario() -> None:
@@ -170,7 +170,7 @@ def test_another_task_on_the_same_loop_is_told_at_once(shop: Shop) -> None:
     asyncio.run(scenario())
 
 
-def test_an_operation_inside_an_operation_is_told_at_once(shop: Shop) -> None:
+def test_an_operation_inside_an_operation_is_refused_at_once(shop: Shop) -> None:
     """The thread that commits for others is the writer, in any group of operations."""
 
     def nested(_tx: Transaction) -> None:

@@ -138,7 +138,7 @@ def test_transactions_of_the_handle_join(shop: Shop) -> None:
 
 
 def test_the_answer_is_held_back_until_the_commit(shop: Shop) -> None:
-    """When somebody has settled the key meanwhile, nothing stays and the client is told."""
+    """When another caller has settled the key, nothing is kept and the client gets an error."""
 
     async def handler(scope: AsgiScope, body: bytes) -> Answer:
         claim = scope["onceward"]

@@ -226,7 +226,9 @@ def test_h47_a_checkpoint_is_committed_by_the_framework(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_h47_a_framework_that_commits_inside_the_block_is_told(shop: Shop, again: bool) -> None:
+def test_h47_a_framework_that_commits_inside_the_block_gets_an_error(
+    shop: Shop, again: bool
+) -> None:
     """What was kept for the end is not run in another transaction, nor without one."""
     ow, alias = shop
     lease = ow.cursors.acquire("c", worker="w")

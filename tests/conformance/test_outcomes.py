@@ -38,7 +38,7 @@ def state(ow: Onceward, key: str = "k") -> OutcomeState:
 
 
 def test_a_result_is_replayed_byte_for_byte(ow: Onceward) -> None:
-    """Whoever claims finished work gets the bytes that were recorded, spaces, order and all."""
+    """A claim of finished work gets the bytes that were recorded, spaces, order and all."""
     result = '{"b": 1.50,  "a":"ü\\u0000\\n", "c":[]}'.encode()
     ow.outcomes.finish(granted(ow), result)
     assert claim(ow, owner="w2") == Replay(result)
@@ -91,7 +91,7 @@ def test_a_claim_in_flight_says_until_when(ow: Onceward, ow_time: MovingTime) ->
 
 
 def test_the_same_owner_is_granted_again(ow: Onceward) -> None:
-    """Whoever lost the answer to its claim asks again; only the newest fence counts."""
+    """A caller that lost the answer to its claim asks again; only the newest fence counts."""
     first = granted(ow)
     second = granted(ow)
     assert second.number == first.number + 1
@@ -116,7 +116,7 @@ def test_a_fence_counts_even_when_time_stands_still(ow: Onceward) -> None:
 
 
 def test_the_insert_alone_decides(ow: Onceward, ow_time: MovingTime) -> None:
-    """Whoever looked too early is refused by the statement itself, whatever happened since."""
+    """A claim after a stale read is refused by the statement itself, whatever happened since."""
     ow.outcomes.finish(granted(ow, "done"), b"1")
     ow.outcomes.finish(granted(ow, "expired"), b"1", ttl_seconds=10)
     ow.outcomes.fail(granted(ow, "failed"), ValueError("no"), retryable=False)
@@ -156,7 +156,7 @@ def test_an_unreported_result_after_the_lease_is_ambiguous(
 
 
 def test_a_holder_that_comes_back_may_say_how_it_ended(ow: Onceward, ow_time: MovingTime) -> None:
-    """Late is better than never, as long as nobody has decided for it."""
+    """Late is better than never, as long as no operator has decided the key."""
     fence = granted(ow, lease_seconds=30)
     ow_time.advance(seconds=31)
     assert isinstance(claim(ow, owner="w2"), Ambiguous)
@@ -247,7 +247,7 @@ def test_a_holder_may_repeat_itself(ow: Onceward) -> None:
 
 
 def test_only_one_of_many_claimers_is_granted(ow: Onceward) -> None:
-    """Sixteen threads claim one key at once; the others are told that it is in flight."""
+    """Sixteen threads claim one key at once; the others learn that it is in flight."""
     answers: list[Claim] = []
     barrier = threading.Barrier(16)
 

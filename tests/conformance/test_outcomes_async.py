@@ -105,7 +105,7 @@ def test_inside_a_writing_transaction_sqlite_rejects_it_at_once(ow: Onceward, sh
 
 
 def test_a_cancelled_task_leaves_it_open(ow: Onceward, ow_time: MovingTime, shop: Shop) -> None:
-    """Nobody knows how far it came, so it is ambiguous when its lease is over."""
+    """How far it came is unknown, so it is ambiguous when its lease expires."""
     begun = asyncio.Event()
 
     @ow.once()
@@ -132,7 +132,7 @@ def test_a_cancelled_task_leaves_it_open(ow: Onceward, ow_time: MovingTime, shop
 def test_a_task_cancelled_while_it_claims_frees_the_key(
     ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The function has not begun, so nothing is in doubt, and the next caller runs it."""
+    """The function has not begun, so nothing is ambiguous, and the next caller runs it."""
     asking, go_on = threading.Event(), threading.Event()
     write_query = ow.store.write_query
 
@@ -193,7 +193,7 @@ def test_a_loop_that_ends_while_it_claims_frees_the_key(
 def test_a_task_cancelled_while_the_store_is_down_is_cancelled(
     ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What went wrong meanwhile is nobody's any more."""
+    """An error of the background work is not raised in any caller."""
 
     @ow.once()
     async def charge(order: int) -> object:

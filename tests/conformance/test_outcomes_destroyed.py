@@ -1,4 +1,4 @@
-"""Tasks that are destroyed inside a call: an event loop is closed, and nobody awaits them."""
+"""Tasks that are destroyed inside a call: the event loop closes, and they are never awaited."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ __all__ = ["ow"]
 def test_a_destroyed_task_is_undone_and_leaves_others_alone(
     ow: Onceward, *, is_nested: bool
 ) -> None:
-    """It ends in the context of whoever collects it, whose own transaction goes on."""
+    """It ends in the context of the code that collects it, whose own transaction goes on."""
     begun = asyncio.Event()
 
     @with_tx(ow)

@@ -71,7 +71,7 @@ def test_steps_that_were_done_are_replayed_in_a_rerun(ow: Onceward, calls: Calls
 def test_a_step_without_a_reported_result_is_ambiguous(
     ow: Onceward, ow_time: MovingTime, calls: Calls
 ) -> None:
-    """A rerun finds it intended, does not repeat it, and is ambiguous until somebody decides."""
+    """A rerun finds it intended, skips it, and is ambiguous until an operator decides."""
     place = order(ow, calls, on_crash="rerun")
     calls.trouble["mail"] = Crashed()
     with pytest.raises(Crashed):
@@ -144,7 +144,7 @@ def test_a_step_that_does_not_know_makes_the_work_ambiguous(ow: Onceward, calls:
 def test_a_step_of_lost_work_does_not_happen(
     ow: Onceward, ow_time: MovingTime, calls: Calls
 ) -> None:
-    """Somebody took over: the intention is refused before the effect."""
+    """Another worker took over: the intention is refused before the effect."""
 
     @ow.once(key="order", on_crash="rerun", lease_seconds=30)
     def place() -> object:
@@ -161,7 +161,7 @@ def test_a_step_of_lost_work_does_not_happen(
 
 
 def test_a_running_step_cannot_be_reconciled(ow: Onceward) -> None:
-    """While its work runs, an intended step is not in doubt."""
+    """While its work runs, an intended step is not ambiguous."""
     words: dict[str, Any] = {"actor": "ann", "reason": "guess"}
 
     @ow.once(key="order")
@@ -177,7 +177,7 @@ def test_a_running_step_cannot_be_reconciled(ow: Onceward) -> None:
 
 
 def test_an_intention_is_not_taken_twice(ow: Onceward) -> None:
-    """Whoever looked too early is refused by the statement itself."""
+    """A worker that looked too early is refused by the statement itself."""
 
     @ow.once(key="order")
     def place() -> None:
@@ -230,7 +230,7 @@ def test_async_steps_are_awaited(ow: Onceward, calls: Calls) -> None:
 
 
 def test_forgetting_work_forgets_its_steps(ow: Onceward, ow_time: MovingTime, calls: Calls) -> None:
-    """Everything runs anew; pruned work takes its steps along."""
+    """Everything runs again; pruned work takes its steps along."""
     place = order(ow, calls, ttl=10)
     place()
     (found,) = ow.outcomes.list()

@@ -142,7 +142,7 @@ def test_arguments_that_are_not_json_need_a_key(ow: Onceward) -> None:
 
 
 def test_a_result_that_is_not_json_is_done_without_a_result(ow: Onceward, shop: Shop) -> None:
-    """It ran, so it is not run again; the first caller is told where the value was."""
+    """It ran, so it is not run again; the error names where the value was."""
 
     @ow.once(key="k")
     def charge() -> object:
@@ -345,7 +345,7 @@ def test_waiting_for_oneself_is_rejected_at_once(ow: Onceward) -> None:
 def test_a_holder_that_was_replaced_learns_it_at_the_end(
     ow: Onceward, ow_time: MovingTime, shop: Shop
 ) -> None:
-    """It ran for longer than its lease without a heartbeat, and somebody took over."""
+    """It ran for longer than its lease without a heartbeat, and another worker took over."""
 
     @ow.once(on_crash="rerun", lease_seconds=30)
     def charge(order: int) -> object:

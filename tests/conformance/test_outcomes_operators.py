@@ -63,7 +63,7 @@ def test_pruning_goes_in_small_batches(
     assert (second.expired, second.removed) == (0, 9)
     assert {each.key for each in ow.outcomes.list()} == {"kept", "silent"}
     assert ow.outcomes.prune().removed == 0
-    granted(ow, "old3", fingerprint="anew")
+    granted(ow, "old3", fingerprint="changed")
 
 
 def test_a_stale_fence_is_rejected_for_a_key_created_again(
@@ -100,7 +100,7 @@ def test_a_verdict_of_done_is_the_result(ow: Onceward, ow_time: MovingTime) -> N
 
 
 def test_a_verdict_of_not_done_lets_it_run_again(ow: Onceward, ow_time: MovingTime) -> None:
-    """It is granted anew under a higher fence, and the old holder is refused."""
+    """It is granted again under a higher fence, and the old holder is refused."""
     fence = granted(ow)
     ow_time.advance(seconds=61)
     ow.outcomes.reconcile("shop.charge", "k", not_done=True, actor="ann", reason="no trace")
@@ -175,7 +175,7 @@ def test_another_boot_ends_leases_but_not_lives(ow: Onceward, ow_time: MovingTim
     if isinstance(clock, ManualClock):
         clock.reboot()
     assert ow.outcomes.prune().removed == 1
-    granted(ow, "done", fingerprint="anew")
+    granted(ow, "done", fingerprint="changed")
 
 
 def test_listing_filters_and_limits(ow: Onceward, ow_time: MovingTime) -> None:

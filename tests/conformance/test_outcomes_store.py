@@ -101,7 +101,7 @@ def test_a_result_is_recorded_when_the_store_is_back(
 def test_a_result_that_cannot_be_recorded_is_unknown(
     ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It happened, and nobody but the caller knows; so it says."""
+    """It happened, and only the caller knows; the error says so."""
     charge = ow.once(lease_seconds=0.1)(shop.charge)
     trouble(ow, monkeypatch, away=range(2, sys.maxsize))
     with pytest.raises(OutcomeUnknown, match="the call ended, but could not be recorded"):
@@ -112,7 +112,7 @@ def test_a_result_that_cannot_be_recorded_is_unknown(
 def test_a_claim_whose_answer_was_lost_is_asked_for_again(
     ow: Onceward, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same owner is granted it again, so nothing is left behind that nobody runs."""
+    """The same owner is granted it again, so no claim is left without a runner."""
     charge = ow.once()(shop.charge)
     trouble(ow, monkeypatch, lost=[1])
     charge(1)

@@ -27,7 +27,7 @@ def test_a_call_settled_by_another_in_a_task_group_returns_the_outcome(
 ) -> None:
     """Where a concurrent call was quicker, its result is returned as without a group."""
     if ow.store.engine == "postgres":
-        return  # A key is locked from the start: nobody is overtaken.
+        return  # A key is locked from the start: no call is overtaken.
     runs: list[str] = []
 
     @with_tx(ow)

@@ -43,7 +43,7 @@ def insert(tx: Transaction, number: int) -> dict[str, int]:
 
 
 def test_effect_and_outcome_are_committed_together(table: Onceward) -> None:
-    """Whoever looks from outside sees both or neither; a second call replays."""
+    """A reader from outside sees both or neither; a second call replays."""
 
     @table.once()
     def charge(number: int, tx: Transaction) -> dict[str, int]:
@@ -174,7 +174,7 @@ def _race(table: Onceward) -> None:
         name = threading.current_thread().name
         lives.append(name)
         if name == "slow":
-            # Nothing is written yet: on SQLite this blocks nobody.
+            # Nothing is written yet: on SQLite this blocks no other writer.
             first_in.set()
             assert go_on.wait(60)
         insert(tx, 1)
@@ -243,7 +243,7 @@ def test_being_overtaken_cannot_be_swallowed(table: Onceward) -> None:
 
 
 def test_a_failed_call_returns_the_result_of_a_concurrent_success(table: Onceward) -> None:
-    """A failure that a twin was quicker than is nobody's outcome, not even its own caller's."""
+    """A failure that loses to a concurrent success is neither recorded nor raised."""
     fails = [True]
 
     @table.once(key="k")

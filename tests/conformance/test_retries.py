@@ -117,7 +117,7 @@ def test_h22_a_new_message_does_not_reset_the_schedule_of_a_failing_one(
 
 
 def test_h22_a_restart_storm_keeps_its_backoff(ow: Onceward, ow_url: str) -> None:
-    """Workers that start anew and fail at once neither hurry nor delay the next attempt."""
+    """Workers that restart and fail at once neither hurry nor delay the next attempt."""
     fail(ow)
     before = found(ow)
     clock = ow.store.clock if isinstance(ow.store, SqliteStore) else None
@@ -142,7 +142,7 @@ def test_success_forgets_the_attempts(ow: Onceward) -> None:
 
 
 def test_a_failure_is_undone_with_the_callers_transaction(ow: Onceward) -> None:
-    """Whoever loses the lease in the same transaction has counted nothing."""
+    """An attempt whose lease is lost in the same transaction is not counted."""
     with pytest.raises(ZeroDivisionError), ow.transaction() as tx:
         ow.retries.attempts.fail(tx, message(), BROKEN)
         raise ZeroDivisionError
@@ -189,7 +189,7 @@ def test_other_schedules(ow: Onceward, ow_time: MovingTime) -> None:
 
 
 class RebootingClock(ManualClock):
-    """A clock whose boot time begins anew, as a real one does."""
+    """A clock whose boot time starts at zero again, as a real one does."""
 
     booted = 0.0
 
@@ -202,7 +202,7 @@ class RebootingClock(ManualClock):
 
 
 def test_a_due_time_survives_a_reboot(tmp_path: object) -> None:
-    """On SQLite boot time decides; after the machine started anew, wall time does."""
+    """On SQLite boot time decides; after a reboot of the machine, wall time does."""
     clock = RebootingClock(datetime(2026, 3, 1, tzinfo=UTC))
     clock.advance(seconds=1000)
     with open_handle(f"sqlite:///{tmp_path}/reboot.db", clock=clock) as ow:

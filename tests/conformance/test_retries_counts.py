@@ -12,7 +12,7 @@ from tests.conformance.test_retries import message
 from tests.conformance.test_retries_moves import counted, hold, kept, line, park, read, waiting
 
 
-def test_a_move_to_the_start_needs_nobody_to_count(ow: Onceward) -> None:
+def test_a_move_to_the_start_needs_no_count(ow: Onceward) -> None:
     """Everything will be read again."""
     park(ow, "1", "2")
     hold(ow, "3")
@@ -21,7 +21,7 @@ def test_a_move_to_the_start_needs_nobody_to_count(ow: Onceward) -> None:
 
 
 def test_without_a_count_what_is_parked_stays_and_the_move_says_so(ow: Onceward) -> None:
-    """Nobody can tell what will be read again, and nothing may be lost."""
+    """It is unknown what will be read again, and nothing may be lost."""
     read(ow, "1")
     assert counted(ow.cursors.seek("leads", "0", "why", "ana", dry_run=True)) == (0, 0)
     park(ow, "2", "3")
@@ -53,7 +53,7 @@ def test_without_a_count_an_undo_brings_back_all_when_nothing_was_read(ow: Oncew
 
 
 def test_without_a_count_an_undo_loses_nothing_and_may_repeat(ow: Onceward) -> None:
-    """What waits anew was read again; nobody can tell what else was, so it comes back behind."""
+    """Messages parked again were read again; the rest is unknown, so it comes back at the end."""
     park(ow, "1", "2", "3", "4", key="a", failed=True)
     park(ow, "5", "6", key="b")
     read(ow, "7")
@@ -65,7 +65,7 @@ def test_without_a_count_an_undo_loses_nothing_and_may_repeat(ow: Onceward) -> N
     assert kept(ow) == 0
 
 
-def test_without_a_count_what_waits_anew_does_not_come_back(ow: Onceward) -> None:
+def test_without_a_count_what_is_parked_again_does_not_come_back(ow: Onceward) -> None:
     """Also where no key says what was read before it."""
     park(ow, "1", "2", key=None, failed=True)
     hold(ow, "3")
@@ -120,7 +120,7 @@ def test_what_is_parked_while_a_move_is_thought_through_follows_it_too(ow: Oncew
 def test_a_move_gives_up_on_a_worker_that_is_faster_than_its_count(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever pauses the cursor first can move it; until then nothing is changed."""
+    """After a pause the cursor can be moved; until then nothing is changed."""
     monkeypatch.setattr(cursors, "MOVE_TRIES_MAX", 5)
     park(ow, "1")
     arriving = itertools.count(2)

@@ -162,7 +162,7 @@ def test_an_iterator_of_letters_survives_an_operation_that_runs_again(
 
 @pytest.mark.parametrize("letter", [0, -1, 2**63, 10**30])
 def test_a_number_that_no_letter_can_have_is_missing(ow: Onceward, letter: int) -> None:
-    """It is told as any other that does not exist, whatever a database can count to."""
+    """It is reported like any other missing letter, whatever a database can count to."""
     with pytest.raises(DeadLetterMissing, match=str(letter)):
         ow.dead.redrive(letter, actor="me")
     with pytest.raises(DeadLetterMissing, match=str(letter)):
@@ -198,7 +198,7 @@ def test_dropping_needs_a_reason_and_loses_nothing_but_the_work(ow: Onceward) ->
 
 
 def test_two_people_who_redrive_at_once_put_each_message_back_once(ow: Onceward) -> None:
-    """Whoever comes second finds nothing left to do."""
+    """The second redrive finds nothing left to do."""
     letters = [bury(ow, str(number), key=f"k{number % 3}") for number in range(30)]
     answers: list[Redriven] = []
     barrier = threading.Barrier(4)
@@ -213,7 +213,7 @@ def test_two_people_who_redrive_at_once_put_each_message_back_once(ow: Onceward)
 
 
 def test_redriving_while_a_worker_parks_and_drains(ow: Onceward) -> None:
-    """Every message ends up done once; no key ever has two heads, and nobody gets in the way."""
+    """Every message ends up done once; no key ever has two heads, and no transaction fails."""
     for number in range(20):
         bury(ow, f"dead-{number}", key="k")
     done: list[str] = []
@@ -250,7 +250,7 @@ def test_what_is_no_longer_the_head_is_not_done_before_it(ow: Onceward) -> None:
 
 
 def test_redriving_waits_for_a_transaction_that_parks_the_same_key(ow: Onceward) -> None:
-    """What is parked and not yet committed has its place: there is one head, and nobody fails."""
+    """What is parked and not yet committed has its place: there is one head, and no call fails."""
     letter = bury(ow, "1", key="k")
     parked, commit = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Lock races of workers that park and operators who move: none waits for ever, nothing is lost."""
+"""Workers that park meet operators who move: none waits for ever, nothing is lost."""
 
 import threading
 from collections.abc import Callable
@@ -134,7 +134,7 @@ class Worker(threading.Thread):
             with open_handle(self.url) as ow:
                 while not self.stopping.is_set():
                     self.live(ow)
-        except BaseException as exc:  # noqa: BLE001 - told to the test
+        except BaseException as exc:  # noqa: BLE001 - reported to the test
             self.error = exc
 
     def live(self, ow: Onceward) -> None:

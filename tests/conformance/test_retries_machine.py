@@ -153,7 +153,7 @@ class ParkedKeys(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(data=st.data(), succeeds=st.booleans(), undone=RARELY)
     def wake_up_late(self, data: st.DataObject, succeeds: bool, undone: bool) -> None:
-        """Whoever holds a handle of any age, stale or not, ends its attempt."""
+        """A worker with a handle of any age, stale or not, ends its attempt."""
         index = data.draw(st.integers(0, len(self.handles) - 1))
         self.act(*self.handles[index], succeeds, undone)
 
@@ -259,7 +259,7 @@ class ParkedKeys(RuleBasedStateMachine):
             return
         self.seeks.pop()
         self.settle(counts)
-        # Copies: whoever read one of them before the seek has a stale handle.
+        # Copies: a worker that read one of them before the seek has a stale handle.
         restored = [replace(row) for row in back]
         self.rows |= {row.position: row for row in restored}
         gone += [row for row in restored if row.position in {each.position for each in passing}]
@@ -284,7 +284,7 @@ class ParkedKeys(RuleBasedStateMachine):
         return place <= self.at if counts else place == self.at
 
     def unread(self, kept: list[Row], counts: bool) -> list[Row]:
-        """What was forgotten and has had no outcome since, as far as anybody knows."""
+        """What was discarded and has had no outcome since, as far as is known."""
         found: dict[str, Row] = {}
         for row in kept:
             if not (row.position in self.rows or self.has_passed(row, counts)):

@@ -123,7 +123,7 @@ def test_forgetting_a_head_frees_the_next_of_its_key(ow: Onceward) -> None:
 
 
 def test_a_move_past_a_message_that_holds_its_cursor_forgets_its_attempts(ow: Onceward) -> None:
-    """Nobody will try it, so nobody may be told that it waits; even where nobody can count."""
+    """It will not be tried, so it is not shown as waiting, even without a count."""
     move(ow, "4")
     hold(ow, "5")
     assert counted(ow.cursors.seek("leads", "5", "skip it", "ana")) == (1, 0)
@@ -170,7 +170,7 @@ def test_an_undo_brings_back_what_its_seek_had_forgotten(ow: Onceward, ow_time: 
 
 
 def test_what_was_read_since_the_seek_has_an_outcome_of_its_own(ow: Onceward) -> None:
-    """Done or parked anew, it does not come back a second time."""
+    """Done or parked again, it does not come back a second time."""
     park(ow, "1", "2", "3", key=None, failed=True)
     park(ow, "4", key=None, failed=True)
     seek(ow, "0")
@@ -182,7 +182,7 @@ def test_what_was_read_since_the_seek_has_an_outcome_of_its_own(ow: Onceward) ->
     assert kept(ow) == 0
 
 
-def test_what_comes_back_stands_behind_what_was_read_since(ow: Onceward) -> None:
+def test_what_comes_back_is_placed_after_what_was_read_since(ow: Onceward) -> None:
     """A key keeps the order of its messages, although the earlier one was parked later."""
     read(ow, "6")
     park(ow, "8", failed=True)
@@ -332,7 +332,7 @@ def test_a_move_and_what_follows_it_happen_together_or_not_at_all(ow: Onceward) 
 
 
 def test_what_was_read_again_is_not_kept_for_ever(ow: Onceward) -> None:
-    """Whoever seeks again and again keeps only what an undo could still bring back."""
+    """Repeated seeks keep only what an undo could still bring back."""
     park(ow, "1", "2", "9")
     seek(ow, "0")
     assert kept(ow) == 3

@@ -57,7 +57,7 @@ def test_a_parked_message_dies_after_exactly_five_waits(
     assert places(ow) == ["2"]
 
 
-def test_later_messages_of_a_key_wait_behind_it_in_order(ow: Onceward, ow_time: MovingTime) -> None:
+def test_later_messages_of_a_key_wait_for_it_in_order(ow: Onceward, ow_time: MovingTime) -> None:
     """Only the head is due; each success makes the next of its key due at once."""
     park(ow, "1", failed=True)
     park(ow, "2", "3")
@@ -90,7 +90,7 @@ def test_a_follower_that_fails_has_a_schedule_of_its_own(ow: Onceward, ow_time: 
 
 
 def test_without_order_every_message_waits_alone(ow: Onceward, ow_time: MovingTime) -> None:
-    """One that fails holds up nobody, whatever its key; one without a key neither."""
+    """A failing message blocks no other, whatever its key; nor does one without a key."""
     with ow.transaction() as tx:
         for position in ("1", "2"):
             parked = ow.retries.parked.park(
@@ -135,7 +135,7 @@ def test_parking_a_position_again_changes_nothing(ow: Onceward) -> None:
 
 
 def test_a_stale_handle_changes_nothing(ow: Onceward, ow_time: MovingTime) -> None:
-    """Whoever read a head before somebody moved it on is refused, and its effects are undone."""
+    """A worker that read a head before it was moved on is refused, and its effects are undone."""
     park(ow, "1", "2")
     (stale,) = due(ow)
     fail(ow, stale)

@@ -1,6 +1,6 @@
 """The schema: the initial one and its migrations as one text, so that a reader sees it whole.
 
-`ONCEWARD_WRITE_SCHEMA=1 make test ARGS=tests/conformance/test_schema.py` writes the files anew.
+`ONCEWARD_WRITE_SCHEMA=1 make test ARGS=tests/conformance/test_schema.py` rewrites the files.
 """
 
 import os

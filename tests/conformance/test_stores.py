@@ -154,7 +154,7 @@ def test_a_forked_child_uses_connections_of_its_own(table: Onceward) -> None:
 
 
 def test_migrating_again_changes_nothing(ow: Onceward) -> None:
-    """The schema is current after opening; migrating is harmless to repeat."""
+    """The schema is current after opening; migrating is idempotent."""
     found = status(ow.store)
     assert found.applied == tuple(number for number, _, _ in migrations(ow.store.engine))
     assert not found.pending
@@ -233,7 +233,7 @@ def test_an_error_that_undid_the_transaction_cannot_be_swallowed(table: Onceward
 
 
 def test_a_doomed_transaction_is_not_committed(table: Onceward) -> None:
-    """Whoever swallows the error that doomed it still does not get a commit."""
+    """Code that swallows the error that doomed it still does not get a commit."""
     with pytest.raises(SqlFailed), table.transaction() as tx:
         tx.execute("insert into effects values (1, 'x')")
         tx.mark_rollback_only()
@@ -324,7 +324,7 @@ def test_what_follows_a_savepoint_can_be_undone_alone(table: Onceward) -> None:
             tx.execute("insert into effects values (2, 'twice')")
         undo()
         tx.savepoint()
-        tx.execute("insert into effects values (3, 'behind one that nobody went back to')")
+        tx.execute("insert into effects values (3, 'after an unused savepoint')")
     with table.transaction() as tx:
         assert tx.execute("select id from effects order by id") == [(1,), (3,)]
     with pytest.raises(SqlFailed, match="has ended"):

@@ -49,7 +49,7 @@ def ends(work: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("error", [None, KeyError("x")])
 def test_a_block_may_be_left_in_another_context(table: Onceward, error: Exception | None) -> None:
-    """As web frameworks do; it is committed or undone, and nobody waits for it."""
+    """As web frameworks do; it is committed or undone, and no writer waits for it."""
     block = table.transaction()
     tx = contextvars.copy_context().run(block.__enter__)
     tx.execute("insert into effects values (1)")
@@ -110,7 +110,7 @@ def test_an_operation_that_swallows_its_doom_is_undone_alone(table: Onceward) ->
     assert effects(table) == [2]
 
 
-def test_a_handle_is_not_told_of_what_was_undone(table: Onceward) -> None:
+def test_a_handle_does_not_keep_what_was_undone(table: Onceward) -> None:
     """Two checkpoints in one operation, the second lost: neither handle has moved."""
     one, two = (table.cursors.acquire(name, worker="w") for name in ("one", "two"))
     assert one is not None
@@ -160,7 +160,7 @@ with ow.transaction() as tx:
 
 @postgres_and_pooler
 @pytest.mark.parametrize("how", ["steal", "seek", "same name", "late"])
-def test_nobody_waits_for_the_locks_of_a_worker_that_froze(
+def test_no_worker_waits_for_the_locks_of_a_frozen_worker(
     table: Onceward, ow_url: str, how: str
 ) -> None:
     """However the cursor came to its next holder, and whenever the old one took its locks."""
@@ -184,7 +184,7 @@ def test_nobody_waits_for_the_locks_of_a_worker_that_froze(
             if how == "late":
                 frozen.stdin.write("go\n")
                 frozen.stdin.flush()
-                assert frozen.stdout.readline() == ""  # Refused: it is somebody else's.
+                assert frozen.stdout.readline() == ""  # Refused: another worker holds it.
 
             def work() -> None:
                 with table.transaction() as tx:
@@ -202,7 +202,7 @@ def test_nobody_waits_for_the_locks_of_a_worker_that_froze(
 def test_a_role_that_may_create_nothing_opens_a_store_that_is_up_to_date(
     ow: Onceward, ow_url: str
 ) -> None:
-    """Somebody else migrates; whoever works needs the rights to rows alone."""
+    """Another role migrates; a worker needs the rights to rows alone."""
     assert status(ow.store).pending == ()
     with psycopg.connect(ow_url, autocommit=True) as connection:
         connection.execute("drop role if exists third_role")

@@ -45,7 +45,7 @@ def set_lag(ow: Onceward, messages: int | None, seconds: float | None, cursor: s
 
 
 class Inbox:
-    """Somebody's webhook."""
+    """A webhook that records what it receives."""
 
     def __init__(self) -> None:
         self.take_count: list[tuple[str, Mapping[str, object], str]] = []

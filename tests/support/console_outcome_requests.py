@@ -40,7 +40,7 @@ def silent(ow: Onceward, ow_time: MovingTime, key: str = "k", **changed: Any) ->
 
 
 def beside(call: Callable[[], object]) -> None:
-    """Do something as somebody else would, in the middle of what this thread does."""
+    """Run the call in another thread, in the middle of what this thread does."""
     other = threading.Thread(target=call)
     other.start()
     other.join(60)

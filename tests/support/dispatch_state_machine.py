@@ -116,7 +116,7 @@ class DispatchStateMachine(RuleBasedStateMachine):
         death=deaths,
     )
     def hear(self, place: str, id_: int, text: str, at: str | None, death: str | None) -> None:
-        """Somebody says something, says it again, or changes what was said."""
+        """A person sends a message, sends it again, or changes it."""
         self.receive(place, f"m{id_}", text, at, death)
 
     def receive(self, place: str, id_: str, text: str, at: str | None, death: str | None) -> None:
@@ -163,7 +163,7 @@ class DispatchStateMachine(RuleBasedStateMachine):
         ),
     )
     def work(self, place: str, steps: list[tuple[str, int, str | None]]) -> None:
-        """An agent of a group does one thing after the other, whoever dies in between."""
+        """An agent of a group takes one step after the other, with crashes in between."""
         self.touched.add(place)
         for verb, number, death in steps:
             if place not in self.hands:
@@ -307,7 +307,7 @@ class DispatchStateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.stale)
     @rule(data=st.data())
     def awake(self, data: st.DataObject) -> None:
-        """Somebody who was replaced tries to go on."""
+        """An agent that was replaced tries to go on."""
         delivery = data.draw(st.sampled_from(self.stale))
         calls: list[Callable[[], object]] = [
             lambda: self.talk.say(delivery, "never", is_stored=delivery.group[:4] == "near"),

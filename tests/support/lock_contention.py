@@ -26,7 +26,7 @@ Second = TypeVar("Second")
 
 
 class Halt:
-    """A place where one stands still until told to go on."""
+    """A place where a thread stands still until the test lets it go on."""
 
     def __init__(self) -> None:
         self.reached, self.go_on = threading.Event(), threading.Event()
@@ -40,7 +40,7 @@ class Halt:
 
 
 def settled(ow: Onceward, work: Future[Any]) -> bool:
-    """Whether it went through; False once somebody waits for a lock instead."""
+    """Whether it went through; False once it waits for a lock instead."""
     assert isinstance(ow.store, PostgresStore)
     clock = SystemClock()
     deadline = clock.monotonic() + WAIT_SECONDS_MAX
@@ -54,8 +54,8 @@ def settled(ow: Onceward, work: Future[Any]) -> bool:
 
 
 def wait_until_blocked(ow: Onceward, work: Future[Any]) -> None:
-    """Return once somebody waits for a lock; fail at once when the work went through instead."""
-    assert not settled(ow, work), "it waited for nobody"
+    """Return once a session waits for a lock; fail at once when the work went through instead."""
+    assert not settled(ow, work), "it did not wait"
 
 
 def run_contending(

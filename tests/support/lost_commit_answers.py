@@ -1,6 +1,6 @@
-"""Lost commit answers: commits that end without an answer, so that nobody knows their result.
+"""Lost commit answers: commits that end without an answer, so that their outcome is unknown.
 
-On PostgreSQL a proxy cuts the wire, behind or before the commit. On SQLite the disk fails in it.
+On PostgreSQL a proxy cuts the wire, after or before the commit. On SQLite the disk fails in it.
 """
 
 import os
@@ -19,7 +19,7 @@ from onceward.stores.sqlite import database
 from onceward.stores.sqlite.connection import SqliteConnection, connect
 from tests.support.sqlite_errors import sqlite_error
 
-#: Lets one commit of the store under test end without an answer; kept or not, as told.
+#: Lets one commit of the store under test end without an answer; kept if the argument is true.
 LoseAnswer = Callable[[bool], None]
 
 
@@ -38,7 +38,7 @@ class Losing:
 
 
 class Wire:
-    """A proxy in front of PostgreSQL that loses what is on the wire when it is told to."""
+    """A proxy in front of PostgreSQL that loses what is on the wire on request."""
 
     def __init__(self, host: str, port: int) -> None:
         self._server = (host, port)

@@ -24,7 +24,7 @@ class Seek:
     origin: int
     #: What its undoing brings back, unless it is read before.
     kept: list[Row] = field(default_factory=list)
-    #: What nobody will do, because somebody wanted it so.
+    #: What will not be done, because an operator skipped it.
     skipped: set[int] = field(default_factory=set)
 
 

@@ -76,7 +76,7 @@ def test_pressing_twice_acts_once_and_answers_the_same(ow: Onceward, is_atomic: 
 
 @pytest.mark.usefixtures("cursor")
 def test_many_presses_at_once_act_once(ow: Onceward) -> None:
-    """Whoever presses while the first press is under way gets its answer."""
+    """Requests that arrive while the first one runs get its response."""
     calls: list[int] = []
     actions = actions_of(ow)
     with ThreadPoolExecutor(8) as pool:
@@ -187,7 +187,7 @@ def test_what_may_have_happened_is_not_called_refused(
 
 @pytest.mark.usefixtures("cursor")
 def test_a_commit_without_an_answer_is_not_called_refused(ow: Onceward) -> None:
-    """Nobody knows, and the record must not say otherwise."""
+    """The outcome is unknown, and the record must not say otherwise."""
 
     def lost(_: Transaction) -> dict[str, Any]:
         raise OutcomeUnknown
@@ -199,7 +199,7 @@ def test_a_commit_without_an_answer_is_not_called_refused(ow: Onceward) -> None:
 
 @pytest.mark.usefixtures("cursor")
 def test_secrets_are_not_kept(ow: Onceward) -> None:
-    """What looks like a secret is blotted out before it is recorded."""
+    """What looks like a secret is redacted before it is recorded."""
     body = {"name": "c", "api_key": "sk-live-0123456789abcdef0123456789abcdef"}
     actions_of(ow).execute(action(body=body), pause(ow, []))
     (entry,) = page(ow.store, before=2**62, limit=1)

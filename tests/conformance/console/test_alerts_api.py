@@ -48,7 +48,7 @@ def bury(ow: Onceward) -> None:
 def test_alerts_come_with_their_rules_and_no_secrets(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
-    """What fires says so in a sentence; where it is told is nobody's business."""
+    """A firing alert is described in a sentence; where it is sent is not shown."""
     evaluator = AlertEvaluator(ow, [RULE])
     assert asking.body("/api/console/alerts")["items"] == []
     bury(ow)
@@ -93,7 +93,7 @@ def test_the_doctor_looks_at_store_and_machine(ow: Onceward, asking: Asking) -> 
 def test_what_is_wrong_with_a_store_is_a_finding_with_a_fix(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Damage found by the engine, and a schema of another version, are told with what to do."""
+    """Damage found by the engine, and a schema of another version, are reported with a fix."""
     monkeypatch.setattr(ow.store, "problems", lambda: ["row 1 missing from index"])
     monkeypatch.setattr(
         doctor.store_checks, "migrations", lambda _: ((1, "time", ""), (99, "later", ""))

@@ -1,4 +1,4 @@
-"""What open pages are told: whatever changes in the store is seen by the look at its area."""
+"""Change detectors: whatever changes in the store is seen by the look at its area."""
 
 from collections.abc import Callable
 
@@ -47,13 +47,13 @@ def test_what_happens_to_a_cursor_is_seen(ow: Onceward) -> None:
 
 
 def test_a_lease_that_runs_out_is_seen(ow: Onceward, ow_time: MovingTime) -> None:
-    """Nobody writes anything when time does it."""
+    """The passage of time changes the state without a write."""
     ow.cursors.acquire("c", "w", 60)
     assert {"cursors", "workers"} <= changed(ow, lambda: ow_time.advance(seconds=61))
 
 
 def test_work_that_falls_silent_is_seen(ow: Onceward, ow_time: MovingTime) -> None:
-    """A key that is in doubt by now needs a person, and pages must hear of it."""
+    """An ambiguous key needs an operator, so the pages are notified."""
     assert "outcomes" in changed(
         ow, lambda: ow.outcomes.claim("s", "k", fingerprint="f", owner="o")
     )
@@ -86,6 +86,6 @@ def test_the_memory_and_conversations_are_seen(ow: Onceward) -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_nothing_is_seen_where_nothing_happens(ow: Onceward, times: int) -> None:
-    """A quiet house keeps its pages quiet."""
+    """A store without changes sends no events to its pages."""
     ow.cursors.acquire("c", "w")
     assert changed(ow, lambda: [seen(ow) for _ in range(times)]) == set()

@@ -140,7 +140,7 @@ def test_a_group_that_is_not_there(site: Site) -> None:
 
 
 def test_a_group_is_paused_and_resumed(site: Site) -> None:
-    """By who saw how it was; the dispatcher is told."""
+    """The change names the version it is based on; the dispatcher is notified."""
     told = site.done("/api/dispatch/pause", group="team", reason="agent is ill", seen="open")
     assert (told["group"]["is_paused"], told["group"]["version"]) == (True, "paused")
     assert site.dispatcher.groups.nudged() == ["team"]

@@ -37,7 +37,7 @@ def test_a_pause_is_kept_in_the_history_and_the_audit(ow: Onceward, asking: Aski
 
 
 def test_who_saw_something_else_is_refused(ow: Onceward, asking: Asking) -> None:
-    """Somebody was quicker: nothing is changed, and both versions are told."""
+    """Another operator was quicker: nothing is changed, and both versions are reported."""
     made(ow, "c")
     seen = shown(asking)["version"]
     ow.cursors.pause("c", "", "bob")
@@ -54,8 +54,10 @@ def test_who_saw_something_else_is_refused(ow: Onceward, asking: Asking) -> None
     assert len(ow.cursors.history("c")) == 1
 
 
-def test_two_people_who_press_at_once_are_told_apart(ow: Onceward, asking: Asking) -> None:
-    """Both saw the same; one is done, the other hears that it changed."""
+def test_of_two_operators_who_press_at_once_one_gets_a_conflict(
+    ow: Onceward, asking: Asking
+) -> None:
+    """Both saw the same version; one succeeds, the other gets a conflict."""
     made(ow, "c", position="3")
     seen = shown(asking)["version"]
 
@@ -148,13 +150,13 @@ def test_a_seek_to_where_the_source_never_was_is_refused(ow: Onceward) -> None:
     again = asking.act("/api/cursors/seek", "k1", **body).json()
     assert (again["move"], again["receipt"]["is_replay"]) == (first.json()["move"], True)
     ow.cursors.undo("c", "ana")
-    ow.cursors.seek("c", "11", "by somebody without the app", "ana")
+    ow.cursors.seek("c", "11", "by an operator without the app", "ana")
     asking.done("/api/cursors/undo", name="c", reason="", seen=shown(asking)["version"])
     assert ow.cursors.show("c").position == "7"
 
 
 def test_a_seek_is_done_and_undone(ow: Onceward, counting: Asking) -> None:
-    """Whoever held it is stopped; the way back is offered until it is taken."""
+    """The holder's lease ends; the undo is offered until it is used."""
     holder = ow.cursors.acquire("c", "w1")
     assert holder is not None
     seen = shown(counting)["version"]
@@ -214,7 +216,7 @@ def test_a_console_that_only_shows_still_thinks(ow: Onceward) -> None:
 
 
 class Broken(ListSource):
-    """A source of somebody's that cannot be asked."""
+    """A source whose reads fail."""
 
     def read(self, after: str | None, limit: int) -> Any:
         raise RuntimeError(after, limit)
@@ -224,7 +226,7 @@ class Broken(ListSource):
 
 
 def test_a_source_that_cannot_count_is_an_error_with_advice(ow: Onceward) -> None:
-    """The console does not break with it, and moves nothing uncounted behind somebody's back."""
+    """The console does not fail with it, and moves no cursor without a count."""
     app = App(ow)
     app.consumer("c", source=Broken(1))(lambda _: None)
     made(ow, "c", position="7")

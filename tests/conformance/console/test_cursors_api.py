@@ -100,7 +100,7 @@ def test_a_question_that_makes_no_sense_is_refused(asking: Asking) -> None:
 
 
 def test_whose_messages_wait_longest_comes_first(ow: Onceward, bench: Bench) -> None:
-    """By time, not by count; a cursor that nobody measures any more is not forgotten."""
+    """By time, not by count; a cursor that is no longer measured is still listed."""
     lags = {"short": 10, "long": 1000, "longer": 2000}
     for name in ("done", "unknown", *lags):
         bench.cursor(name, "1")
@@ -124,7 +124,7 @@ def test_whose_messages_wait_longest_comes_first(ow: Onceward, bench: Bench) -> 
     assert measure["lag_seconds"] == pytest.approx(2012, abs=5)
 
 
-def test_a_list_draws_how_far_behind_each_was(ow: Onceward, bench: Bench) -> None:
+def test_a_list_draws_the_lag_history_of_each_cursor(ow: Onceward, bench: Bench) -> None:
     """A small line of what was left, the oldest first, and its shape in a word."""
     source = Behind(Lag(messages=0))
     bench.cursor(position="1")
@@ -182,7 +182,7 @@ def test_a_pause_says_whose_it_is(ow: Onceward, asking: Asking) -> None:
 def test_a_lease_that_ran_out_says_whose_it_was(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
-    """Nobody took over, and it is told for how long."""
+    """No worker took over; how long ago the lease expired is shown."""
     assert ow.cursors.acquire("c", "w1") is not None
     ow_time.advance(seconds=660)
     assert because(asking) == "the lease of w1 expired 10 min ago, and no worker took over"
@@ -213,7 +213,7 @@ def test_a_source_that_is_held_back_says_by_whom(ow: Onceward, bench: Bench) -> 
     assert because(asking_of(ow)) == "its source is held back by transaction 99"
 
 
-def test_messages_that_nobody_looks_at_are_told(
+def test_messages_without_a_worker_are_reported(
     ow: Onceward, bench: Bench, ow_time: MovingTime
 ) -> None:
     """A free cursor whose worker is gone: no lease expired, but messages wait."""

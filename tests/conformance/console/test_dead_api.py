@@ -58,7 +58,7 @@ def ids(asking: Asking, **query: Any) -> list[int]:
 def after(
     monkeypatch: pytest.MonkeyPatch, name: str, call: Callable[[], object]
 ) -> Callable[[], list[object]]:
-    """Let somebody else act right behind a check; returns what gives what came of it."""
+    """Let another thread act right after a check; returns a function that gives its results."""
     real, came = getattr(dead_http, name), list[object]()
     other = threading.Thread(target=lambda: came.append(call()))
 
@@ -127,7 +127,7 @@ def test_one_letter_with_all_that_was_kept(ow: Onceward, asking: Asking) -> None
 def test_a_huge_message_is_cut_between_characters(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page gets the beginning, and is told that there is more."""
+    """The page shows the beginning, and says that there is more."""
     monkeypatch.setattr(dead_views, "RAW_BYTES_MAX", 4)
     found = asking.body("/api/dead/show", id=bury(ow, "1", raw="ab\N{SNOWMAN}".encode()))
     assert (found["raw_text"], found["raw_is_cut"], found["raw_size"]) == ("ab", True, 5)
@@ -205,7 +205,7 @@ def test_a_redrive_of_a_cursor_goes_oldest_first_and_says_when_there_is_more(
     last = asking.done("/api/dead/redrive", cursor="leads")
     assert (last["ids"], last["is_cut"]) == (letters[2:], False)
     assert asking.done("/api/dead/redrive", cursor="leads")["count"] == 0
-    assert asking.done("/api/dead/redrive", cursor="nobody")["count"] == 0
+    assert asking.done("/api/dead/redrive", cursor="unknown")["count"] == 0
     assert len(ow.dead.list()) == 1
 
 
@@ -264,10 +264,10 @@ def test_a_drop_gives_a_letter_up_with_a_reason(ow: Onceward, asking: Asking) ->
         assert error_of(response)[:2] == (409, "CONFLICT")
 
 
-def test_nobody_changes_a_letter_between_the_look_and_the_drop(
+def test_a_letter_cannot_change_between_the_check_and_the_drop(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever redrives it meanwhile waits, and then finds it dropped."""
+    """A concurrent redrive waits, and then finds the letter dropped."""
     letter = bury(ow, "1")
     others = after(monkeypatch, "check_seen", lambda: ow.dead.redrive(letter, actor="bob").ids)
     done = asking.done("/api/dead/drop", id=letter, reason="spam", seen="dead.0")
@@ -276,10 +276,10 @@ def test_nobody_changes_a_letter_between_the_look_and_the_drop(
     assert ow.dead.show(letter).state == "dropped"
 
 
-def test_nobody_changes_letters_between_the_look_and_the_redrive(
+def test_letters_cannot_change_between_the_check_and_the_redrive(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever drops one meanwhile waits, and then has nothing to drop."""
+    """A concurrent drop waits, and then has nothing to drop."""
     letters = [bury(ow, "1"), bury(ow, "2", cursor="other")]
     seen = {str(letter): "dead.0" for letter in letters}
     drop = partial(ow.dead.drop, letters[1], reason="spam", actor="bob")
@@ -292,7 +292,7 @@ def test_nobody_changes_letters_between_the_look_and_the_redrive(
 def test_a_drop_that_drops_nothing_is_a_conflict(
     ow: Onceward, asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However that came: nobody is told that it was done."""
+    """Whatever the cause, success is not reported."""
     letter = bury(ow, "1")
     monkeypatch.setattr(DeadLetters, "drop", lambda *_, **__: False)
     response = asking.act("/api/dead/drop", id=letter, reason="spam")

@@ -44,7 +44,7 @@ def test_a_grant_is_written_with_the_lease(ow: Onceward) -> None:
 
 
 def test_a_lease_that_is_given_back_ends_its_grant(ow: Onceward, ow_time: MovingTime) -> None:
-    """It ends when it was given back, and the next one begins anew."""
+    """It ends when the lease is given back; the next lease begins a new grant."""
     lease = acquire(ow)
     ow_time.advance(seconds=5)
     lease.release()
@@ -68,7 +68,7 @@ def test_a_take_over_ends_the_grant_of_the_silent(ow: Onceward, ow_time: MovingT
 
 
 def test_a_move_by_hand_ends_the_grant(ow: Onceward) -> None:
-    """A seek takes the lease from whoever has it; a seek of a free cursor ends nothing."""
+    """A seek takes the lease from its holder; a seek of a free cursor ends no grant."""
     acquire(ow)
     ow.cursors.seek("c", "5", "r", "me")
     assert told(ow) == [(1, "w1", "moved")]
@@ -78,7 +78,7 @@ def test_a_move_by_hand_ends_the_grant(ow: Onceward) -> None:
     assert told(ow) == [(1, "w1", "moved"), (4, "w2", None)]
 
 
-def test_the_same_worker_is_granted_anew(ow: Onceward) -> None:
+def test_the_same_worker_is_granted_again(ow: Onceward) -> None:
     """Its earlier handle is refused from then on, so that grant is over."""
     acquire(ow)
     acquire(ow)
@@ -117,7 +117,7 @@ def test_work_is_the_same_program_with_and_without_the_triggers(ow: Onceward) ->
 
 
 def test_cursors_of_our_own_have_no_grants(ow: Onceward) -> None:
-    """A name that begins with ~ is a lock of ours, and nobody's reader."""
+    """A name that begins with ~ is an internal lock, not a reader."""
     lease = ow.cursors.acquire("~lock", "w1")
     assert lease is not None
     lease.release()

@@ -161,7 +161,7 @@ def test_a_long_observation_is_cut_and_says_so(site: Site) -> None:
     assert (len(one["content"]), one["is_cut"]) == (16_000, True)
 
 
-NAMES = ["nobody", "", "a\0b", "x" * 1999, "\N{GRINNING FACE}" * 500, "%", "' or 1=1 --"]
+NAMES = ["unknown", "", "a\0b", "x" * 1999, "\N{GRINNING FACE}" * 500, "%", "' or 1=1 --"]
 
 
 @pytest.mark.parametrize("route", ["entity", "neighbourhood", "explain"])
@@ -313,7 +313,7 @@ def test_what_belongs_to_a_deleted_entity_waits_for_it(site: Site) -> None:
         assert error_of(response)[:2] == (409, "CONFLICT")
 
 
-def test_an_entity_that_was_made_anew_says_what_it_lacks(site: Site) -> None:
+def test_an_entity_that_was_created_again_says_what_it_lacks(site: Site) -> None:
     """There is nothing to restore by its name, and the change to restore is named."""
     site.add("a", "one")
     site.graph.remove(Removal(entities=("a",)))

@@ -89,7 +89,7 @@ def test_a_verdict_on_what_changed_is_refused(
 
 
 def test_a_running_call_cannot_be_reconciled(ow: Onceward, asking: Asking) -> None:
-    """Neither in earnest nor in a dry run; a key nobody knows is a 404."""
+    """Neither for real nor in a dry run; an unknown key is a 404."""
     granted(ow)
     body = {**VERDICT, "seen": "running.1"}
     for is_plan in (True, False):
@@ -101,7 +101,7 @@ def test_a_running_call_cannot_be_reconciled(ow: Onceward, asking: Asking) -> No
 
 
 def test_a_verdict_on_one_step(ow: Onceward, asking: Asking, ow_time: MovingTime) -> None:
-    """The step is decided, the work is not; a step nobody knows is a 404."""
+    """The step is decided, the work is not; an unknown step is a 404."""
 
     def pay() -> None:
         raise SystemExit
@@ -169,7 +169,7 @@ def test_an_action_needs_a_key_and_a_console_that_acts(
 def test_a_verdict_is_about_the_claim_that_was_checked(
     ow: Onceward, asking: Asking, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Decided by somebody else, run again and silent again right after the look: not this one."""
+    """Decided by another operator, run again and silent again after the look: a conflict."""
     silent(ow, ow_time)
     real, looks = Outcomes.show, []
 
@@ -207,7 +207,7 @@ def test_the_audit_holds_no_result(ow: Onceward, asking: Asking, ow_time: Moving
 
 
 def test_forgetting_frees_a_key_after_a_dry_run(ow: Onceward, asking: Asking) -> None:
-    """Once for each key, harmless to repeat under another, with a note of who and why."""
+    """Once for each key, idempotent under another, with a note of who and why."""
     ow.outcomes.finish(granted(ow), b"1")
     body = FORGET
     plan = asking.done("/api/outcomes/forget", None, **body, dry_run=True)
@@ -220,7 +220,7 @@ def test_forgetting_frees_a_key_after_a_dry_run(ow: Onceward, asking: Asking) ->
 
 
 def test_what_is_at_work_or_has_changed_is_not_forgotten(ow: Onceward, asking: Asking) -> None:
-    """409 for both, and for a key nobody knows 404."""
+    """409 for both, and 404 for an unknown key."""
     fence = granted(ow)
     body = {**FORGET, "seen": "running.1"}
     for is_plan in (True, False):

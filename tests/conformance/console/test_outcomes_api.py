@@ -126,12 +126,14 @@ def test_bad_filters_name_the_field(asking: Asking, query: dict[str, Any], field
 # --- one key --------------------------------------------------------------------------------------
 
 
-def test_a_key_tells_its_story(ow: Onceward, asking: Asking, ow_time: MovingTime) -> None:
+def test_the_history_of_a_key_is_shown_in_order(
+    ow: Onceward, asking: Asking, ow_time: MovingTime
+) -> None:
     """Claimed, its steps, silence, and who decided what and why, in order."""
 
     def work() -> None:
         ow.effect("pay", lambda: {"id": 7})
-        raise SystemExit  # As if it were killed: nobody says how it ended.
+        raise SystemExit  # As if it were killed: its end is not reported.
 
     with pytest.raises(SystemExit):
         ow.once(key="k", scope=SCOPE, fingerprint=None)(work)()
@@ -179,7 +181,7 @@ def test_work_in_one_commit_says_so(ow: Onceward, asking: Asking, ow_time: Movin
 
 
 def test_a_huge_result_is_not_sent_to_a_page(ow: Onceward, asking: Asking) -> None:
-    """Its size is told; nothing else of it."""
+    """Its size is shown, and nothing else of it."""
     ow.outcomes.finish(granted(ow), b'"' + b"x" * 300_000 + b'"')
     found = shown(asking)
     assert (found["result"], found["result_is_cut"], found["result_size"]) == (None, True, 300_002)
@@ -192,8 +194,8 @@ def test_a_result_nested_as_deeply_as_it_was_stored_is_shown(ow: Onceward, askin
 
 
 def test_unknown_and_impossible_names(asking: Asking) -> None:
-    """A key nobody knows is a 404, one that no store holds a 400."""
-    response = asking.get("/api/outcomes/show", scope=SCOPE, key="nobody's")
+    """An unknown key is a 404, one that no store can hold a 400."""
+    response = asking.get("/api/outcomes/show", scope=SCOPE, key="unknown's")
     assert error_of(response)[:2] == (404, "NOT_FOUND")
     response = asking.get("/api/outcomes/show", scope=SCOPE, key="\0")
     assert error_of(response) == (400, "INVALID_ARGUMENT", "key")

@@ -1,4 +1,4 @@
-"""The first screen: what needs somebody is said once, in a sentence, with a place to go."""
+"""The first screen: what needs attention is named once, in a sentence, with a link."""
 
 import asyncio
 from typing import Any
@@ -70,7 +70,7 @@ def measure(ow: Onceward, cursor: str, *, messages: int, oldest_seconds: float) 
     ow.store.write_query("measure_write", rows=orjson.dumps([taken]).decode())
 
 
-def test_a_quiet_house_needs_nobody(ow: Onceward) -> None:
+def test_a_store_without_trouble_needs_no_attention(ow: Onceward) -> None:
     """Nothing is wanted, and the first screen may teach."""
     body = asked(ow)
     assert body["attention"] == []
@@ -88,7 +88,7 @@ def test_a_stuck_cursor_is_named_with_its_reason(ow: Onceward, ow_time: MovingTi
     assert "the lease of w1 expired" in text
 
 
-def test_one_trouble_is_told_once(ow: Onceward, ow_time: MovingTime) -> None:
+def test_one_trouble_is_reported_once(ow: Onceward, ow_time: MovingTime) -> None:
     """What is named is not counted again."""
     ow.cursors.acquire("leads", "w1", 60)
     measure(ow, "leads", messages=7, oldest_seconds=90)
@@ -100,7 +100,7 @@ def test_one_trouble_is_told_once(ow: Onceward, ow_time: MovingTime) -> None:
 
 
 def test_a_paused_cursor_is_worth_a_look_and_no_more(ow: Onceward) -> None:
-    """Somebody paused it, so nobody is called."""
+    """An operator paused it on purpose, so it is not urgent."""
     ow.cursors.acquire("leads", "w1")
     ow.cursors.pause("leads", "holiday", "ann")
     measure(ow, "leads", messages=7, oldest_seconds=900)
@@ -156,8 +156,8 @@ def test_names_of_cursors_may_hold_anything(ow: Onceward) -> None:
     assert entry["text"] == "ann paused a/b?c#d {x}: {who} %s"
 
 
-def test_slow_cursors_that_are_held_do_not_hide_one_that_nobody_has(ow: Onceward) -> None:
-    """However many workers are behind, what nobody works on is named."""
+def test_slow_cursors_that_are_held_do_not_hide_one_without_a_worker(ow: Onceward) -> None:
+    """However many cursors lag, the one without a worker is named."""
     for number in range(overview.NAMED_MAX + 1):
         ow.cursors.acquire(f"slow-{number}", "w1")
         measure(ow, f"slow-{number}", messages=9, oldest_seconds=4_000)

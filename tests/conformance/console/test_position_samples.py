@@ -87,7 +87,7 @@ def test_a_long_position_is_left_out_of_its_sample(ow: Onceward, bench: Bench) -
 
 
 def test_it_is_known_whose_messages_wait_longest(ow: Onceward, bench: Bench) -> None:
-    """By the moment they began to wait, however long ago somebody measured; not those of none."""
+    """By the moment they began to wait, whenever measured; cursors without lag are left out."""
     for name, lag in (("old", 50), ("older", 500), ("none", 0), ("caught_up", 0)):
         bench.cursor(name, "1")
         answer = Lag(messages=0) if name == "caught_up" else Lag(messages=3)
@@ -196,7 +196,7 @@ def test_a_sample_of_the_far_future_is_removed(
 
 
 def test_it_looks_once_a_minute(ow: Onceward, ow_time: MovingTime, pruning: Pruner) -> None:
-    """Whoever calls it every few seconds costs nothing in between."""
+    """Calls in between cost nothing, however frequent."""
     acquire(ow).release()
     pruning.run_if_due()
     ow_time.advance(seconds=2 * TRACES_SECONDS)

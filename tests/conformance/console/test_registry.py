@@ -64,7 +64,7 @@ def test_a_worker_that_beats_is_not_silent(ow: Onceward, ow_time: MovingTime) ->
 
 
 def test_a_worker_that_ended_is_not_silent(ow: Onceward, ow_time: MovingTime) -> None:
-    """It said so, and nobody needs to look for it."""
+    """It reported its end, so it is not shown as missing."""
     registry = entry(ow)
     registry.send_heartbeat()
     registry.stop()
@@ -83,7 +83,7 @@ def test_who_never_said_that_it_lives_does_not_say_that_it_ended(ow: Onceward) -
 def test_the_latest_come_first_and_consumers_have_a_limit(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """Whoever was seen last is at the top, and a worker names so many consumers and no more."""
+    """The worker seen last is listed first; the number of consumers it names is limited."""
     entry(ow, "early").send_heartbeat()
     ow_time.advance(seconds=1)
     entry(ow, "late", CONSUMERS_MAX + 1).send_heartbeat()
@@ -94,7 +94,7 @@ def test_the_latest_come_first_and_consumers_have_a_limit(
 
 
 def test_a_running_worker_is_registered_under_the_name_of_its_leases(ow: Onceward) -> None:
-    """While it works it is there; when it is told to stop, that is written too."""
+    """It is registered while it works; when it is asked to stop, that is recorded too."""
     app = App(ow)
 
     @app.consumer("c", source=ListSource(1), poll_seconds=0.05)

@@ -38,7 +38,7 @@ def test_a_late_checkpoint_is_noted(ow: Onceward, ow_time: MovingTime) -> None:
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "guard", "write"])
-def test_what_is_refused_inside_a_transaction_is_noted_behind_it(
+def test_a_rejection_inside_a_transaction_is_recorded_after_it(
     table: Onceward, ow_time: MovingTime, what: str
 ) -> None:
     """The transaction holds the write lock when it is refused; the note comes all the same."""
@@ -50,7 +50,7 @@ def test_what_is_refused_inside_a_transaction_is_noted_behind_it(
         if what == "guard":
             late.guard(tx)
         late.checkpoint("1", tx)
-    # Where one writer holds the file nobody needs to be found, so the end is what is refused.
+    # SQLite has one writer and needs no marks, so the checkpoint is what is refused.
     is_marked = what == "write" and table.store.engine == "postgres"
     expected = "checkpoint" if what == "write" and not is_marked else what
     assert tried(table) == [expected]
@@ -81,7 +81,7 @@ def test_each_thing_is_noted_once(ow: Onceward, ow_time: MovingTime) -> None:
 
 
 def test_a_worker_whose_cursor_was_moved_is_noted(ow: Onceward) -> None:
-    """Nobody has it now, and the epoch of the move counts."""
+    """No worker has it now, and the epoch of the move counts."""
     lease = acquire(ow)
     ow.cursors.seek("c", "5", "r", "me")
     with pytest.raises(LeaseLost):
@@ -101,7 +101,7 @@ def test_who_gave_a_lease_back_is_not_accused(ow: Onceward) -> None:
 
 
 def test_locks_of_our_own_leave_no_notes(ow: Onceward, ow_time: MovingTime) -> None:
-    """Names that begin with ~ are nobody's reader."""
+    """Names that begin with ~ are internal locks, not readers."""
     late = ow.cursors.acquire("~lock", "w1")
     assert late is not None
     ow_time.advance(seconds=61)
@@ -138,7 +138,7 @@ def test_a_store_that_cannot_keep_the_note_does_not_hide_the_loss(
 def test_an_error_of_any_kind_ends_one_note_and_not_all(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is not ours may fail below the store too; that is told once, and the next is noted."""
+    """Errors from below the store are logged once, and the next rejection is recorded."""
     write = ow.store.write_query
 
     def failing(name: str, /, **params: object) -> list[Row]:
@@ -158,7 +158,7 @@ def test_an_error_of_any_kind_ends_one_note_and_not_all(
 def test_a_thread_that_was_ended_is_followed_by_another(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even what nobody may hold back leaves no thread behind that only seems to run."""
+    """Even an error that must not be suppressed leaves no thread that only seems to run."""
     write = ow.store.write_query
 
     def ending(name: str, /, **params: object) -> list[Row]:

@@ -42,8 +42,8 @@ def marks(found: Any, worker: str) -> list[tuple[str, int]]:
     return [(mark["kind"], mark["epoch"]) for mark in lane(found, worker)["marks"]]
 
 
-def test_nobody_is_there_at_first(asking: Asking) -> None:
-    """An empty house has no workers, no lanes, and ten minutes to look at."""
+def test_a_new_store_has_no_workers(asking: Asking) -> None:
+    """A new store has no workers, no lanes, and a window of ten minutes."""
     found = asked(asking)
     assert (found["workers"], found["lanes"], found["is_cut"]) == ([], [], False)
     assert found["from"] < found["to"]
@@ -77,7 +77,7 @@ def test_a_lease_of_a_partition_is_known_by_its_consumer(ow: Onceward, asking: A
 def test_a_worker_that_died_turns_silent_and_its_lease_expires(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
-    """Its lane ends where the lease ran out, with a mark; until somebody takes over."""
+    """Its lane ends where the lease expired, with a mark, until another worker takes over."""
     WorkerRegistration(ow, "w1", consumers()).send_heartbeat()
     acquire(ow, "w1")
     found = asked(asking)
@@ -97,7 +97,7 @@ def test_a_worker_that_died_turns_silent_and_its_lease_expires(
 def test_a_take_over_is_seen_in_both_lanes(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
-    """The lease ran out in one, was taken in the other, and the late one was refused."""
+    """The lease expired in one, was taken over in the other, and the stale write was rejected."""
     late, _ = stolen(ow, ow_time)
     with pytest.raises(LeaseLost):
         late.checkpoint("1")
@@ -116,7 +116,7 @@ def test_a_take_over_is_seen_in_both_lanes(
 
 
 def test_leases_that_ended_well_are_bars_without_marks(ow: Onceward, asking: Asking) -> None:
-    """Given back, moved by hand, granted anew: each is over, and nothing went wrong."""
+    """Given back, moved by hand, granted again: each has ended, and nothing went wrong."""
     acquire(ow, "w1").release()
     acquire(ow, "w1")
     ow.cursors.seek("c", "5", "r", "me")
@@ -158,7 +158,7 @@ def test_who_never_registered_is_listed_by_their_leases(
 def test_the_living_come_first_and_those_who_ended_last(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
-    """Who ended as it should needs nobody; who fell silent is told from both."""
+    """A worker that ended cleanly needs no attention; a silent one is shown as a third state."""
     ended, silent, living = (
         WorkerRegistration(ow, name, ()) for name in ("ended", "silent", "living")
     )
@@ -176,7 +176,7 @@ def test_the_living_come_first_and_those_who_ended_last(
     assert found[-1]["stopped_at"] is not None
 
 
-def test_locks_of_our_own_are_nobodys_lanes(ow: Onceward, asking: Asking) -> None:
+def test_internal_locks_are_not_shown_as_lanes(ow: Onceward, asking: Asking) -> None:
     """Names that begin with ~ are not shown."""
     assert ow.cursors.acquire("~lock", "w1") is not None
     found = asked(asking)

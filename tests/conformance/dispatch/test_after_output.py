@@ -127,7 +127,7 @@ def test_the_last_attempt_after_output_is_kept_and_no_dead_letter(talk: Talk) ->
 
 
 def test_without_output_what_was_said_is_taken_back(talk: Talk) -> None:
-    """Nobody can have seen it; the next attempt says it anew, and it is shown once."""
+    """No one can have seen it; the next attempt sends it again, and it is shown once."""
     channel = FakeChannel(takes_keys=False)
     talk.hear("one", group="far")
     delivery = talk.begun("far")
@@ -160,7 +160,7 @@ def test_h41_a_send_that_has_begun_decides(talk: Talk) -> None:
 
 
 def test_h41_a_send_after_the_decision_does_not_happen(talk: Talk) -> None:
-    """The sender holds a saying that was taken back meanwhile, and is told so."""
+    """The sender holds a reply that was taken back meanwhile; marking it as sending fails."""
     talk.hear("one", group="far")
     delivery = talk.begun("far")
     talk.say(delivery, "answer")
@@ -174,7 +174,7 @@ def test_h41_a_send_after_the_decision_does_not_happen(talk: Talk) -> None:
 def test_h41_the_decision_and_the_send_wait_for_one_another(
     talk: Talk, ow: Onceward, is_send_first: bool
 ) -> None:
-    """Whoever begins later waits for the other's transaction, and finds what it decided."""
+    """The one that begins later waits for the other's transaction, and finds what it decided."""
     talk.hear("one", group="far")
     delivery = talk.begun("far")
     talk.say(delivery, "answer")

@@ -55,7 +55,7 @@ def test_a_message_to_this_server_ends_the_wait(
 
 
 def test_what_others_do_ends_the_wait(site: Site) -> None:
-    """A message and another state that this process was not told of are looked for."""
+    """Messages and states that another process wrote are found by polling."""
     site.say("first")
     page = site.get(MESSAGES).json()
 
@@ -83,8 +83,10 @@ def test_what_others_do_ends_the_wait(site: Site) -> None:
     assert [each["text"] for each in told["items"]] == ["second"]
 
 
-def test_news_of_another_group_wake_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for one conversation is not asked to look because of another."""
+def test_a_change_in_another_group_wakes_no_waiter(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that waits for one conversation is not woken by another."""
     monkeypatch.setattr(ChatNotifier, "_poll", lambda *_: None)
     site.dispatcher.groups.add(Group(name="other", channel="chat", command=("true",)))
 
@@ -155,7 +157,7 @@ def test_a_server_that_stops_answers_who_waits(site: Site) -> None:
 
 
 def test_a_group_that_is_removed_ends_the_wait(site: Site) -> None:
-    """Who waits for it is told that it is gone."""
+    """The waiting request gets an error that says that the group is gone."""
 
     async def work() -> httpx.Response:
         async with site.client() as client, asyncio.TaskGroup() as group:

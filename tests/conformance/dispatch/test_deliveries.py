@@ -207,7 +207,7 @@ def test_a_success_forgets_failures(talk: Talk) -> None:
 
 
 def test_what_is_given_back_counts_as_no_failure(talk: Talk) -> None:
-    """A dispatcher that stops makes nobody wait."""
+    """A delivery that a stopping dispatcher gives back is due at once."""
     talk.hear("one")
     talk.deliveries.returned(talk.begun())
     group = talk.groups.show("team")

@@ -56,7 +56,7 @@ def test_the_same_id_elsewhere_is_another_message(talk: Talk) -> None:
 
 
 def test_many_deliveries_of_one_message_at_once_are_one(talk: Talk) -> None:
-    """Whoever is first adds it; all are told the same number."""
+    """The first one adds it; all get the same number."""
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: talk.receive("hello", id_="1"), range(24)))
     assert sorted(each.fate for each in found) == ["known"] * 23 + ["new"]
@@ -74,7 +74,7 @@ def test_two_deliveries_of_one_message_that_meet_are_one(
 
     def next_sequence(dual: DualCursor, tx: Transaction, group: str | None = None) -> Arrival:
         if writing.is_set():
-            looked.set()  # It saw nothing, and waits for whoever writes.
+            looked.set()  # It saw nothing, and waits for the writer.
             return draw(dual, tx, group)
         drawn = draw(dual, tx, group)
         writing.set()
@@ -91,7 +91,7 @@ def test_two_deliveries_of_one_message_that_meet_are_one(
 
 
 def test_an_edit_keeps_its_place_and_is_shown_again(talk: Talk, ow_time: MovingTime) -> None:
-    """It is the same message with another text, and whoever follows the conversation hears."""
+    """It is the same message with another text, and followers of the conversation are notified."""
     before = talk.hear("hullo", "next")[0]
     _, place = talk.arrivals.conversation("team", 0)
     ow_time.advance(seconds=1)
@@ -174,7 +174,7 @@ def test_a_message_that_commits_late_is_not_jumped_over(talk: Talk, ow: Onceward
         with ow.transaction():
             numbers.append(talk.receive("slow").seq)
             other = pool.submit(lambda: talk.receive("fast").seq)
-            # It cannot commit before us; and what it may have done so far nobody sees.
+            # It cannot commit before us; what it may have done so far is not visible.
             assert talk.arrivals.see() in ([], ["team"])
         numbers.append(other.result(60))
     assert numbers[0] < numbers[1]
@@ -216,7 +216,7 @@ def test_follow_ups_are_ordered_as_a_first_batch_is(talk: Talk) -> None:
     assert ids(talk.extended(delivery)) == ["first", "second"]
 
 
-def test_a_time_that_is_none_hurts_nobody(talk: Talk) -> None:
+def test_an_invalid_time_is_harmless(talk: Talk) -> None:
     """It is kept as it came, and the message is handed out."""
     odd = ["yesterday", "1738843200", "99999-01-01", "0001-01-01T00:00:00+23:59", "12:00"]
     for at in (*odd, NOON):
@@ -282,10 +282,10 @@ def test_what_is_no_message_is_refused_by_its_field(talk: Talk) -> None:
     assert talk.items() == []
 
 
-def test_a_message_for_nobody_is_refused(talk: Talk) -> None:
+def test_a_message_for_an_unknown_group_is_refused(talk: Talk) -> None:
     """A group that is not there has no messages."""
     with pytest.raises(GroupMissing):
-        talk.receive("hello", group="nobody")
+        talk.receive("hello", group="unknown")
 
 
 # --- seeing and reading --------------------------------------------------------------------------

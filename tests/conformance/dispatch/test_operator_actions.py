@@ -86,7 +86,7 @@ def test_what_was_said_in_a_removed_group_stays(talk: Talk) -> None:
 # --- status --------------------------------------------------------------------------------------
 
 
-def test_status_tells_where_every_group_stands(talk: Talk) -> None:
+def test_status_reports_where_every_group_stands(talk: Talk) -> None:
     """Read and processed, what waits, what is in flight, and the next try."""
     talk.group("quiet", trigger=TriggerKind.PREFIX, word="@bot")
     talk.hear("aside", group="quiet")
@@ -110,7 +110,7 @@ def test_status_tells_where_every_group_stands(talk: Talk) -> None:
     assert team.group.retry_at is not None
     assert team.group.attempts == 1
     with pytest.raises(GroupMissing):
-        talk.operators.status_of("nobody")
+        talk.operators.status_of("unknown")
 
 
 def test_the_state_reads_as_the_first_router_kept_it(talk: Talk, ow: Onceward) -> None:
@@ -141,7 +141,7 @@ def test_dead_letters_are_listed_in_pages(talk: Talk) -> None:
     assert talk.ow.dead.count_by_group() == {"team": 2, "other": 1}
 
 
-def test_a_redriven_letter_arrives_anew(talk: Talk) -> None:
+def test_a_redriven_letter_arrives_again(talk: Talk) -> None:
     """Under new numbers in its old order, even if nothing in it calls any more."""
     talk.group("quiet", trigger=TriggerKind.PREFIX, word="@bot")
     number = died(talk, "context", "@bot help", group="quiet")
@@ -192,7 +192,7 @@ def test_a_dropped_letter_is_gone_for_good(talk: Talk) -> None:
 
 
 def test_what_is_no_dead_letter_cannot_be_decided(talk: Talk) -> None:
-    """Neither a number that nobody has, nor a delivery that goes on."""
+    """Neither an unknown number, nor a delivery that goes on."""
     talk.hear("one")
     running = talk.begun()
     for call in (talk.dead.messages, talk.dead.redrive, talk.dead.drop):
@@ -269,7 +269,7 @@ def test_a_replay_goes_nowhere_that_is_not(talk: Talk) -> None:
             with pytest.raises(InvalidArgument):
                 talk.operators.replay("team", since, **WHO, is_dry_run=is_dry_run)
     with pytest.raises(GroupMissing):
-        talk.operators.replay("nobody", 1, **WHO)
+        talk.operators.replay("unknown", 1, **WHO)
 
 
 def test_a_replay_closes_the_letters_that_it_repeats(talk: Talk) -> None:

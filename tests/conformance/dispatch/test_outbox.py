@@ -1,4 +1,4 @@
-"""What agents say on its way out: in order, once under its key, and in doubt when it is."""
+"""What agents reply on its way out: in order, once under its key, and ambiguous when it is."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_one_that_waits_holds_back_only_its_own_group(
 
 
 def test_one_that_waits_alone_is_due_after_its_wait(talk: Talk, channel: FakeChannel) -> None:
-    """Whoever sends is told when to come back, though nothing else was sent in this round."""
+    """The sender learns when to come back, though nothing else was sent in this round."""
     talk.say(at_work(talk), "one")
     channel.plan = [(Retryable("busy"), False)]
     assert talk.sender(channel).send_due() == pytest.approx(5, abs=2)
@@ -170,7 +170,7 @@ def test_a_refusal_is_final(talk: Talk, channel: FakeChannel) -> None:
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), OSError("broken"), ValueError()])
-def test_an_unknown_end_is_repeated_only_where_a_key_tells(
+def test_an_unknown_result_is_repeated_only_where_the_channel_takes_keys(
     talk: Talk, ow_time: MovingTime, channel: FakeChannel, error: Exception
 ) -> None:
     """With keys it is sent again and shown once; without, it is noted as maybe sent."""
@@ -191,7 +191,7 @@ def test_an_unknown_end_is_repeated_only_where_a_key_tells(
 
 
 def test_what_goes_to_a_channel_of_another_dispatcher_waits_for_that(talk: Talk) -> None:
-    """Nobody here can send it, and others are sent meanwhile."""
+    """No channel here can send it, and others are sent meanwhile."""
     channel = FakeChannel(takes_keys=True)
     talk.group("elsewhere", channel="far-away")
     delivery = at_work(talk, group="elsewhere")
@@ -205,7 +205,7 @@ def test_what_goes_to_a_channel_of_another_dispatcher_waits_for_that(talk: Talk)
 
 
 def test_what_was_said_in_a_group_that_is_gone_is_failed(talk: Talk, channel: FakeChannel) -> None:
-    """It has nowhere to go, and holds nobody up."""
+    """It has nowhere to go, and blocks no other reply."""
     delivery = at_work(talk, group="other")
     talk.say(delivery, "into the void")
     talk.say(at_work(talk), "answer")
@@ -215,8 +215,8 @@ def test_what_was_said_in_a_group_that_is_gone_is_failed(talk: Talk, channel: Fa
     assert channel.texts() == ["answer"]
 
 
-def test_a_try_in_doubt_stays_in_doubt(talk: Talk, ow_time: MovingTime) -> None:
-    """Shown, perhaps, by the first try; what later tries are answered does not take that back."""
+def test_an_ambiguous_try_stays_ambiguous(talk: Talk, ow_time: MovingTime) -> None:
+    """The first try may have been shown; responses to later tries do not change that."""
     channel = FakeChannel(takes_keys=True)
     for last in (Retryable("busy"), OutcomeUnknown("no answer"), InvalidArgument("no")):
         delivery = at_work(talk, f"before {type(last).__name__}")
@@ -234,7 +234,7 @@ def test_a_try_in_doubt_stays_in_doubt(talk: Talk, ow_time: MovingTime) -> None:
 
 
 def test_what_the_channel_did_not_take_is_no_output(talk: Talk, channel: FakeChannel) -> None:
-    """It waits for its next try when the agent fails: nobody saw it, so all of it goes back."""
+    """It waits for its next try when the agent fails: it was never shown, so all goes back."""
     delivery = at_work(talk)
     talk.say(delivery, "one")
     channel.plan = [(Retryable("busy"), False)]
@@ -271,7 +271,7 @@ def test_a_crash_while_sending_is_repeated_or_noted(
     assert certainties(talk) == [("one", channel.takes_keys), ("two", True)]
 
 
-def test_sent_and_not_noted_is_repeated_or_in_doubt(
+def test_sent_and_not_recorded_is_repeated_or_ambiguous(
     talk: Talk, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store is away when the channel has it; one without keys is never sent it again."""
@@ -291,8 +291,8 @@ def busy(_: OutboxMessage) -> None:
 
 
 @pytest.mark.parametrize("error", [Retryable("busy"), InvalidArgument("no")])
-def test_whoever_sends_it_last_decides(talk: Talk, error: Exception) -> None:
-    """A dispatcher that was late is told that nobody saw it, and another one has shown it."""
+def test_the_sender_that_sends_last_decides(talk: Talk, error: Exception) -> None:
+    """A late dispatcher's send fails as not shown; another dispatcher has shown the reply."""
     channel = FakeChannel(takes_keys=True)
     delivery = at_work(talk)
     talk.say(delivery, "one")
@@ -310,7 +310,7 @@ def test_whoever_sends_it_last_decides(talk: Talk, error: Exception) -> None:
     assert talk.failed(delivery) is DeliveryState.KEPT
 
 
-def test_a_crash_while_a_known_failure_waits_is_no_doubt(
+def test_a_crash_while_a_known_failure_waits_is_not_ambiguous(
     talk: Talk, ow_time: MovingTime, channel: FakeChannel
 ) -> None:
     """The channel said that it did not take it, so it is sent after the restart."""

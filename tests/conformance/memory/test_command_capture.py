@@ -127,7 +127,7 @@ def test_a_run_is_recorded_with_all_that_it_showed(world: World) -> None:
 
 
 def test_recording_a_run_again_changes_nothing(world: World) -> None:
-    """Whoever does not know whether it was recorded records it again."""
+    """A client that does not know whether the run was recorded records it again."""
     world.fail()
     fix = world.fix()
     passed = world.passed(exit_code=0, stdout="1 passed")
@@ -228,7 +228,7 @@ def test_what_proves_nothing_is_no_evidence(
 
 
 def test_a_proposal_is_not_judged(world: World) -> None:
-    """Nobody has tried it."""
+    """It has not been tried."""
     world.fail()
     fix = world.fix(result="proposed")
     world.fail()
@@ -249,7 +249,7 @@ def test_a_fix_that_was_applied_while_the_command_ran_is_not_judged(world: World
 def test_a_fix_that_is_deleted_meanwhile_does_not_cost_the_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between reading and writing somebody deletes it: the run is recorded all the same."""
+    """Another client deletes it between reading and writing: the run is recorded all the same."""
     world.fail()
     fix = world.fix()
 
@@ -279,7 +279,7 @@ def test_work_for_evidence_is_bounded(world: World) -> None:
 
 
 def test_a_new_issue_gets_the_fix_of_a_similar_one(world: World) -> None:
-    """The closest match with a fix is told, as such."""
+    """The closest match with a fix is shown, as such."""
     world.run(1, "ModuleNotFoundError: No module named 'requests'")
     world.memory.record_fix(
         "ModuleNotFoundError: No module named 'requests'", strategy="pip install it"

@@ -86,7 +86,7 @@ def test_h35_observations_of_a_known_name_are_added(graph: Graph) -> None:
 
 
 def test_a_known_name_keeps_its_type_and_the_answer_says_so(graph: Graph) -> None:
-    """Whoever came first decided."""
+    """The first writer decided."""
     create(graph, entity("a", kind="person"))
     [status] = graph.write(WriteBatch(entities=(entity("a", kind="robot"),))).entities
     assert (status.status, status.entity_type) == (WriteStatus.KNOWN, "person")
@@ -282,7 +282,7 @@ def test_a_write_inside_the_users_transaction_is_part_of_it(graph: Graph, ow: On
 def test_a_refused_batch_leaves_nothing_in_the_users_transaction(
     graph: Graph, ow: Onceward
 ) -> None:
-    """Whoever catches the refusal and goes on has a whole graph."""
+    """A caller that catches the refusal and goes on has a whole graph."""
     with ow.transaction():
         create(graph, entity("before"))
         with pytest.raises(EntityMissing):

@@ -9,7 +9,7 @@ from tests.support.graph_writes import create, entity, link, observe, relate, sh
 
 
 def test_two_who_write_the_same_in_another_order_both_succeed(graph: Graph) -> None:
-    """Whoever comes second finds it known; nobody waits for the other for ever."""
+    """The second one finds it known; neither waits for the other for ever."""
     names = [f"n{at}" for at in range(50)]
     fates: list[list[WriteStatus]] = []
     errors: list[BaseException] = []
@@ -90,7 +90,7 @@ def test_a_read_sees_one_moment(graph: Graph) -> None:
 
 
 def test_many_who_restore_the_same_all_succeed(graph: Graph) -> None:
-    """One brings it back, the others find it there, and nobody waits for another for ever."""
+    """One restores it, the others find it there, and none waits for another for ever."""
     create(graph, entity("hub", "x"), *(entity(f"n{at}") for at in range(5)))
     relate(graph, *(link("hub", "has", f"n{at}") for at in range(5)))
     errors: list[BaseException] = []

@@ -71,8 +71,8 @@ def test_odd_bounds_are_refused(graph: Graph, depth: int, nodes: int) -> None:
 
 def test_what_is_not_there_is_not_drawn(graph: Graph) -> None:
     """The name is said back."""
-    with pytest.raises(EntityMissing, match="nobody"):
-        neighbourhood(graph, "nobody")
+    with pytest.raises(EntityMissing, match="unknown"):
+        neighbourhood(graph, "unknown")
 
 
 def test_both_languages_show_nodes_and_edges(graph: Graph) -> None:

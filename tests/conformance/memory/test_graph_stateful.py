@@ -212,7 +212,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     # --- reading --------------------------------------------------------------------------------
 
-    @rule(wanted=st.lists(st.sampled_from([*NAMES, "nobody"]), max_size=4))
+    @rule(wanted=st.lists(st.sampled_from([*NAMES, "unknown"]), max_size=4))
     def open(self, wanted: list[str]) -> None:
         assert seen(self.graph.open(wanted)) == self.model.seen(set(wanted))
 

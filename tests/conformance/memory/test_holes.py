@@ -138,11 +138,11 @@ def test_h37_a_relation_to_a_missing_entity_is_rejected_by_name(ow: Onceward) ->
     with pytest.raises(EntityMissing) as refused:
         memory.create_relations([
             good,
-            {"from": "a", "to": "nobody", "relationType": "r"},
-            {"from": "nobody else", "to": "b", "relationType": "r"},
+            {"from": "a", "to": "unknown", "relationType": "r"},
+            {"from": "another unknown", "to": "b", "relationType": "r"},
         ])  # fmt: skip
-    assert "nobody" in refused.value.message
-    assert "nobody else" in refused.value.message
+    assert "unknown" in refused.value.message
+    assert "another unknown" in refused.value.message
     assert refused.value.code == "ENTITY_NOT_FOUND"
     assert memory.read_graph()["relations"] == []
     memory.delete_entities(["b"])

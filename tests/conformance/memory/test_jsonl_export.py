@@ -91,7 +91,7 @@ def test_an_entity_with_too_much_is_named(graph: Graph, monkeypatch: pytest.Monk
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Whoever fails in the middle leaves nothing behind, and what was there stays."""
+    """A write that fails in the middle leaves no file, and an earlier file stays."""
     path = tmp_path / "out.jsonl"
 
     def write_and_fail() -> None:
@@ -116,7 +116,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replace", [True, False])
 def test_what_is_no_file_is_never_replaced(tmp_path: Path, replace: bool) -> None:
-    """A pipe, a device, or a link to one, would be lost to whoever uses it."""
+    """A pipe, a device, or a link to one, would be lost to its users."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(os.devnull)

@@ -74,7 +74,7 @@ def test_h34_a_broken_line_is_reported_and_skipped_and_the_rest_is_usable(file: 
         [1, 2],
         {"type": "thing", "name": "x"},
         {"name": "nothing else"},
-        entity("", "of nobody"),
+        entity("", "of nothing"),
         {"type": "entity", "entityType": "person"},
         {"type": "entity", "name": 7, "entityType": "person"},
         entity("x" * 3_000),
@@ -82,7 +82,7 @@ def test_h34_a_broken_line_is_reported_and_skipped_and_the_rest_is_usable(file: 
         b"   ",
         relation("Ann", "Bob"),
         {"type": "relation", "from": "Ann", "relationType": "knows"},
-        relation("Ann", "Nobody"),
+        relation("Ann", "Unknown"),
     )
     done = file.imported()
     assert file.names == ["Ann", "Bob"]
@@ -97,7 +97,7 @@ def test_h34_a_broken_line_is_reported_and_skipped_and_the_rest_is_usable(file: 
     assert reasons[10] == "name is not a string"
     assert reasons[11] == "name is longer than 2000 bytes"
     assert reasons[15] == "to is missing"
-    assert "'Nobody'" in reasons[16]
+    assert "'Unknown'" in reasons[16]
     assert (done.entities_new, done.relations_new, done.problems) == (2, 1, 11)
     found = file.memory.search_nodes("tea")
     assert [each["name"] for each in found["entities"]] == ["Ann"]
@@ -112,7 +112,7 @@ def test_relations_may_come_before_their_entities(file: File) -> None:
 
 
 def test_a_part_that_cannot_be_kept_costs_only_itself(file: File) -> None:
-    """Of an entity with some impossible observations the others are kept, each told."""
+    """The valid observations of an entity are kept; each invalid one is reported."""
     file.holds(entity("Ann", "a", 3, None, "b\0c", "x" * 300_000, "d"), entity("Bob"))
     file.imported()
     ann, bob = file.memory.graph.read().entities
@@ -124,7 +124,7 @@ def test_a_part_that_cannot_be_kept_costs_only_itself(file: File) -> None:
 def test_what_only_the_graph_refuses_costs_only_itself(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal inside of a batch is told with its line, and the batch goes on without it."""
+    """A refusal inside of a batch is reported with its line, and the batch goes on without it."""
     monkeypatch.setattr("onceward.memory.jsonl_format._problem", lambda *_: None)
     file.holds(
         *(entity(name) for name in "ab"),
@@ -207,11 +207,11 @@ def test_a_lost_answer_is_asked_for_again(
 
 
 def test_secrets_stay_outside(ow: Onceward, tmp_path: Path) -> None:
-    """What looks like a secret is blotted out of names, observations and relations."""
+    """What looks like a secret is redacted in names, observations and relations."""
     file = File(tmp_path / "m.jsonl", Memory(ow, redactor=Redactor(["hunter2hunter2"])))
     name = "login hunter2hunter2"
     file.holds(
-        entity(name, "password is hunter2hunter2"), relation(name, name), relation(name, "nobody")
+        entity(name, "password is hunter2hunter2"), relation(name, name), relation(name, "unknown")
     )
     file.imported()
     assert "hunter2" not in repr(file.memory.graph.read())
@@ -265,7 +265,7 @@ def test_a_pipe_is_read_as_a_file_is(file: File, tmp_path: Path) -> None:
 
 
 def test_an_ignored_type_is_reported_once(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entity that is there keeps its type; whoever imports another one learns of it."""
+    """An entity that is there keeps its type; an import of another type reports that."""
     monkeypatch.setattr(importing_module, "BATCH_ITEMS_MAX", 3)
     file.memory.create_entities([{"name": "Ann", "entityType": "cat"}])
     file.holds(
@@ -285,7 +285,7 @@ def test_an_ignored_type_is_reported_once(file: File, monkeypatch: pytest.Monkey
 
 
 def test_files_that_are_none_are_refused(file: File, tmp_path: Path) -> None:
-    """A missing file and a directory are told apart."""
+    """A missing file and a directory get different errors."""
     with pytest.raises(FileMissing):
         file.imported()
     with pytest.raises(WrongPath):

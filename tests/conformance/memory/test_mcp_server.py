@@ -38,7 +38,7 @@ class Subscriber:
 def test_subscribers_that_are_stuck_or_gone_neither_stall_nor_fail_a_call(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are told; those are waited for once, together, and not told any more."""
+    """The others are notified; those are waited for once, together, and dropped."""
     monkeypatch.setattr(server_module, "NOTIFY_SECONDS_MAX", 0.05)
     server = MemoryServer(ow)
     fine = [Subscriber(), Subscriber()]

@@ -81,7 +81,7 @@ def test_the_nine_verbs_answer_in_the_shapes_that_clients_know(memory: Memory) -
     bob = {**BOB, "observations": ["is tall"]}
     whole = {"entities": [ANN, bob], "relations": [KNOWS]}
     assert memory.read_graph() == whole
-    assert memory.open_nodes(["Bob", "Ann", "nobody"]) == whole
+    assert memory.open_nodes(["Bob", "Ann", "unknown"]) == whole
     assert memory.open_nodes(["Bob"]) == {"entities": [bob], "relations": [KNOWS]}
     assert memory.search_nodes("greek") == {"entities": [ANN], "relations": [KNOWS]}
     assert memory.search_nodes("nothing like it") == {"entities": [], "relations": []}
@@ -89,13 +89,13 @@ def test_the_nine_verbs_answer_in_the_shapes_that_clients_know(memory: Memory) -
     assert deleted["success"] is True
     assert deleted["message"] == "deleted: 1 observation"
     assert memory.delete_relations([KNOWS])["message"] == "deleted: 1 relation"
-    assert memory.delete_entities(["Ann", "nobody"])["observations"] == 2
+    assert memory.delete_entities(["Ann", "unknown"])["observations"] == 2
     assert memory.delete_entities(["Ann"])["message"] == "nothing to be deleted"
     assert memory.read_graph() == {"entities": [BOB], "relations": []}
 
 
 def test_each_group_of_observations_has_its_own_answer(memory: Memory) -> None:
-    """In the order in which they were sent; what two groups bring is told by the first."""
+    """In the order in which they were sent; what two groups bring is reported by the first."""
     memory.create_entities([{"name": n, "entityType": "t", "observations": ["1"]} for n in "ab"])
     groups = [("b", []), ("a", ["3", "1", "3"]), ("b", ["x", "ghp_abcdefghijklmnop0123"]),
               ("a", ["4", "3"])]  # fmt: skip
@@ -221,7 +221,7 @@ def test_the_third_failure_is_the_caller_s(memory: Memory, monkeypatch: pytest.M
     [
         lambda memory: memory.create_entities([{"name": "", "entityType": "t"}]),
         lambda memory: memory.create_entities("Ann"),
-        lambda memory: memory.add_observations([{"entityName": "nobody", "contents": ["x"]}]),
+        lambda memory: memory.add_observations([{"entityName": "unknown", "contents": ["x"]}]),
         lambda memory: memory.create_relations([KNOWS]),
         lambda memory: memory.read_graph(limit=0),
         lambda memory: memory.read_graph(cursor=5),
@@ -242,7 +242,7 @@ def test_what_is_wrong_is_tried_once(memory: Memory, clock: ManualClock, call: A
 
 
 def test_there_is_one_layer_of_retries(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inside somebody else's retries, or in their transaction, a call is tried once."""
+    """Inside an outer retry, or in the caller's transaction, a call is tried once."""
     calls = failing(monkeypatch, memory.graph, "write", *[StoreBusy() for _ in range(4)])
     outer = retrying(clock=ManualClock(), randomness=Unlucky())(memory.create_entities)
     with pytest.raises(StoreBusy):
@@ -285,7 +285,7 @@ def test_a_call_whose_outcome_is_unknown_is_repeated(
 def test_each_call_logs_one_line_without_what_was_written(
     memory: Memory, lines: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    """Level, event, key, time and retries; texts are told by a hash, long names are cut."""
+    """Level, event, key, time and retries; texts are logged as a hash, long names are cut."""
     memory.create_entities([ANN, BOB])
     memory.search_nodes("greek tea")
     memory.record_error("KeyError: 'port'", kind="KeyError", detector="test")
@@ -317,7 +317,7 @@ def test_failures_are_logged_with_their_code_and_retries(
     failing(monkeypatch, memory.graph, "write", StoreBusy(), StoreBusy())
     memory.create_entities([ANN])
     with pytest.raises(EntityMissing):
-        memory.add_observations([{"entityName": "nobody", "contents": ["private"]}])
+        memory.add_observations([{"entityName": "unknown", "contents": ["private"]}])
     failing(monkeypatch, memory.graph, "write", *[StoreUnavailable() for _ in range(3)])
     with pytest.raises(StoreUnavailable):
         memory.create_entities([ANN])
@@ -339,7 +339,7 @@ def test_h32_a_secret_in_a_name_is_not_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Neither by us nor by whoever formats our records."""
+    """Neither by us nor by a formatter of our records."""
     monkeypatch.setenv("SHOP_TOKEN", "hunter2hunter2")
     caplog.set_level(logging.DEBUG)
     memory = Memory(ow)

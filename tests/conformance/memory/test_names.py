@@ -109,7 +109,7 @@ def test_h62_records_use_one_spelling(memory: Memory) -> None:
 
 
 def test_h62_paths_below_the_repository_are_relative_to_it(ow: Onceward) -> None:
-    """By the directory that the memory is told, or by the repository of a record."""
+    """By the directory that the memory is given, or by the repository of a record."""
     memory = Memory(ow, redactor=Redactor(), root="/work/shop")
     memory.create_entities([{"name": "file#/work/shop/./a.py", "entityType": "File"}])
     other = Memory(ow, redactor=Redactor(), repo="/home/ada/shop")
@@ -199,7 +199,7 @@ def test_h62_who_deletes_by_a_stored_spelling_deletes_that_one(doubled: Memory) 
     assert (_facts(doubled, OLD), _facts(doubled, NEW)) == (["own"], ["shared", "own"])
     deleted = doubled.delete_entities([OLD])
     assert (deleted["entities"], deleted["observations"], deleted["relations"]) == (1, 1, 0)
-    for _ in range(2):  # Whoever repeats a call does not delete the next one.
+    for _ in range(2):  # A repeated call does not delete the next one.
         assert doubled.delete_entities([OLD])["entities"] == 0
         assert doubled.delete_relations([{**link, "to": OLD}])["relations"] == 0
         gone = doubled.delete_observations([{"entityName": OLD, "observations": ["shared"]}])

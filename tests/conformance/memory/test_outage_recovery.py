@@ -304,7 +304,7 @@ def _run(path: str) -> dict[str, Any]:
 def test_h63_a_record_is_replayed_with_the_root_and_validation_it_was_kept_with(
     ow: Onceward, breaker: CircuitBreaker, switch: _Switch
 ) -> None:
-    """A process in another checkout and with other rules writes the names that were told."""
+    """A process in another checkout and with other rules writes the names that were reported."""
     options: dict[str, Any] = {"source": WHERE[0], "redactor": Redactor([SECRET])}
     lenient = Memory(ow, validation="lenient", root="/work/shop", **options)
     lenient_only = "err#Boom 17 of 9"

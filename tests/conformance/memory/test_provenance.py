@@ -106,7 +106,7 @@ def test_what_is_missing_is_named(graph: Graph, recorder: Recorder) -> None:
     """Neither what never was nor what was deleted is explained."""
     memory_records.error(recorder, None)
     graph.remove(Removal(entities=(ISSUE,)))
-    for name in ("nobody", ISSUE):
+    for name in ("unknown", ISSUE):
         with pytest.raises(EntityMissing) as caught:
             explain(graph, name)
         assert name in caught.value.message

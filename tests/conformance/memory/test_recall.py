@@ -47,11 +47,11 @@ GOOD, BAD, SO_SO = "verified_successful", "failed", "partially_effective"
 def test_a_text_is_found_by_key_then_by_what_it_makes_then_by_words(
     graph: Graph, recorder: Recorder, clock: ManualClock, text: str, how: MatchMethod
 ) -> None:
-    """However the error is told, its fix is named."""
-    told = story(recorder)
+    """However the error is worded, its fix is named."""
+    recorded = story(recorder)
     found = recall(graph, text, clock=clock)
     assert (found.how, found.names[0]) == (how, doc_key(URL) if text == URL else ISSUE)
-    assert [each.name for each in found.fixes] == [told.fix]
+    assert [each.name for each in found.fixes] == [recorded.fix]
     assert '"use .get"' in found.text
     assert ("closest match" in found.text) == (how is MatchMethod.SEARCH)
 
@@ -60,13 +60,13 @@ def test_names_come_with_the_ids_of_their_nodes(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """Each name of an answer can be opened, and the text names the nodes."""
-    told = story(recorder)
+    recorded = story(recorder)
     found = recall(graph, MESSAGE, clock=clock)
-    assert found.names == (ISSUE, told.fix, doc_key(URL))
+    assert found.names == (ISSUE, recorded.fix, doc_key(URL))
     ids = {each.name: each.id for each in graph.open(found.names).entities}
     assert dict(zip(found.names, found.node_ids, strict=True)) == ids
     assert f"node {ids[ISSUE]}" in found.text
-    assert f"node {ids[told.fix]}" in found.text
+    assert f"node {ids[recorded.fix]}" in found.text
     assert ISSUE in found.text
     assert URL in found.text
 
@@ -93,7 +93,7 @@ def test_nothing_known_is_said(graph: Graph, recorder: Recorder, clock: ManualCl
 def test_an_error_without_a_fix_is_known_all_the_same(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
-    """It is said what it is, and that nobody has fixed it."""
+    """The answer says what it is, and that it has no fix yet."""
     memory_records.error(recorder, None)
     found = recall(graph, SEEN_ELSEWHERE, clock=clock)
     assert found.fixes == ()
@@ -176,7 +176,7 @@ def test_a_command_is_recalled_with_all_its_results(
     graph: Graph, recorder: Recorder, clock: ManualClock
 ) -> None:
     """Names of commands hold their output, so results are grouped by the command itself."""
-    told = story(recorder)
+    recorded = story(recorder)
     clock.advance(seconds=60)
     run = memory_records.run(recorder, started_at="2026-01-02T00:00:00Z")
     recorder.command("pytest -q", cwd="/srv/shop", exit_code=0, run=run.name)
@@ -184,7 +184,7 @@ def test_a_command_is_recalled_with_all_its_results(
     found = recall(graph, " pytest   -q ", clock=clock)
     assert found.how is MatchMethod.DERIVED_KEY
     assert "2 results in 2 runs, last exit 0" in found.text
-    assert [each.name for each in found.fixes] == [told.fix]
+    assert [each.name for each in found.fixes] == [recorded.fix]
     assert ISSUE in found.names
 
 
@@ -193,13 +193,13 @@ def test_entities_related_to_an_error_lead_to_its_fix(
     graph: Graph, recorder: Recorder, clock: ManualClock, name: str
 ) -> None:
     """Asked for a run, a command, a cause or a topic, the fixes of its errors are named."""
-    told = story(recorder)
+    recorded = story(recorder)
     recorder.error(
         MESSAGE, kind="KeyError", detector="pytest", dependency="pydantic", concepts=["dict"]
     )
-    found = recall(graph, getattr(told, name, name), clock=clock)
+    found = recall(graph, getattr(recorded, name, name), clock=clock)
     assert found.how is MatchMethod.EXACT_KEY
-    assert [each.name for each in found.fixes] == [told.fix]
+    assert [each.name for each in found.fixes] == [recorded.fix]
     assert "use .get" in found.text
     assert ISSUE in found.text
 
@@ -249,7 +249,7 @@ def test_what_others_wrote_is_quoted_and_cannot_leave_its_quotes(
 def test_an_answer_has_at_most_two_hundred_tokens(
     graph: Graph, recorder: Recorder, clock: ManualClock, character: str
 ) -> None:
-    """However long names and texts are, and in whatever script; and the subject is always told."""
+    """However long names and texts are, and in whatever script; the subject is always named."""
     message = "boom " + character * 3_000
     command = recorder.command(character * 200 + "z", exit_code=1)
     error = recorder.error(message, kind="k", detector="d", command=command.name)
@@ -260,10 +260,10 @@ def test_an_answer_has_at_most_two_hundred_tokens(
         started_at=STARTED_AT, cmd="x", exit_code=0, summary=message, success=True, duration_ms=1
     )
     for text in (message, command.name, fixed.name, run.name, "boom", URL):
-        told = recall(graph, text, clock=clock).text
-        assert tokens(told) <= TOKENS_MAX
-        assert len(told) <= 4 * TOKENS_MAX
-        assert len(told.splitlines()) >= 2
+        answer = recall(graph, text, clock=clock).text
+        assert tokens(answer) <= TOKENS_MAX
+        assert len(answer) <= 4 * TOKENS_MAX
+        assert len(answer.splitlines()) >= 2
 
 
 def test_odd_envelopes_and_relations_do_no_harm(graph: Graph, clock: ManualClock) -> None:
@@ -274,7 +274,7 @@ def test_odd_envelopes_and_relations_do_no_harm(graph: Graph, clock: ManualClock
         "doc#any": (ODD["doc.note"],),
         "run#never#x": (ODD["run.summary"],),
         "err#odd": (ODD["doc.note"], "plain"),
-        "someone": (),
+        "anything": (),
     }
     entities = tuple(
         NewEntity(name=name, entity_type="any", observations=facts) for name, facts in names.items()

@@ -189,7 +189,7 @@ def test_a_document_that_is_known_is_not_noted_again(graph: Graph, recorder: Rec
 
 
 def test_a_fix_of_nothing_is_refused(graph: Graph, recorder: Recorder) -> None:
-    """An issue that nobody recorded is not invented; the answer says what to do first."""
+    """An issue that was never recorded is not invented; the error says what to do first."""
     for issue in (ISSUE, MESSAGE, "warn#nothing"):
         with pytest.raises(EntityMissing) as caught:
             recorder.fix(issue, strategy="use .get")
@@ -198,7 +198,7 @@ def test_a_fix_of_nothing_is_refused(graph: Graph, recorder: Recorder) -> None:
 
 
 def test_a_document_that_is_not_there_is_reported(recorder: Recorder) -> None:
-    """By its bare name a document cannot be created: nobody knows its URL."""
+    """By its bare name a document cannot be created: its URL is unknown."""
     memory_records.error(recorder, None)
     recorded = recorder.fix(ISSUE, strategy="use .get", docs=[f"doc#{'0' * 64}"])
     assert fates(recorded) == [CREATED, CREATED, CREATED, REFUSED]
@@ -308,7 +308,7 @@ def test_a_record_keeps_who_wrote_it_and_in_which_run(graph: Graph, recorder: Re
 
 @pytest.mark.parametrize("run", [f"run#{STARTED_AT}#deadbeef", "the moon"])
 def test_an_unrecorded_run_is_not_an_origin(graph: Graph, recorder: Recorder, run: str) -> None:
-    """What is refused as a neighbour is not told as the place where something is from."""
+    """What is refused as a neighbour is not reported as the origin."""
     recorded = memory_records.command(recorder, run)
     assert fates(recorded) == [CREATED, CREATED, REFUSED]
     found = entity(graph, recorded.name)

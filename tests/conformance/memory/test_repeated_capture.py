@@ -70,7 +70,7 @@ def test_a_fix_that_is_applied_again_may_fail_then(world: World) -> None:
 
 
 def test_a_fix_that_is_only_reported_again_is_the_same_attempt(world: World) -> None:
-    """Before it was judged, or while the issue is gone, nobody applies it anew."""
+    """Before it was judged, or while the issue is gone, it does not count as applied again."""
     graph = world.memory.graph
     world.fail()
     fix = world.fix(attempt=1)
@@ -105,7 +105,7 @@ def test_an_outcome_elsewhere_is_none_here(world: World) -> None:
 def test_a_verdict_is_returned_though_its_first_answer_was_lost(
     ow_url: str, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    """Whoever records a run twice without knowing it hears what the run said about the fix."""
+    """A client that records a run twice unknowingly gets what the run said about the fix."""
     with unreliable(ow_url, monkeypatch) as (url, lose), open_handle(url) as ow:
         clock = ManualClock()
         world = World(Memory(ow, clock=clock, redactor=Redactor()), clock)

@@ -112,7 +112,7 @@ def test_one_object_is_a_list_of_one_and_a_list_is_a_list(
 
 
 def test_a_whole_number_may_come_with_a_point(ow: Onceward) -> None:
-    """JSON has one kind of number; one that is not whole, or that nobody keeps, is refused."""
+    """JSON has one kind of number; one that is not whole, or too large to keep, is refused."""
     memory = Memory(ow)
     first = run(memory, "record_command", {"cmd": "make", "exitCode": 1.0, "durationMs": 5.0})
     again = run(memory, "record_command", {"cmd": "make", "exitCode": 1, "durationMs": 5})

@@ -20,10 +20,10 @@ def inbox() -> Inbox:
 
 
 @pytest.mark.parametrize("point", ["alerts.fire.after_commit", "alerts.send.after_send"])
-def test_a_crash_around_the_sending_tells_it_again_under_the_same_key(
+def test_a_crash_around_the_sending_sends_it_again_under_the_same_key(
     ow: Onceward, ow_time: MovingTime, inbox: Inbox, point: str
 ) -> None:
-    """At least once, and whoever is told can recognise the repeat."""
+    """At least once, and the receiver can recognise the repeat."""
     evaluator, sender = AlertEvaluator(ow, [rule()]), AlertSender(ow, [rule()], send=inbox)
     set_errors(ow, 9)
     crash_points.arm(f"{point}:1:raise")
@@ -66,7 +66,7 @@ def test_a_webhook_that_fails_is_tried_again_later(
     assert "secret" not in caplog.text
 
 
-def test_what_nobody_took_for_a_day_is_left(
+def test_what_was_not_accepted_for_a_day_is_given_up(
     ow: Onceward, ow_time: MovingTime, inbox: Inbox
 ) -> None:
     """The outbox does not grow for ever."""
@@ -80,7 +80,7 @@ def test_what_nobody_took_for_a_day_is_left(
     assert Alerts(ow).list()[0].unsent == ()
 
 
-def test_without_a_webhook_the_log_is_told(
+def test_without_a_webhook_the_alert_is_logged(
     ow: Onceward, inbox: Inbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Fired is an error, cleared is news."""

@@ -1,4 +1,4 @@
-"""Alerts: fired once and cleared once, for each trouble, whoever evaluates."""
+"""Alerts: fired once and cleared once, for each trouble, whichever process evaluates."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_new_dead_letters_ring(ow: Onceward, ow_time: MovingTime) -> None:
     assert steps(evaluator) == [("clear",)]
 
 
-def test_a_lag_that_nobody_knows_rings_not(ow: Onceward) -> None:
+def test_an_unknown_lag_does_not_fire(ow: Onceward) -> None:
     """No measure, or one without a lag, is no alert; one without a number of messages may be."""
     evaluator = AlertEvaluator(ow, [rule("lag", threshold=10.0, clear=5.0)])
     ow.cursors.acquire("c", "w")
@@ -236,7 +236,7 @@ def test_a_lag_that_nobody_knows_rings_not(ow: Onceward) -> None:
 def test_an_old_measure_of_a_cursor_without_lag_rings_not(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """It had caught up, and nobody has looked since: idle, as far as anybody knows."""
+    """It had caught up, and has not been measured since: idle, as far as is known."""
     rules = [rule("lag", threshold=10.0, clear=5.0)]
     set_lag(ow, 0, 0)
     ow_time.advance(seconds=3600)
@@ -246,7 +246,7 @@ def test_an_old_measure_of_a_cursor_without_lag_rings_not(
 def test_a_store_in_which_all_is_wrong_has_a_limit(
     ow: Onceward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """So many alerts and no more; that there are more is told once."""
+    """The number of alerts is limited; that there are more is logged once."""
     with ow.transaction() as tx:
         for number in range(OPEN_MAX + 5):
             tx.execute(

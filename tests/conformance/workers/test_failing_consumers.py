@@ -31,7 +31,7 @@ class CountedSource(ListSource):
 
 
 class Failing:
-    """An app whose messages fail as long as it is told so."""
+    """An app whose messages fail as long as the test says so."""
 
     def __init__(self, ow: Onceward, order: Any, batch: int | None = None, **more: Any) -> None:
         self.app, self.is_failing = App(ow), True
@@ -53,7 +53,7 @@ class Failing:
 
 @BATCHES
 @pytest.mark.parametrize("order", ["cursor", "key", "none"])
-def test_h60_twenty_of_twenty_failing_messages_are_told_within_a_minute(
+def test_h60_twenty_of_twenty_failing_messages_are_reported_within_a_minute(
     ow: Onceward, ow_time: MovingTime, order: Any, batch: int | None
 ) -> None:
     """By its error count, its lag and an alert; and all is well when they are done."""
@@ -120,7 +120,7 @@ def test_a_message_that_only_lines_up_ends_no_row_of_failures(ow: Onceward) -> N
 def test_parked_messages_are_lag_of_a_source_that_cannot_tell(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """Nobody knows how many are left; since when the oldest waits is known."""
+    """How many are left is unknown; since when the oldest waits is known."""
     app = App(ow)
 
     @app.consumer("numbers", source=ListSource(1), order="none")
@@ -163,7 +163,7 @@ def test_every_parked_message_is_counted(ow: Onceward, ow_time: MovingTime) -> N
     assert LagRecords(ow).list()["c"].messages == count + 2
 
 
-def test_what_waits_behind_a_failing_message_counts_as_parked(ow: Onceward) -> None:
+def test_what_waits_for_a_failing_message_counts_as_parked(ow: Onceward) -> None:
     """With order="cursor" nothing is parked, and all of it waits."""
     with ow.transaction() as tx:
         ow.retries.attempts.fail(tx, Kept(cursor="c", position="1", raw=b""), BROKEN)

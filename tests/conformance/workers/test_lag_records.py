@@ -17,7 +17,7 @@ from tests.support.list_source import ListSource
 
 
 class Behind(ListSource):
-    """A source that says what it is told to say."""
+    """A source that reports a given lag."""
 
     def __init__(self, lag: Lag | Exception) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_a_measure_says_how_much_is_left_and_since_when(ow: Onceward, bench: Ben
     bench.measuring.add("c", source, is_partition=False)
     assert bench.measured() == 1
     assert source.asked == ["7"]
-    found = LagRecords(ow).of(["c", "nobody"])
+    found = LagRecords(ow).of(["c", "unknown"])
     assert list(found) == ["c"]
     assert found["c"].messages == 12
     assert found["c"].held_back_by == "transaction 99"
@@ -98,7 +98,7 @@ def test_a_measure_says_how_much_is_left_and_since_when(ow: Onceward, bench: Ben
     assert found["c"].age_seconds == pytest.approx(0, abs=3)
 
 
-def test_a_cursor_that_has_caught_up_is_not_behind(ow: Onceward, bench: Bench) -> None:
+def test_a_cursor_that_has_caught_up_has_no_lag(ow: Onceward, bench: Bench) -> None:
     """Its lag is 0, and stays 0 however old the measure is."""
     bench.cursor()
     bench.measuring.add("c", Behind(Lag(messages=0)), is_partition=False)
@@ -121,8 +121,8 @@ def test_a_cursor_that_was_moved_by_hand_is_not_up_to_date(ow: Onceward, bench: 
     assert LagRecords(ow).list()["c"].messages == 0
 
 
-def test_what_a_dead_worker_left_behind_grows_older(ow: Onceward, bench: Bench) -> None:
-    """Nobody measures any more, but the lag grows and the measure shows its age."""
+def test_the_lag_of_a_dead_worker_grows_older(ow: Onceward, bench: Bench) -> None:
+    """It is no longer measured, but the lag grows and the measure shows its age."""
     bench.cursor()
     oldest = bench.now()
     bench.measuring.add("c", Behind(Lag(messages=3, oldest_at=oldest)), is_partition=False)
@@ -151,7 +151,7 @@ def test_without_a_time_of_the_message_standing_still_counts(ow: Onceward, bench
 
 
 def test_a_source_that_cannot_tell_is_measured_by_position_only(ow: Onceward, bench: Bench) -> None:
-    """There is a rate, but no lag that nobody knows."""
+    """There is a rate, but no made-up lag."""
     bench.cursor(position="1")
     bench.measuring.add("c", ListSource(1, 2, 3), is_partition=False)
     bench.measured()
@@ -162,7 +162,7 @@ def test_a_source_that_cannot_tell_is_measured_by_position_only(ow: Onceward, be
     assert measure.rate_per_minute == pytest.approx(60, rel=0.2)
 
 
-def test_too_many_to_count_is_behind_all_the_same(ow: Onceward, bench: Bench) -> None:
+def test_too_many_to_count_lags_all_the_same(ow: Onceward, bench: Bench) -> None:
     """A source that counts only so far is asked whether there is anything at all."""
     bench.cursor(position="1")
     source = Behind(Lag(messages=None))
@@ -179,7 +179,7 @@ def test_too_many_to_count_is_behind_all_the_same(ow: Onceward, bench: Bench) ->
     assert (measure.messages, measure.lag_seconds) == (0, 0.0)
 
 
-def test_the_rate_tells_how_long_it_will_take(ow: Onceward, bench: Bench) -> None:
+def test_the_rate_predicts_how_long_it_will_take(ow: Onceward, bench: Bench) -> None:
     """Unknown after one measure, then messages in a minute, and 0 once nothing moves."""
     bench.cursor(position="1")
     bench.measuring.add("c", Behind(Lag(messages=600)), is_partition=False)
@@ -214,7 +214,7 @@ def test_a_burst_is_smoothed_and_a_pause_is_seen(ow: Onceward, bench: Bench) -> 
 
 
 def test_idle_partitions_cost_nothing(ow: Onceward, bench: Bench) -> None:
-    """A partition is measured while it works and once after; then nobody asks or writes."""
+    """A partition is measured while it works and once after; then no query runs for it."""
     source = Behind(Lag(messages=0))
     for number in range(50):
         bench.cursor(f"p{number}")
@@ -311,7 +311,7 @@ def test_more_than_one_batch_is_measured(ow: Onceward, bench: Bench) -> None:
 def test_a_source_that_fails_stops_no_other(
     ow: Onceward, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told once, and the others are measured."""
+    """It is logged once, and the others are measured."""
     bench.cursor("a")
     bench.cursor("b")
     bench.measuring.add("a", Behind(RuntimeError("gone")), is_partition=False)
@@ -323,7 +323,7 @@ def test_a_source_that_fails_stops_no_other(
 
 
 def test_an_end_leaves_the_latest_truth(ow: Onceward, bench: Bench) -> None:
-    """Whoever runs a worker to the end of its work finds measures afterwards."""
+    """After a worker has run to the end of its work, its measures are there."""
     bench.cursor("p")
     bench.measuring.add("p", Behind(Lag(messages=0)), is_partition=True)
     with bench.measuring.running():
@@ -344,7 +344,7 @@ def test_measures_are_found_by_pattern(ow: Onceward, bench: Bench) -> None:
 def test_a_restart_of_the_machine_does_not_make_measures_young(
     ow: Onceward, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite the seconds since boot begin anew; wall time counts then."""
+    """On SQLite the seconds since boot start at zero again; wall time counts then."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     bench.cursor()
     source = Behind(Lag(messages=2, oldest_at=start))

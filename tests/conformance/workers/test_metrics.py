@@ -78,7 +78,7 @@ def full_page(ow: Onceward) -> Scraped:
     return scrape(ow, telemetry=worker.telemetry, timings=timings)
 
 
-def test_every_cursor_tells_how_it_is(ow: Onceward) -> None:
+def test_every_cursor_exports_its_state(ow: Onceward) -> None:
     """Position, lag, rate, errors, steals, parked and dead, by name."""
     ow.cursors.acquire("c", "w0", 60)
     lease = ow.cursors.acquire("c", "w0", 60)
@@ -139,7 +139,7 @@ def test_only_positions_that_are_numbers_are_shown(ow: Onceward) -> None:
         assert page["cursor_error_count", f"c{number}"] == 0
 
 
-def test_what_nobody_knows_is_left_out(ow: Onceward) -> None:
+def test_unknown_values_are_left_out(ow: Onceward) -> None:
     """Never measured, or measured without a lag: no series, not a zero that calms."""
     ow.cursors.acquire("never", "w")
     ow.cursors.acquire("blind", "w")
@@ -174,7 +174,7 @@ def test_alerts_that_fire_are_counted(ow: Onceward) -> None:
     assert page["onceward_alerts_firing", "dead"] == 0
 
 
-def test_a_process_tells_what_it_has_done(ow: Onceward) -> None:
+def test_a_process_exports_what_it_has_done(ow: Onceward) -> None:
     """Counters of its own work, and how long its handlers took."""
     page = full_page(ow)
     assert page["onceward_messages_handled_total", "numbers"] == 2
@@ -226,7 +226,7 @@ def test_a_dead_store_leaves_a_page(ow: Onceward) -> None:
 def test_a_slow_store_is_not_waited_for_nor_asked_twice(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page comes in time; while the question hangs, nobody adds to it."""
+    """The page comes in time; while the query hangs, no second one is started."""
     monkeypatch.setattr(metrics_module, "STORE_SECONDS_MAX", 0.05)
     answer, asked, clock = threading.Event(), [], ManualClock()
 
@@ -262,7 +262,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 def test_the_shipped_rules_name_metrics_that_exist(ow: Onceward) -> None:
-    """A rule about a name that nobody exports would never ring."""
+    """A rule about a metric that is not exported would never fire."""
     text = (resources.files("onceward.workers") / "prometheus-rules.yml").read_text()
     (group,) = yaml.safe_load(text)["groups"]
     names = full_page(ow).names

@@ -1,4 +1,4 @@
-"""A table that cannot be read without loss: told once, with what to run; a command applies it."""
+"""A table that cannot be read without loss: reported once, with a command that fixes it."""
 
 from __future__ import annotations
 

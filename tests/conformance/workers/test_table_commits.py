@@ -86,7 +86,7 @@ def test_h20_a_row_that_commits_after_a_later_id_is_not_skipped(
 def test_h20_partitions_are_active_until_all_of_their_rows_are_seen(
     leads: Onceward, prove: bool
 ) -> None:
-    """Whoever reads only what is named active, from marker to marker, misses nothing."""
+    """A reader of only the partitions named active, from marker to marker, misses nothing."""
     partitions, writers = (
         TablePartitions(leads, "leads", by="niche_id"),
         Writers(leads, seconds(prove)),

@@ -29,7 +29,7 @@ def test_it_is_all_that_a_source_can_be(leads: Onceward) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_every_position_resumes_behind_its_row(leads: Onceward, limit: int) -> None:
+def test_every_position_resumes_after_its_row(leads: Onceward, limit: int) -> None:
     """Read in pages of any size, each row comes once, in order; so does what is added later."""
     source = TableSource(leads, "leads")
     assert source.read(None, limit) == []
@@ -132,7 +132,7 @@ def test_the_lag_says_how_many_and_since_when(
     "position", ["", "x", "-1", "1.5", "1-x", "x-1", "9" * 30, "1-" + "9" * 30]
 )
 def test_a_position_of_another_source_is_refused(leads: Onceward, position: str) -> None:
-    """Whatever is not a position is told, and the source works on."""
+    """An invalid position is reported, and the source works on."""
     add(leads, "a")
     source = TableSource(leads, "leads")
     for call in (source.lag, lambda each: source.read(each, 1)):

@@ -1,4 +1,4 @@
-"""Reconcile: everything that is half done is found, with what settles it."""
+"""Status: all unfinished work is found, with what settles it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settle(run: Run, ow_url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
 
 def test_a_store_without_trouble_has_nothing(ow: Onceward) -> None:
-    """Held, free and finished cursors are no findings; ours are nobody's business."""
+    """Held, free and finished cursors are no findings; nor are internal cursors."""
     ow.cursors.acquire("held", "w")
     lease = ow.cursors.acquire("free", "w")
     assert lease is not None
@@ -60,7 +60,7 @@ def test_a_store_without_trouble_has_nothing(ow: Onceward) -> None:
 
 
 @pytest.mark.parametrize("verdict", [0, 1])
-def test_work_in_doubt_waits_for_a_verdict(
+def test_ambiguous_work_waits_for_a_verdict(
     ow: Onceward, ow_time: MovingTime, settle: Callable[[str], None], verdict: int
 ) -> None:
     """It was begun and fell silent; either verdict settles it."""
@@ -91,7 +91,7 @@ def test_work_past_its_lease_that_may_be_repeated_is_reported(
     assert found(ow) == []
 
 
-def test_a_step_in_doubt_waits_for_a_verdict(
+def test_an_ambiguous_step_waits_for_a_verdict(
     ow: Onceward, ow_time: MovingTime, settle: Callable[[str], None]
 ) -> None:
     """The step is named, beside the work it belongs to."""
@@ -167,7 +167,7 @@ def test_dead_letters_are_counted(ow: Onceward, settle: Callable[[str], None]) -
     assert {each.kind for each in found(ow)} == {"parked messages"}
 
 
-def test_paused_cursors_are_told_with_who_and_why(
+def test_paused_cursors_are_reported_with_who_and_why(
     ow: Onceward, settle: Callable[[str], None]
 ) -> None:
     """People forget."""
@@ -181,7 +181,7 @@ def test_paused_cursors_are_told_with_who_and_why(
 
 
 def test_a_cursor_whose_worker_died_is_abandoned(ow: Onceward, ow_time: MovingTime) -> None:
-    """Its lease ran out and nobody took over."""
+    """Its lease expired and no worker took over."""
     ow.cursors.acquire("leads", "host/1/a", 60)
     assert found(ow) == []
     ow_time.advance(seconds=61)
@@ -216,7 +216,7 @@ def test_a_cursor_that_is_held_and_does_not_move_is_stuck(
     assert [each.kind for each in found(ow)] == ["cursor behind"]
 
 
-def test_a_cursor_behind_that_nobody_holds_is_told(ow: Onceward) -> None:
+def test_a_lagging_cursor_without_a_worker_is_reported(ow: Onceward) -> None:
     """By its measure; one that has caught up is not."""
     lease = ow.cursors.acquire("leads", "w")
     assert lease is not None
@@ -268,10 +268,10 @@ def test_an_app_asks_its_sources(ow: Onceward) -> None:
 
 
 @pytest.mark.parametrize("moved_by_hand", [True, False])
-def test_a_position_that_its_source_refuses_is_told(
+def test_a_position_that_its_source_refuses_is_reported(
     ow: Onceward, settle: Callable[[str], None], moved_by_hand: bool
 ) -> None:
-    """Whoever moved a cursor too far can undo it; whoever made its table anew must look."""
+    """A cursor that was moved too far can be undone; after its table was recreated, look first."""
     app = App(ow)
     app.consumer("leads", source=StrictSource(1, 2, 3))(lambda _: None)
     app.consumer("silent", source=Failing())(lambda _: None)

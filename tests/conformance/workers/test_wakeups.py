@@ -1,4 +1,4 @@
-"""Wake-ups: heard within a process and between processes; nobody is kept from ending by them."""
+"""Wake-ups: heard within a process and between processes; they keep no process from ending."""
 
 import gc
 import os
@@ -50,7 +50,7 @@ def leads(ow: Onceward) -> Onceward:
 
 
 def test_a_hint_is_heard_at_once_in_the_same_process(ow: Onceward) -> None:
-    """Everybody who listens hears it, before `send` returns; afterwards nobody does."""
+    """All listeners hear it, before `send` returns; afterwards none does."""
     wakes = Wakeups(ow.store)
     first, second = Ears(), Ears()
     with wakes.subscribed(first), wakes.subscribed(second):
@@ -74,7 +74,9 @@ def test_a_hint_of_another_process_is_heard(leads: Onceward, ow_url: str) -> Non
     wakes.close()
 
 
-def test_a_listener_that_fails_harms_nobody(ow: Onceward, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_fails_does_not_affect_others(
+    ow: Onceward, caplog: pytest.LogCaptureFixture
+) -> None:
     """Neither the sender nor the others notice; the log does."""
     wakes = Wakeups(ow.store)
     ears = Ears()
@@ -97,7 +99,7 @@ def test_a_topic_is_a_name(ow: Onceward, topic: str) -> None:
 
 
 def test_everybody_in_a_process_shares_the_hints_of_a_store(ow: Onceward) -> None:
-    """One connection and one thread serve them all, and are gone when nobody uses them."""
+    """One connection and one thread serve them all, and are gone when none uses them."""
     known = id(Wakeups.of(ow.store))
     assert id(Wakeups.of(ow.store)) == known
     ears, before = Ears(), set(threading.enumerate())
@@ -119,7 +121,7 @@ def test_hints_do_not_keep_a_store(ow_url: str) -> None:
     assert seen() is None
 
 
-def test_threads_end_when_nobody_listens_and_come_back(ow: Onceward) -> None:
+def test_threads_end_without_listeners_and_come_back(ow: Onceward) -> None:
     """A second block hears as well as the first."""
     wakes = Wakeups(ow.store)
     for _ in range(2):
@@ -169,7 +171,7 @@ def _in_the_child(wakes: Wakeups, ow: Onceward) -> None:
         os._exit(1)
 
 
-def test_nobody_is_kept_from_ending(leads: Onceward, ow_url: str) -> None:
+def test_a_process_is_not_kept_from_ending(leads: Onceward, ow_url: str) -> None:
     """A process that closes nothing ends when it is done, and says nothing about it."""
     assert leads.store.engine
     ran = subprocess.run(
@@ -200,7 +202,7 @@ def test_a_table_source_is_woken_by_its_rows(leads: Onceward, ow_url: str) -> No
             with leads.transaction() as tx:
                 tx.execute("insert into other values (1)")
             Wakeups.of(leads.store).publish("other")
-            # Whoever began to listen later is told later: what is known here was known there.
+            # A later listener hears later: what is known here was known there.
             assert others.wait_for("other")
             assert leads.store.engine == "postgres" or others.wait_for(None, before + 1)
         assert len(ears.heard) == count

@@ -127,7 +127,7 @@ def test_a_failing_message_holds_its_cursor(
     assert (letter.position, letter.attempts, letter.error_type) == ("4", 3, "ValueError")
 
 
-def test_a_failing_key_parks_what_comes_behind_it(ow: Onceward, ow_time: MovingTime) -> None:
+def test_a_failing_key_parks_its_later_messages(ow: Onceward, ow_time: MovingTime) -> None:
     """With order="key" other keys go on, and those of its key keep their order."""
     app, seen, broken = App(ow), [], [True]
     values = [{"k": "a", "n": 1}, {"k": "b", "n": 2}, {"k": "a", "n": 3}, {"k": "b", "n": 4}]
@@ -271,7 +271,7 @@ def test_limits_hold_over_all_threads(ow: Onceward) -> None:
 
 
 def test_a_paused_cursor_is_left_alone(ow: Onceward, done: Any) -> None:
-    """Until somebody resumes it."""
+    """Until an operator resumes it."""
     app = App(ow)
     app.consumer("numbers", source=ListSource(1, 2))(add)
     ow.cursors.acquire("numbers").release()  # type: ignore[union-attr]

@@ -25,7 +25,7 @@ LONG = FixedDelays(seconds=(WAIT_SECONDS,) * 9)
 
 
 class Numbers:
-    """An app whose handler tells what it saw, and does as it is told."""
+    """An app whose handler records what it saw, and acts as the test says."""
 
     def __init__(self, ow: Onceward, order: Any, retry: Schedule, *values: object) -> None:
         self.app, self.seen = App(ow), list[tuple[Any, int]]()
@@ -124,7 +124,7 @@ def test_h59_three_deaths_at_one_message_make_it_poison(
 def test_h59_failures_and_deaths_are_counted_together(
     ow: Onceward, ow_time: MovingTime, order: Any, stages: tuple[ProcessingStage, ProcessingStage]
 ) -> None:
-    """Held while nobody could read its key, parked afterwards: the attempts stay the message's."""
+    """Held while its key was unreadable, parked afterwards: the attempts stay the message's."""
     app = Numbers(ow, order, FixedDelays(seconds=(WAIT_SECONDS,) * 2), *numbers(1))
     deaths = Deaths(ow, ow_time)
     deaths.at("1", stages[0])
@@ -161,10 +161,10 @@ def test_what_is_given_up_after_a_death_keeps_its_attempts(
     assert ow.retries.attempts.positions("numbers") == frozenset()
 
 
-def test_a_message_held_while_unreadable_lines_up_behind_its_key(
+def test_a_message_held_while_unreadable_is_queued_after_its_key(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
-    """An earlier message of its key may be parked: it was read before anyone knew the key."""
+    """An earlier message of its key may be parked: it was read before the key was known."""
     app = Numbers(ow, "key", LONG, *numbers(1, 2))
     app.error = ValueError("no")
     source = app.app.consumers[0].source
@@ -225,7 +225,7 @@ def test_a_death_is_counted_after_a_store_that_was_busy(
 
 
 @pytest.mark.parametrize("worker", ["same", "other"])
-def test_a_death_while_handling_is_told_as_that_after_trouble_with_the_store(
+def test_a_death_while_handling_is_still_one_after_a_store_failure(
     ow: Onceward, ow_time: MovingTime, worker: str
 ) -> None:
     """The message was decoded again to record the death, and the store went before it was."""

@@ -50,7 +50,7 @@ def test_what_is_parked_is_tried_though_its_partition_has_no_rows_any_more(
 
 
 def test_a_redriven_letter_of_such_a_partition_is_tried_too(ow: Onceward) -> None:
-    """Somebody put the cause right after the rows were pruned."""
+    """An operator fixed the cause after the rows were pruned."""
     app, seen, is_broken = App(ow), [], True
     source = ListPartitions(a=[1])
 
@@ -99,7 +99,7 @@ def test_one_partition_that_cannot_be_worked_stops_no_other(
 def test_two_consumers_never_share_a_cursor(
     ow: Onceward, caplog: pytest.LogCaptureFixture, is_plain_first: bool
 ) -> None:
-    """The one of this very name has it, in every process; the partition is refused, and told."""
+    """The consumer of this very name keeps it; the partition is refused and logged."""
     app, seen = App(ow), []
 
     def plain() -> None:
@@ -202,7 +202,7 @@ def test_cursors_in_trouble_do_not_wake_each_other(ow: Onceward) -> None:
     with at_work(app):
         until(have_come_back)
     # Gaps and not reads per second: a slow machine makes them longer, never shorter. The first may
-    # be short: until its first turn is over, nobody knows that a cursor is in trouble.
+    # be short: until its first turn is over, no cursor is known to be in trouble.
     for times in reads.values():
         gaps = [after - before for before, after in itertools.pairwise(times)]
         for number, gap in enumerate(gaps[1:], 2):

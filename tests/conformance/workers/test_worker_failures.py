@@ -107,7 +107,7 @@ def test_a_seek_under_an_idle_worker_is_noticed_at_its_next_look(ow: Onceward) -
 
 
 def test_a_lost_slot_stops_its_worker(ow: Onceward, noticed: threading.Event) -> None:
-    """Whoever has the slot now may work; no message is begun without one."""
+    """The new holder of the slot may work; no message is begun without one."""
     app, seen, taken = App(ow), [], []
     source = ListPartitions(a=list(range(50)))
 
@@ -254,7 +254,7 @@ def test_trouble_of_a_handlers_own_is_counted(
 
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 def test_trouble_of_our_own_transaction_is_not_counted(ow: Onceward) -> None:
-    """A connection that is lost in the middle of a handler is nobody's failed attempt."""
+    """A connection that is lost in the middle of a handler does not count as an attempt."""
     app, tries = App(ow), []
 
     @app.consumer("numbers", source=ListSource(1))
@@ -272,7 +272,7 @@ def test_trouble_of_our_own_transaction_is_not_counted(ow: Onceward) -> None:
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another program that keeps the file to itself is nobody's failed attempt."""
+    """Another program that locks the file does not count as an attempt."""
     monkeypatch.setattr("onceward.stores.sqlite.connection.BUSY_SECONDS", 0.02)
     path = ow.store.path  # type: ignore[attr-defined]  # SQLite's
     # A heartbeat may be writing just then: it waits, for as long as `sqlite3` does by default.
@@ -335,7 +335,7 @@ def test_a_key_that_cannot_be_kept_makes_a_dead_letter(ow: Onceward, key: Any) -
     assert (letter.position, letter.error_type) == ("1", "InvalidArgument")
 
 
-def test_a_failure_that_cannot_be_recorded_is_told_and_waits(
+def test_a_failure_that_cannot_be_recorded_is_logged_and_waits(
     ow: Onceward, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A schedule that raises does not make a worker try without a pause."""

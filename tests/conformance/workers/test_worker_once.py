@@ -88,7 +88,7 @@ def test_partitions_that_cannot_be_searched_are_left(ow: Onceward) -> None:
 def test_a_partition_whose_name_no_cursor_can_have_is_left(
     ow: Onceward, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told once, and the others are worked."""
+    """It is logged once, and the others are worked."""
     app, seen, long = App(ow), [], "x" * 300
     source = ListPartitions(a=[1], b=[3])
     source.lists[long] = [2]
@@ -101,7 +101,7 @@ def test_a_partition_whose_name_no_cursor_can_have_is_left(
 
 
 def test_a_limit_of_none_at_all_is_refused(ow: Onceward) -> None:
-    """Nobody could ever work: it is said, when it is declared or when it is found."""
+    """No worker could ever run: that is an error when it is declared or when it is found."""
     app, source = App(ow), ListPartitions(a=[1], b=[2])
     with pytest.raises(InvalidArgument, match="max_in_flight_per_group"):
         app.consumer("niche_{id}", source=source, max_in_flight_per_group=0)

@@ -103,7 +103,7 @@ def test_h21_what_a_worker_died_of_is_counted_by_the_next(
         ow_time.advance(seconds=10.1)
     (letter,) = ow.dead.list()
     assert (letter.error_type, letter.attempts) == ("WorkerDied", 3)
-    assert seen == [1], "nobody runs what kills"
+    assert seen == [1], "a poison message is not run again"
     assert ow.retries.attempts.positions("~begun/numbers") == frozenset()
 
 
@@ -159,7 +159,7 @@ def test_a_stop_does_not_wait_for_a_batch_taken_singly(ow: Onceward) -> None:
     assert len(seen) <= before + 2
 
 
-def test_a_batch_taken_singly_is_decoded_anew(ow: Onceward) -> None:
+def test_a_batch_taken_singly_is_decoded_again(ow: Onceward) -> None:
     """What a handler did to the data of a batch that failed is not seen again."""
     app, seen = App(ow), []
 

@@ -50,7 +50,7 @@ BUGS: Final = (
             self._find_blocked_keys([entry])
 """,
         replace="",
-        test=f"{_DEATHS}::test_a_message_held_while_unreadable_lines_up_behind_its_key[sqlite]",
+        test=f"{_DEATHS}::test_a_message_held_while_unreadable_is_queued_after_its_key[sqlite]",
         breaks="R1",
     ),
     Bug(
@@ -61,7 +61,7 @@ BUGS: Final = (
         find="self._note(position, _STAGE_NUMBERS[self.abandoned[position]], _DEAD_WORKER)",
         replace="pass",
         test=f"{_DEATHS}::"
-        "test_a_death_while_handling_is_told_as_that_after_trouble_with_the_store[sqlite-other]",
+        "test_a_death_while_handling_is_still_one_after_a_store_failure[sqlite-other]",
         breaks="R1",
     ),
     Bug(
@@ -92,7 +92,7 @@ BUGS: Final = (
         find="lag.messages + parked,",
         replace="lag.messages,",
         test=f"{_FAILING}"
-        "::test_h60_twenty_of_twenty_failing_messages_are_told_within_a_minute[sqlite-none-None]",
+        "::test_h60_twenty_of_twenty_failing_messages_are_reported_within_a_minute[sqlite-none-None]",
         breaks="R1",
     ),
     Bug(

@@ -61,7 +61,7 @@ BUGS: Final = (
         find="      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
         replace="",
         test="tests/conformance/test_stores_failures.py"
-        "::test_nobody_waits_for_the_locks_of_a_worker_that_froze[steal-postgres]",
+        "::test_no_worker_waits_for_the_locks_of_a_frozen_worker[steal-postgres]",
         breaks="W1",
     ),
     Bug(
@@ -86,7 +86,7 @@ BUGS: Final = (
         "for update;",
         replace="onceward_cursor_key(_name);\n"
         "        select * into locked from cursor_positions where cursor_name = _name;",
-        test=f"{_MORE}::test_who_ended_a_frozen_worker_looks_again_behind_the_lock[postgres]",
+        test=f"{_MORE}::test_after_ending_a_frozen_worker_the_lock_is_followed_by_another_look[postgres]",
         breaks="F1",
     ),
     Bug(
@@ -109,7 +109,7 @@ BUGS: Final = (
         "union all\n"
         "select processed_position, last_batch from onceward_dual_groups where dual_name "
         "= :dual and group_name = :group",
-        test=f"{_MORE}::test_nobody_ends_work_between_its_check_and_the_commit[postgres]",
+        test=f"{_MORE}::test_work_is_not_ended_between_its_check_and_the_commit[postgres]",
         breaks="X4",
     ),
     Bug(
@@ -120,7 +120,7 @@ BUGS: Final = (
         query="memory_entity_hold",
         find="order by name\n{{ lock(update) }}",
         replace="order by name",
-        test=f"{_MORE}::test_an_entity_whose_fact_is_restored_is_deleted_behind_that[postgres]",
+        test=f"{_MORE}::test_an_entity_is_deleted_only_after_its_fact_is_restored[postgres]",
         breaks="M3",
     ),
     Bug(
@@ -131,7 +131,7 @@ BUGS: Final = (
         query="memory_relation_undelete",
         find="  order by e.name\n  for share",
         replace="  order by e.name",
-        test=f"{_MORE}::test_a_relation_that_comes_back_looks_at_ends_nobody_held[postgres]",
+        test=f"{_MORE}::test_a_restored_relation_checks_ends_that_were_not_locked[postgres]",
         breaks="M3",
     ),
     Bug(
@@ -142,7 +142,7 @@ BUGS: Final = (
         query="outcome_remove",
         find="  limit :batch\n  for update skip locked",
         replace="  limit :batch",
-        test=f"{_MORE}::test_a_key_that_is_claimed_anew_is_not_pruned[postgres]",
+        test=f"{_MORE}::test_a_key_that_is_claimed_again_is_not_pruned[postgres]",
         breaks="I1",
     ),
     Bug(
@@ -164,7 +164,7 @@ BUGS: Final = (
         query="grant_prune",
         find="limit :limit\n    {{ lock(update skip locked) }}",
         replace="limit :limit",
-        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[grant_prune-postgres]",
+        test=f"{_MORE}::test_concurrent_prunes_do_not_wait[grant_prune-postgres]",
         breaks="F4",
     ),
     Bug(
@@ -175,7 +175,7 @@ BUGS: Final = (
         query="refusal_prune",
         find="limit :limit {{ lock(update skip locked) }}",
         replace="limit :limit",
-        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[refusal_prune-postgres]",
+        test=f"{_MORE}::test_concurrent_prunes_do_not_wait[refusal_prune-postgres]",
         breaks="F4",
     ),
     Bug(
@@ -186,7 +186,7 @@ BUGS: Final = (
         query="sample_prune",
         find="limit :limit for update skip locked\n  ) as old",
         replace="limit :limit\n  ) as old",
-        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[sample_prune-postgres]",
+        test=f"{_MORE}::test_concurrent_prunes_do_not_wait[sample_prune-postgres]",
         breaks="F4",
     ),
     Bug(
@@ -197,7 +197,7 @@ BUGS: Final = (
         query="sample_prune",
         find="limit :limit for update skip locked\n  ) as ahead",
         replace="limit :limit\n  ) as ahead",
-        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[sample_prune ahead-postgres]",
+        test=f"{_MORE}::test_concurrent_prunes_do_not_wait[sample_prune ahead-postgres]",
         breaks="F4",
     ),
     Bug(
@@ -208,7 +208,7 @@ BUGS: Final = (
         query="worker_prune",
         find="limit :limit {{ lock(update skip locked) }}",
         replace="limit :limit",
-        test=f"{_MORE}::test_nobody_waits_for_another_who_prunes[worker_prune-postgres]",
+        test=f"{_MORE}::test_concurrent_prunes_do_not_wait[worker_prune-postgres]",
         breaks="F4",
     ),
 )

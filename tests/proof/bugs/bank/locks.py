@@ -80,7 +80,7 @@ BUGS: Final = (
         query="onceward_cursor_acquire",
         find="      perform onceward_cursor_end_marked(_name);\n",
         replace="",
-        test=f"{_HARD}::test_nobody_waits_for_the_locks_of_a_worker_that_froze[steal-postgres]",
+        test=f"{_HARD}::test_no_worker_waits_for_the_locks_of_a_frozen_worker[steal-postgres]",
         breaks="W1",
     ),
     Bug(
@@ -113,7 +113,7 @@ BUGS: Final = (
         query="dead_hold",
         find="order by cursor_name, id\nfor update",
         replace="order by cursor_name, id",
-        test=f"{_RACES}::test_a_letter_that_is_held_is_dropped_by_nobody[postgres]",
+        test=f"{_RACES}::test_a_letter_that_is_locked_cannot_be_dropped[postgres]",
         breaks="R1",
     ),
     Bug(
@@ -134,7 +134,7 @@ BUGS: Final = (
         query="memory_entity_find",
         find="order by name\n{{ lock(share) }}",
         replace="order by name",
-        test=f"{_RACES}::test_an_entity_that_somebody_adds_to_is_deleted_behind_that[postgres]",
+        test=f"{_RACES}::test_an_entity_is_deleted_only_after_a_concurrent_addition[postgres]",
         breaks="M3",
     ),
     Bug(
@@ -156,7 +156,7 @@ BUGS: Final = (
         query="memory_entity_lock",
         find="order by name\n{{ lock(update) }}",
         replace="order by name",
-        test=f"{_RACES}::test_an_entity_that_somebody_deletes_is_added_to_by_nobody[postgres]",
+        test=f"{_RACES}::test_an_entity_that_is_being_deleted_cannot_be_added_to[postgres]",
         breaks="M3",
     ),
     Bug(

@@ -77,7 +77,7 @@ BUGS: Final = (
         file="workers/message_processing.py",
         find="return message.key is not None and message.key in self._blocked",
         replace="return False",
-        test=f"{_WORKER}::test_a_failing_key_parks_what_comes_behind_it[sqlite]",
+        test=f"{_WORKER}::test_a_failing_key_parks_its_later_messages[sqlite]",
         breaks="R1",
     ),
     Bug(
@@ -90,7 +90,7 @@ BUGS: Final = (
 """,
         replace="""        crash_point("retries.succeed.after_remove")
 """,
-        test=f"{_PARKED}::test_later_messages_of_a_key_wait_behind_it_in_order[sqlite]",
+        test=f"{_PARKED}::test_later_messages_of_a_key_wait_for_it_in_order[sqlite]",
         breaks="F4",
     ),
     Bug(
@@ -196,7 +196,7 @@ BUGS: Final = (
         find="if reply.is_ambiguous and channel and not channel.takes_keys:",
         replace="if reply.is_ambiguous and channel is None:",
         test=f"{_DISPATCH}/test_outbox.py"
-        "::test_sent_and_not_noted_is_repeated_or_in_doubt[sqlite-no keys]",
+        "::test_sent_and_not_recorded_is_repeated_or_ambiguous[sqlite-no keys]",
         breaks="X3",
     ),
     Bug(
