@@ -1,4 +1,4 @@
-"""A chat agent made with the kit: answers, prints where it should not, and dies when told to."""
+"""A chat agent made with the kit: answers, prints where it should not, and dies on request."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def answer(chat: Chat) -> str:
         raise ValueError(chat.text)
     if chat.text == "wait":
         chat.reply("waiting")
-        with Path("gate").open():  # A pipe: opens when somebody opens its other end.
+        with Path("gate").open():  # A pipe: opens when the test opens its other end.
             pass
         taken = chat.follow_ups()
         return " ".join(each.text for each in taken) or "nothing came"

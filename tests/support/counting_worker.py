@@ -34,7 +34,7 @@ def main(url: str, worker: str, lease_seconds: float) -> None:
         try:
             count_on(ow, worker, lease_seconds)
         except (LeaseLost, OutcomeUnknown, StoreError):
-            # Begin anew: the position says what is done.
+            # Start again: the position says what is done.
             continue
 
 

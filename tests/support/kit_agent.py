@@ -29,7 +29,7 @@ def implement(command: Command) -> HandlerResult:
     gate = command.inputs.get("gate")
     if gate:
         (agent.workspace / "waiting").touch()
-        with Path(gate).open():  # A pipe: opens when somebody opens its other end.
+        with Path(gate).open():  # A pipe: opens when the test opens its other end.
             pass
     (agent.workspace / "out.txt").write_text(command.inputs["goal"])
     count("done", command)

@@ -72,7 +72,7 @@ def work(ow: Onceward) -> list[int]:
 
 
 class FullPipe(io.FileIO):
-    """Takes nothing until somebody reads, which begins when it was full."""
+    """Takes nothing until the test reads, which begins when it was full."""
 
     def __init__(self) -> None:
         self._end, writing = os.pipe()

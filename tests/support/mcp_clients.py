@@ -178,9 +178,9 @@ def http_server(
     ) as process:
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            assert told["sessionId"].startswith("mem_")
-            assert told["mcpUrl"] == f"{told['url']}/mcp"
-            yield told["url"], process
+            ready = json.loads(process.stdout.readline())
+            assert ready["sessionId"].startswith("mem_")
+            assert ready["mcpUrl"] == f"{ready['url']}/mcp"
+            yield ready["url"], process
         finally:
             process.kill()

@@ -42,7 +42,7 @@ def serving(app: FastAPI, token: str) -> Iterator[str]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        # Nobody here has the time to wait for news: every stream and long poll ends at once.
+        # The fuzzer does not wait for changes: every stream and long poll ends at once.
         app.state.stop_waiting()
         try:
             yield f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Agents of the kit as real processes: each key is completed once, whoever dies when."""
+"""Agents of the kit as real processes: each key is completed once, whichever process dies when."""
 
 import json
 import os

@@ -126,7 +126,7 @@ def test_a_program_dies_with_its_time(tmp_path: Path, has_option: bool) -> None:
 
 @pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGTERM])
 def test_a_program_does_not_outlive_its_agent(tmp_path: Path, ends: signal.Signals) -> None:
-    """Not even when the agent alone is killed; the next agent starts it anew."""
+    """Not even when the agent alone is killed; the next agent starts the program again."""
     with wrapped(tmp_path, SLEEPER) as agent:
         agent.send(command())
         started = pids(tmp_path)
@@ -307,7 +307,7 @@ def test_bad_manners_can_be_scripted(tmp_path: Path) -> None:
 
 
 def test_silence_stops_the_heartbeat(tmp_path: Path) -> None:
-    """Nothing comes any more, until somebody ends the process."""
+    """No events arrive any more, until the process is ended from outside."""
     scenario = {"actions": {"implement": [{"silence": True}]}}
     with scripted(tmp_path, scenario, ONCEWARD_HEARTBEAT_SECONDS="0.05") as agent:
         agent.send(command())
@@ -323,7 +323,7 @@ def test_silence_stops_the_heartbeat(tmp_path: Path) -> None:
         until(is_silent)  # What it had said before is on its way through the pipe.
 
 
-def test_a_broken_scenario_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_broken_scenario_is_reported_at_the_start(tmp_path: Path) -> None:
     """The place in the file, what is wrong there, and what would be right."""
     (tmp_path / "bad.json").write_text('{"actions": {"implement": [{"crash": "burn"}]}}')
     line = [sys.executable, "-m", "onceward", "agent", "script", "bad.json", "--type", "builder"]

@@ -31,7 +31,7 @@ def test_h27_an_agent_that_is_gone_is_started_again(
     mode: str, end: dict[str, object], run: Run
 ) -> None:
     """Killed, ended without an answer, deaf or dumb: the next life gets the same command."""
-    # More than a pipe takes, so that it shows when nobody reads.
+    # More than a pipe takes, so that a missing reader shows.
     big = a_command(inputs={"goal": "x" * 200_000})
     for times in TIMES:
         run.begin_again(times)
@@ -104,7 +104,7 @@ def test_an_answer_counts_though_its_agent_died(run: Run) -> None:
 
 
 def test_an_agent_that_ends_well_between_commands_is_no_failure(run: Run) -> None:
-    """One that answers and leaves is started anew when it is needed, as often as that is."""
+    """One that answers and leaves is started again when it is needed, as often as that is."""
     supervisor = run.supervisor("good", restarts_max=0)
     for number in range(3):
         supervisor.call(a_command(correlation_id=f"corr_{number}"), on_event=run.events.append)
@@ -123,7 +123,7 @@ def test_h26_an_error_event_ends_the_command(run: Run) -> None:
 
 
 def test_h27_the_deadline_ends_the_whole_group(run: Run) -> None:
-    """When time is up, the agent and everything it started are gone before the failure is told."""
+    """At the deadline, the agent and all that it started are gone before the failure is known."""
     for times in TIMES:
         run.begin_again(times)
         error = run.fails("slow_group", timeout_seconds={"implement": 1.0 * times})
@@ -177,7 +177,7 @@ def test_h27_a_flood_does_not_outlast_the_deadline(run: Run) -> None:
 
 
 def test_h27_a_flood_of_progress_hides_no_answer(run: Run) -> None:
-    """Events of the command itself are told up to a limit, and none of them costs the answer."""
+    """Events of the command are reported up to a limit, and none of them costs the answer."""
     answer = run.call("progress")
     assert answer["event"] == "builder.completed"
     assert len(run.events) == reply_handling.EVENTS_PER_COMMAND_MAX
@@ -249,7 +249,7 @@ def test_h31_answers_that_break_the_rules_are_refused(mode: str, code: str, run:
     assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
-def test_an_agent_that_reads_nothing_holds_nobody_up(run: Run) -> None:
+def test_an_agent_that_reads_nothing_does_not_block_the_caller(run: Run) -> None:
     """A command that does not fit into the pipe waits there until the deadline, not longer."""
     big = a_command(inputs={"goal": "x" * 200_000})
     began = time.monotonic()
@@ -263,7 +263,7 @@ def test_a_big_command_arrives_whole(run: Run) -> None:
     assert run.call("good", command=a_command(inputs={"goal": "x" * 250_000}))
 
 
-def test_h27_a_grandchild_that_left_holds_nobody_up(run: Run) -> None:
+def test_h27_a_grandchild_that_left_does_not_delay_the_restart(run: Run) -> None:
     """A process that left the group and keeps the pipes open does not delay the restart."""
     try:
         began = time.monotonic()
@@ -286,7 +286,7 @@ def test_an_agent_that_ignores_the_end_is_ended(run: Run) -> None:
 
 
 def test_stopping_lets_an_agent_end_by_itself(run: Run) -> None:
-    """An agent that sees the end of stdin ends well, and a second stop finds nobody."""
+    """An agent that sees the end of stdin ends well, and a second stop has no effect."""
     supervisor = run.supervisor("good")
     supervisor.call(a_command(), on_event=run.events.append)
     supervisor.stop()
@@ -320,7 +320,7 @@ def test_a_call_can_be_interrupted(run: Run) -> None:
 
 
 def test_h32_secrets_reach_neither_log_nor_callbacks(run: Run) -> None:
-    """Whatever way a secret takes out of an agent, it is blotted out."""
+    """Whatever way a secret takes out of an agent, it is redacted."""
     answer = run.call("secrets")
     run.supervisors[0].stop()
     log = (run.workspace / "logs" / "builder" / "run-1.log").read_text()
@@ -341,7 +341,7 @@ def test_a_program_that_cannot_be_started_is_named(run: Run) -> None:
     assert "onceward.json" in caught.value.fix
 
 
-def test_a_command_that_is_too_big_starts_nobody(run: Run) -> None:
+def test_a_command_that_is_too_big_starts_no_agent(run: Run) -> None:
     """A command that fits into no line fails for good, with its size and the limit."""
     error = run.fails("good", command=a_command(inputs={"goal": "x" * 300_000}))
     assert (error.code, error.retryable) == ("COMMAND_TOO_BIG", False)
@@ -351,8 +351,8 @@ def test_a_command_that_is_too_big_starts_nobody(run: Run) -> None:
     assert run.told == []
 
 
-def test_commands_of_a_wrong_shape_start_nobody(run: Run) -> None:
-    """What the schema refuses, or nobody is configured for, is not sent."""
+def test_invalid_commands_start_no_agent(run: Run) -> None:
+    """What the schema refuses, or no agent is configured for, is not sent."""
     supervisor = run.supervisor("good")
     with pytest.raises(InvalidArgument):
         supervisor.call(a_command() | {"priority": "high"}, on_event=run.events.append)

@@ -16,7 +16,7 @@ from onceward.stores.sqlite.store import SqliteStore
 def test_a_checkpoint_that_finds_no_connection_is_not_a_failed_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that can open no second connection is not told that its commit failed."""
+    """A process that can open no second connection does not report that its commit failed."""
 
     def fails(path: Path) -> SqliteConnection:
         message = f"{path}: unable to open database file"

@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "onceward", "demo"]
 PARTS = ["leads", "run", "feedback", "memory", "chat"]
 PATIENCE_SECONDS = 120.0
 STORY_SECONDS = ("8", "25", "60")
-#: Lets a story live until it is told to stop, or killed.
+#: Lets a story live until it is asked to stop, or killed.
 LIVING = """
 import signal, sys, time
 from contextlib import suppress
@@ -153,9 +153,7 @@ def begun(home: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_story_that_is_cut_short_leaves_no_process_behind(
-    how: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_story_that_is_cut_short_leaves_no_process(how: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C ends everybody; and when the teller itself is killed, the kernel does."""
     home = tmp_path / "home"
     with begun(home, *COMMAND, "--keep", str(home)) as process:
@@ -166,7 +164,7 @@ def test_a_story_that_is_cut_short_leaves_no_process_behind(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_living_story_ends_with_whoever_shows_it(how: signal.Signals, tmp_path: Path) -> None:
+def test_a_living_story_ends_with_its_server(how: signal.Signals, tmp_path: Path) -> None:
     """When the server stops, or is killed, so do the director, the workers and the agents."""
     home = tmp_path / "home"
     home.mkdir()
@@ -183,7 +181,7 @@ def test_a_living_story_ends_with_whoever_shows_it(how: signal.Signals, tmp_path
 
 
 def test_a_store_that_is_in_use_is_refused(tmp_path: Path) -> None:
-    """A demo kills workers: not those of somebody else."""
+    """A demo kills workers, but never those of another program."""
     url = store_in(tmp_path)
     with closing(open_handle(url)) as ow:
         ow.cursors.acquire("orders")

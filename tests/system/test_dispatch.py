@@ -1,4 +1,4 @@
-"""A dispatcher with real agent processes: what people get, whoever dies, hangs or comes late."""
+"""A dispatcher with real agent processes: what people get when a process dies, hangs or is late."""
 
 import json
 import sys
@@ -99,7 +99,7 @@ def test_a_failure_without_output_is_tried_again(chat: World, how: str) -> None:
 
 
 def test_h44_what_fails_for_good_is_a_dead_letter_until_it_is_redriven(chat: World) -> None:
-    """The group goes on; a person lets it arrive anew, and then it is answered."""
+    """The group goes on; an operator redrives the letter, and then it is answered."""
     own = chat.group()
     chat.start()
     chat.tell("!wait-not", "poison")  # No order that the agent knows.
@@ -138,7 +138,7 @@ def test_an_agent_that_cannot_be_started_is_a_failure_like_others(chat: World) -
 
 
 def test_a_wait_is_not_shortened_by_new_messages_nor_by_a_restart(chat: World) -> None:
-    """Whoever writes meanwhile, and whoever dispatches: the next try comes when it is due."""
+    """Neither a new message nor a new dispatcher makes the next try come before it is due."""
     # A busy machine may need longer than the wait for the restart; then that waits for longer.
     assert any(restarted_while_waiting(chat, seconds) for seconds in (1.5, 6.0, 24.0))
 
@@ -256,7 +256,7 @@ def test_h41_the_decision_waits_for_what_is_being_sent(chat: World) -> None:
     assert lines(own / "begun") == ["1"]
 
 
-def test_h41_what_nobody_has_seen_is_taken_back(chat: World) -> None:
+def test_h41_replies_that_were_not_shown_are_taken_back(chat: World) -> None:
     """The sender is held up elsewhere; the words of the failed try are never shown."""
     channel = SlowChannel(takes_keys=True)
     chat.group("first", channel="slow")

@@ -84,8 +84,8 @@ def test_a_person_types_and_sees_replies(room: Room) -> None:
         assert terminal.process.wait(60) == 0
 
 
-def test_a_failure_is_told(room: Room) -> None:
-    """What was not answered is told in words; the person goes on."""
+def test_a_failure_is_shown_in_words(room: Room) -> None:
+    """What was not answered is shown in words; the person goes on."""
     with at_terminal(room, "--run-agents") as terminal:
         terminal.see("> ")
         terminal.type("half\n")

@@ -1,4 +1,4 @@
-"""`onceward dispatch` beside a server: killed, told of a replay, at work, and followed."""
+"""`onceward dispatch` beside a server: killed, asked for a replay, at work, and followed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def room(tmp_path: Path, ow_url: str) -> Any:
         yield Room(tmp_path, ow, ow_url)
 
 
-def test_a_killed_server_costs_nobody_an_answer(room: Room) -> None:
+def test_a_killed_server_loses_no_answer(room: Room) -> None:
     """Killed while its agent works, started again: each answer comes, once, follow-up too."""
     place = room.place
     with place.started("chat", "team", "--timeout", "50") as talking:
@@ -107,7 +107,7 @@ def test_a_running_server_notices_what_people_decide(room: Room) -> None:
 
 
 def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
-    """Whoever works on a group would be overrun; it says how to stop that first."""
+    """A replay would interfere with the agent at work; the error says how to stop it first."""
     with room.place.serving():
         room.say("one")
         room.say("slow")
@@ -115,7 +115,7 @@ def test_a_replay_is_refused_while_the_agent_works(room: Room) -> None:
         refused = room.run(
             "dispatch", "replay", "team", "--since", "1", "--reason", "again", "--yes"
         )
-    # Its dispatcher was killed, so nobody else would tell the agent to end.
+    # Its dispatcher was killed, so only the test can tell the agent to end.
     (room.place.directory / "go").touch()
     assert refused.returncode == 1
     assert "at work" in refused.stderr

@@ -16,7 +16,7 @@ from onceward.dispatch.inbox import Inbox
 from onceward.dispatch.models import NewMessage
 from tests.support.chat_servers import SOON_SECONDS, ChatServer, until_there
 
-#: How soon what another process wrote is told: before the end of the longest wait, which would tell
+#: How soon what another process wrote is sent: before the end of the longest wait, which would send
 #: it anyway. The rest is for a busy machine.
 WAIT_SECONDS, NOTICED_SECONDS = 60, 50.0
 #: Asked of a machine that has nothing else to do, which is where proofs run.
@@ -91,7 +91,7 @@ def test_who_waits_gets_the_answer_each(shared: ChatServer) -> None:
 
 
 def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
-    """Whoever sends the tag of a state hears of the next; who does not waits for words alone."""
+    """A client that sends the tag of a state gets the next; others wait for messages."""
     shared.say("state", "fail")
     tag = ""
     states: list[dict[str, Any]] = []
@@ -110,7 +110,7 @@ def test_another_state_ends_a_wait_that_asks_for_it(shared: ChatServer) -> None:
 
 
 def test_a_message_that_another_process_kept_is_noticed(shared: ChatServer) -> None:
-    """Whoever writes to the store, the reader that waits gets it soon."""
+    """Whichever process writes to the store, the waiting reader gets it soon."""
     shared.say("wait", "before")
     cursor = shared.page("wait")["nextCursor"]
     with open_handle(shared.store) as ow, ThreadPoolExecutor() as pool:
@@ -273,7 +273,7 @@ def test_up_leaves_the_agents_to_who_has_them(mortal: ChatServer, tmp_path: Path
 
 
 def test_a_dead_store_is_a_clean_answer(tmp_path: Path) -> None:
-    """While the store is away, whoever asks is told to try again, and the pages are there."""
+    """While the store is away, requests get an error that says to retry; the pages are there."""
     silent = "postgresql://postgres@127.0.0.1:1/nowhere"
     with ChatServer(tmp_path, store=silent, words="up") as away:
         assert away.get("/chat/team").status_code == 200

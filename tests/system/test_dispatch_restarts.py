@@ -41,7 +41,7 @@ def test_h39_a_dispatcher_that_dies_leaves_nothing_undone(chat: World) -> None:
     chat.answered("half", group="spoken")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    # Its lease holds for an hour more: whoever waits for the end of that waits in vain.
+    # Its lease holds for an hour more: waiting for its end would take too long.
     assert chat.ow.cursors.acquire("~dispatch", chat.dispatcher.holder, lease_seconds=3600.0)
     chat.start()
     chat.answered("hello")
@@ -151,7 +151,7 @@ def told_again(chat: World, text: str, group: str = "team") -> bool:
     return True
 
 
-def test_a_delivery_that_nobody_knows_of_is_found(chat: World) -> None:
+def test_a_delivery_whose_start_was_not_acknowledged_is_found(chat: World) -> None:
     """It began, the answer of the store was lost; it is handed out without waiting for news."""
     chat.group()
     dispatcher = chat.made()
@@ -201,7 +201,7 @@ def test_a_run_that_goes_well_is_not_ended_for_an_earlier_trouble(chat: World) -
     chat.ended(DONE)
 
 
-def test_an_agent_that_nobody_noted_does_nothing_after_its_dispatcher_died(chat: World) -> None:
+def test_an_unrecorded_agent_does_nothing_after_its_dispatcher_died(chat: World) -> None:
     """It was just started; with its dispatcher its stdin ends, and it was handed nothing."""
     own = chat.group()
     command = [sys.executable, "-m", "tests.support.dispatcher_process"]

@@ -20,7 +20,7 @@ PLACES = {"pid namespace": namespaces.pid_namespace, "hidepid": namespaces.hidep
 
 
 class Traffic:
-    """Messages that are told one after another, each when those before it are answered."""
+    """Messages that arrive one after another, each when those before it are answered."""
 
     def __init__(self, chat: World) -> None:
         self._chat = chat

@@ -172,7 +172,7 @@ def test_h04_request_ids_of_before_the_restart_are_recognised(
 
 
 def test_h05_one_request_id_for_two_payloads_is_refused(server: LabServer, tmp_path: Path) -> None:
-    """422, never somebody else's result."""
+    """422, never the result of the other request."""
     path, body = set_up(server, tmp_path)
     server.post("/api/feedback", {"notes": "x"}, "req-1")
     for target, payload in (("/api/feedback", {"notes": "y"}), (path, body)):

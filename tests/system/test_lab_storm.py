@@ -110,7 +110,7 @@ def poller(storm: Storm, servers: list[LabServer], total: int) -> list[str]:
 
 
 def agent(storm: Storm, directory: Path, total: int) -> list[str]:
-    """An agent of the library, which is closed and opened anew after every few entries."""
+    """An agent of the library, which is closed and opened again after every few entries."""
     seen: list[str] = []
     while len(seen) < total or not storm.done.is_set():
         client = FeedbackClient(paths_in(directory).feedback, cursor=directory / "agent.json")

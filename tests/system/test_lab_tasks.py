@@ -82,7 +82,7 @@ def test_people_read_the_decision(bench: Bench, decision: dict[str, Any], says: 
 def test_a_submission_that_is_refused_is_not_the_end(bench: Bench) -> None:
     """The page corrects it and submits again."""
     with bench.lab("compare", "runs/a", "runs/b") as server:
-        assert server.submit(winner="nobody").status_code == 400
+        assert server.submit(winner="unknown").status_code == 400
         assert server.submit().status_code == 200
         assert server.end()[0] == 0
 
@@ -122,7 +122,7 @@ def test_a_comparison_that_was_stopped_goes_on(bench: Bench, how: signal.Signals
 
 
 def test_what_was_submitted_meanwhile_is_printed_at_once(bench: Bench) -> None:
-    """The command was killed between the submission and its result: nobody is asked again."""
+    """The command was killed between the submission and its result: no question is asked again."""
     words = ["compare", "runs/a", "runs/b", "--session", "lab_mine"]
     with bench.lab(*words) as server:
         task = server.get("/api/config")["task"]
@@ -181,7 +181,7 @@ def test_it_stops_although_another_process_holds_the_lock(
 
 
 def put_in_the_way(lock: Path, moved: Path) -> None:
-    """Put a directory where the lock is; whoever looks in between makes a new lock."""
+    """Put a directory where the lock is; a process that looks in between makes a new lock."""
     while True:
         lock.rename(moved)
         try:
@@ -281,11 +281,11 @@ def test_the_first_line_names_the_experiment_and_its_runs(bench: Bench) -> None:
     """An agent submits by itself, without asking the server what it is about."""
     words = ["--json", "lab", "compare", "runs/a", "runs/b", "runs/c", "--no-open", "--port", "0"]
     with bench.start(*words) as server:
-        told = server.told
-        experiment = server.get(f"/api/experiments/{told['experimentId']}")
-        assert told["baselineRunId"] == experiment["baselineRunId"]
-        assert told["variantRunIds"] == [each["runId"] for each in experiment["variants"]]
-        assert told["variantRunId"] == told["variantRunIds"][0]
+        started = server.told
+        experiment = server.get(f"/api/experiments/{started['experimentId']}")
+        assert started["baselineRunId"] == experiment["baselineRunId"]
+        assert started["variantRunIds"] == [each["runId"] for each in experiment["variants"]]
+        assert started["variantRunId"] == started["variantRunIds"][0]
         assert server.get("/api/config")["exitAfterSubmit"] == 1
         assert server.submit().status_code == 200
         assert server.end()[0] == 0

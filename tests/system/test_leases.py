@@ -56,7 +56,7 @@ def work(ow: Onceward, lease: Lease, note: str, position: str) -> None:
 
 
 def test_h13_nothing_that_a_woken_zombie_writes_lands(real: Onceward, ow_url: str) -> None:
-    """Frozen past its lease and woken after a take-over, a worker changes nothing, and is told."""
+    """Frozen past its lease and woken after a takeover, a worker is refused and changes nothing."""
     with started(ow_url) as remote:
         assert remote.ask("acquire", "c", "zombie", SECONDS) == 1
         with zombie(remote):
@@ -87,7 +87,7 @@ def test_h13_a_worker_that_freezes_before_its_commit_is_undone(real: Onceward, o
     """Frozen with its effect written and not committed, a worker does not get it in afterwards.
 
     On PostgreSQL another takes over meanwhile. On SQLite the frozen one holds the write lock, so
-    nobody can: it is still the holder when it wakes, and its work is whole.
+    no worker can: it is still the holder when it wakes, and its work is whole.
     """
     with started(ow_url) as remote:
         remote.ask("acquire", "c", "zombie", SECONDS)
@@ -102,18 +102,18 @@ def test_h13_a_worker_that_freezes_before_its_commit_is_undone(real: Onceward, o
             assert effects(real) == ["of the heir"]
         else:
             taken: list[Lease | None] = []
-            thief = threading.Thread(
+            successor = threading.Thread(
                 target=lambda: taken.append(real.cursors.acquire("c", "heir", SECONDS))
             )
             with zombie(remote):
                 remote.tell("commit")
                 while real.cursors.show("c").is_held:
                     pause()
-                thief.start()
-                thief.join(timeout=SECONDS)
-                assert thief.is_alive()
+                successor.start()
+                successor.join(timeout=SECONDS)
+                assert successor.is_alive()
             assert remote.hear() is None
-            thief.join()
+            successor.join()
             assert taken == [None]
             assert effects(real) == ["of the zombie"]
             assert real.cursors.show("c").position == "666"
@@ -124,7 +124,7 @@ def test_h13_a_worker_that_freezes_before_its_commit_is_undone(real: Onceward, o
 def test_h13_a_zombie_inside_a_guarded_transaction_does_not_hold_its_lock_for_ever(
     real: Onceward, ow_url: str
 ) -> None:
-    """The thief ends the frozen worker's backend; what it had written is undone."""
+    """The worker taking over ends the frozen worker's backend; what it had written is undone."""
     with started(ow_url) as remote:
         remote.ask("acquire", "c", "zombie", SECONDS)
         remote.ask("begin")
@@ -162,7 +162,7 @@ def test_h16_wrong_clocks_of_workers_change_nothing(
 
 
 def test_h18_long_work_is_not_run_twice_while_its_worker_lives(real: Onceward, ow_url: str) -> None:
-    """For many leases' time nobody takes a cursor whose worker sends heartbeats."""
+    """For many leases' time no other worker takes a cursor whose worker sends heartbeats."""
 
     def is_kept(seconds: float) -> bool:
         name = f"c-{seconds}"
@@ -171,7 +171,7 @@ def test_h18_long_work_is_not_run_twice_while_its_worker_lives(real: Onceward, o
             assert busy.ask("hold") is None
             deadline = time.monotonic() + 6 * seconds
             while time.monotonic() < deadline:
-                if real.cursors.acquire(name, "thief", seconds) is not None:
+                if real.cursors.acquire(name, "other", seconds) is not None:
                     return False
                 pause()
             busy.ask("begin")
@@ -198,23 +198,23 @@ def test_h18_a_heartbeat_is_not_blocked_by_its_own_handler(real: Onceward, ow_ur
         def steal() -> None:
             deadline = time.monotonic() + 4 * seconds
             while time.monotonic() < deadline and not stolen.is_set():
-                if real.cursors.acquire(name, "thief", seconds) is not None:
+                if real.cursors.acquire(name, "other", seconds) is not None:
                     stolen.set()
                 pause()
 
-        thief = threading.Thread(target=steal)
+        other = threading.Thread(target=steal)
         with started(ow_url) as busy:
             busy.ask("acquire", name, "busy", seconds)
             busy.ask("hold")
             busy.ask("begin")
             busy.ask("guard")
             busy.ask("execute", f"insert into effects values ('{name}')")
-            thief.start()
-            # On SQLite the thief waits for the write lock, and then gives way.
-            thief.join(timeout=4 * seconds)
+            other.start()
+            # On SQLite the other worker waits for the write lock, and then gives way.
+            other.join(timeout=4 * seconds)
             busy.ask("checkpoint", "1")
             answer = busy.ask("commit")
-            thief.join()
+            other.join()
             if stolen.is_set():
                 return False
             assert answer is None

@@ -31,7 +31,7 @@ PYTEST = (sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
 def test_a_returning_error_brings_its_fix_and_the_evidence(place: MemoryDirectory) -> None:
-    """Fails, is fixed, passes, breaks again: what helped is told, and that it was seen to work."""
+    """Fails, is fixed, passes, breaks again: what helped is shown, with the evidence."""
     calc = place.directory / "calc.py"
     (place.directory / "test_calc.py").write_text(TEST)
     calc.write_text(WRONG)
@@ -98,7 +98,7 @@ def test_a_fix_that_does_not_help_is_remembered_as_such(place: MemoryDirectory) 
 
 
 def test_output_passes_through_as_it_is(place: MemoryDirectory) -> None:
-    """Both streams, byte for byte, and what is told comes behind on stderr."""
+    """Both streams, byte for byte, and what Onceward reports follows on stderr."""
     program = (
         "import sys; sys.stdout.buffer.write(b'a\\xff\\0\\r\\nb')"
         "; sys.stderr.write('warning: c\\n')"
@@ -171,7 +171,7 @@ def test_options_of_the_command_are_its_own(place: MemoryDirectory) -> None:
 
 
 def test_a_store_that_fails_does_not_hide_the_result(place: MemoryDirectory) -> None:
-    """The output and the exit code are the command's; the trouble is told on stderr."""
+    """The output and the exit code are the command's; the trouble is reported on stderr."""
     store = "sqlite:////proc/nowhere/memory.db"
     ran = place.run("capture", "--store", store, "--", "sh", "-c", "echo out; exit 5")
     assert (ran.returncode, ran.stdout) == (5, "out\n")
@@ -211,7 +211,7 @@ def test_a_signal_goes_to_the_command_and_is_recorded(
 
 
 def test_what_is_left_running_is_not_waited_for(place: MemoryDirectory) -> None:
-    """A command that leaves somebody behind with its output ends when it ends."""
+    """A command that leaves a background process with its output ends when it ends."""
     began = time.monotonic()
     ran = place.capture("sh", "-c", "sleep 600 & echo $!")
     os.kill(int(ran.stdout), signal.SIGKILL)
@@ -235,7 +235,7 @@ def test_a_flood_is_passed_on_whole_and_kept_in_part(place: MemoryDirectory) -> 
 
 
 def test_h32_secrets_of_the_environment_never_reach_the_memory(place: MemoryDirectory) -> None:
-    """They pass through to whoever runs the command, and are not written down."""
+    """They pass through to the user's terminal, and are not written down."""
     ran = place.capture(
         *python(f"raise SystemExit('error: token {SECRET} was refused')"), SHOP_TOKEN=SECRET
     )

@@ -67,11 +67,11 @@ def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
         buffer = Buffer(directory_for(home, memory.graph.store.address))
         where = ("mcp:test", "", "", "")
         buffer.append({"method": "record_error", "where": where, "facts": ERROR}, 0)
-        told: list[dict[str, Any]] = []
+        buffered: list[dict[str, Any]] = []
 
         def do(call: Mapping[str, Any]) -> None:
-            if not told:
-                told.append(place.json("fix", "err#boom", "--strategy", "duck"))
+            if not buffered:
+                buffered.append(place.json("fix", "err#boom", "--strategy", "duck"))
                 by_message = place.run("fix", "boom", "--strategy", "run")
                 assert by_message.returncode == 0, by_message.stderr
                 assert "older records are being written" in by_message.stderr
@@ -84,10 +84,10 @@ def test_h63_a_fix_does_not_overtake_records_that_another_process_writes(
 
         assert buffer.replay(do) == 3
         names = [each.name for each in memory.graph.read().entities]
-    assert names[:2] == ["err#boom", told[0]["name"]]
-    assert (told[0]["entity"], told[0]["observation"]) == ("buffered", "buffered")
+    assert names[:2] == ["err#boom", buffered[0]["name"]]
+    assert (buffered[0]["entity"], buffered[0]["observation"]) == ("buffered", "buffered")
     again = place.run("fix", "boom", "--strategy", "duck")
-    assert again.stdout == f"known already: {told[0]['name']}\n"
+    assert again.stdout == f"known already: {buffered[0]['name']}\n"
 
 
 def test_h63_a_capture_ends_though_the_process_that_writes_older_records_is_stopped(

@@ -161,7 +161,7 @@ def test_broken_requests_get_an_answer_and_never_a_500(tmp_path: Path) -> None:
             assert 400 <= answer.status_code < 500, (body[:20], answer.text)
         large = post(url, WITH_TOKEN, {**INITIALIZE, "x": "x" * (9 * 1024 * 1024)})
         assert (large.status_code, large.json()["error"]["code"]) == (413, "TOO_LARGE")
-        lost = post(url, {**WITH_TOKEN, "mcp-session-id": "nobody"})
+        lost = post(url, {**WITH_TOKEN, "mcp-session-id": "unknown"})
         assert lost.status_code == 404
         for method in ("GET", "DELETE", "PUT", "PATCH"):
             answer = httpx.request(

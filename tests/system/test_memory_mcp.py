@@ -53,7 +53,7 @@ def test_nine_tools_answer_in_the_shapes_that_clients_know(
                 "entities": [ada],
                 "relations": [link],
             }
-            opened = await data(memory, "open_nodes", names=["Engine", "nobody"])
+            opened = await data(memory, "open_nodes", names=["Engine", "unknown"])
             assert opened == {"entities": [engine], "relations": [link]}
             gone = {"entityName": "Ada", "observations": ["is a countess"]}
             assert (await data(memory, "delete_observations", deletions=[gone]))["success"]

@@ -79,8 +79,8 @@ SAME: list[Step] = [
     call("add_observations", observations=[]),
     call("read_graph"),
     {"read": GRAPH},
-    call("open_nodes", names=["c", "a", "a", "nobody"]),
-    call("open_nodes", names=["B", "nobody"]),
+    call("open_nodes", names=["c", "a", "a", "unknown"]),
+    call("open_nodes", names=["B", "unknown"]),
     call("open_nodes", names=[]),
     call("search_nodes", query="fact"),
     call("search_nodes", query="A FACT"),
@@ -106,10 +106,10 @@ def test_deletions_leave_the_same_graph(tmp_path: Path) -> None:
         *SAME[:7],
         call("delete_observations", deletions=[
             {"entityName": "a", "observations": ["1", "nope"]},
-            {"entityName": "nobody", "observations": ["1"]},
+            {"entityName": "unknown", "observations": ["1"]},
         ]),
         call("delete_relations", relations=[relation("a", "b"), relation("x", "y")]),
-        call("delete_entities", entityNames=["b", "nobody"]),
+        call("delete_entities", entityNames=["b", "unknown"]),
         call("read_graph"),
     ]  # fmt: skip
     expected, found = reference(tmp_path, steps), ours(tmp_path, steps)

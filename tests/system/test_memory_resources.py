@@ -63,7 +63,7 @@ def test_subscribers_hear_of_writes_that_change_something(tmp_path: Path) -> Non
             assert heard() == 0
             await data(memory, "create_entities", entities=[entity("b")])
             await data(memory, "create_entities", entities=[entity("b")])
-            await data(memory, "delete_entities", entityNames=["nobody"])
+            await data(memory, "delete_entities", entityNames=["unknown"])
             await data(memory, "read_graph")
             assert heard() == 1
             await data(memory, "delete_entities", entityNames=["b"])

@@ -59,10 +59,10 @@ def test_garbage_is_answered_and_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_odd_but_legal_requests_are_answered(tmp_path: Path) -> None:
-    """Unknown methods, missing arguments, repeated ids and answers nobody waits for."""
+    """Unknown methods, missing arguments, repeated ids and answers to no request."""
     with pipe(tmp_path) as server:
         server.open()
-        server.raw(b'{"jsonrpc":"2.0","id":"nobody asked","result":{}}\n')
+        server.raw(b'{"jsonrpc":"2.0","id":"never asked","result":{}}\n')
         server.raw(b'{"jsonrpc":"2.0","method":"notifications/nothing","params":{"a":1}}\n')
         server.raw(
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}\n'
@@ -106,7 +106,7 @@ def test_half_an_emoji_and_bytes_that_are_no_text_are_refused(tmp_path: Path) ->
 
 
 def test_a_line_beyond_all_bounds_is_refused_under_its_id(tmp_path: Path) -> None:
-    """A request of more than 64 MiB is not kept in memory, and whoever waits for it is told."""
+    """A request of more than 64 MiB is not kept in memory, and its sender gets an error."""
     with pipe(tmp_path) as server:
         server.open()
         text = b"x" * (1024 * 1024)
@@ -191,7 +191,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 
 def test_a_client_that_is_gone_is_no_failure(tmp_path: Path) -> None:
-    """Nobody reads the answers any more: what was asked is done, and the process ends by itself."""
+    """The answers are not read any more: what was asked is done, and the process ends by itself."""
     with pipe(tmp_path) as server:
         server.open()
         assert server.process.stdout is not None
@@ -204,7 +204,7 @@ def test_a_client_that_is_gone_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_client_that_never_reads_does_not_hold_it_for_ever(tmp_path: Path) -> None:
-    """The pipe is full, stdin ends, and a signal ends the wait for somebody to read."""
+    """The pipe is full, stdin ends, and a signal ends the wait for a reader."""
     with pipe(tmp_path) as server:
         server.open()
         big = [entity(f"e{each}", "x" * 100_000) for each in range(10)]
@@ -221,14 +221,14 @@ def test_stdout_is_for_messages_and_stderr_for_the_log(tmp_path: Path) -> None:
     """Even with --verbose every line on stdout is a message; the log names no contents."""
     with pipe(tmp_path, "--verbose") as server:
         server.open()
-        server.call("create_entities", entities=[entity("a", "nobody else's business")])
+        server.call("create_entities", entities=[entity("a", "a private matter")])
         server.answer()
         code, answers, told = server.end()
     assert (code, answers) == (0, [])
     lines: list[dict[str, Any]] = [json.loads(line) for line in told.splitlines()]
     [call] = [each for each in lines if each["event"] == "create_entities"]
     assert set(call) >= {"level", "event", "key", "durationMs", "retries"}
-    assert "nobody else's business" not in told
+    assert "a private matter" not in told
 
 
 def test_calls_from_a_file_are_answered(tmp_path: Path) -> None:

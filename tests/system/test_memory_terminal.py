@@ -43,7 +43,7 @@ def on_terminal(
             continue
         try:
             seen += os.read(terminal, 65_536)
-        except OSError:  # Nobody has it open any more.
+        except OSError:  # No process has it open any more.
             break
         if keys and after in seen:
             os.write(terminal, keys)
@@ -84,10 +84,10 @@ def test_control_c_goes_to_the_command_once(place: MemoryDirectory) -> None:
 
 def test_a_rejection_is_reported_once(place: MemoryDirectory) -> None:
     """The log of the library does not get between an error and its fix."""
-    ran = place.run("history", "nobody")
+    ran = place.run("history", "unknown")
     assert ran.returncode == 1
     assert ran.stderr.splitlines() == [
-        "error: name: no entity is named 'nobody'",
+        "error: name: no entity is named 'unknown'",
         "fix: see `onceward memory search`",
     ]
 
@@ -103,7 +103,7 @@ def test_what_is_piped_can_be_imported(place: MemoryDirectory) -> None:
 
 
 def test_an_import_shows_a_bar_on_a_terminal(place: MemoryDirectory) -> None:
-    """People see how far it has come; broken lines are told above the bar."""
+    """People see how far it has come; broken lines are reported above the bar."""
     lines = [
         json.dumps({"type": "entity", "name": f"e{number}", "entityType": "t", "observations": []})
         for number in range(5_000)

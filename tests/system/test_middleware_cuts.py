@@ -204,17 +204,17 @@ def test_a_server_killed_around_its_transaction(
         ("outcome.finish.before_commit:1", True),
     ],
 )
-def test_a_server_killed_with_effects_nobody_can_see(
+def test_a_server_killed_with_effects_that_no_store_can_see(
     server: Server, handle: Onceward, crash: str, *, had_effect: bool
 ) -> None:
-    """Without a transaction it is in doubt, whether or not it happened, until somebody decides."""
+    """Without a transaction it is ambiguous, happened or not, until an operator decides."""
     server.start(crash=crash)
     assert server.ask("/plain") is None
     server.wait_killed()
     server.start()
-    doubtful = server.insist("/plain")
-    assert doubtful.status == 409
-    assert b'"AMBIGUOUS"' in doubtful.body
+    ambiguous = server.insist("/plain")
+    assert ambiguous.status == 409
+    assert b'"AMBIGUOUS"' in ambiguous.body
     assert effects(handle) == had_effect
     verdict = {"done": "seen"} if had_effect else {"not_done": True}
     handle.outcomes.reconcile("charge", "k1", actor="ada", reason="looked", **verdict)

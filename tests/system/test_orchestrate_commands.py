@@ -167,7 +167,7 @@ def test_a_killed_run_is_resumed_and_a_complete_one_is_left_alone(place: Place) 
 
 
 def test_h29_a_run_that_is_held_is_refused_and_ctrl_c_stops_it_cleanly(place: Place) -> None:
-    """A second process is told who has it; a stopped run says how to go on, exit 130."""
+    """A second process is shown who holds it; a stopped run says how to go on, exit 130."""
     place.change("builder", "implement", {"progress": "slow"}, {"delay": 60, "once": True})
     process = place.start("run", "--task", "T-0001")
     try:

@@ -198,7 +198,7 @@ def test_h28_a_torn_record_does_not_prevent_a_resume(tmp_path: Path) -> None:
 
 
 def test_h29_of_processes_that_resume_at_once_one_works(tmp_path: Path) -> None:
-    """The others are told its process id; nothing is done twice."""
+    """The others are shown its process id; nothing is done twice."""
     # A busy machine may hold two of them up until the first is done; then it takes its time.
     assert any(one_works(tmp_path / str(seconds), seconds) for seconds in (1, 5, 25))
 
@@ -266,7 +266,7 @@ def test_h31_an_artifact_outside_the_workspace_ends_the_run(path: str, tmp_path:
 def test_h32_secrets_reach_none_of_our_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Said in progress, logs, comments, payloads and errors: blotted out wherever we keep it."""
+    """In progress, logs, comments, payloads and errors: redacted wherever it is kept."""
     monkeypatch.setenv("MY_TOKEN", SECRET)
     said = f"it is {SECRET}"
     failure = {"code": "BUSY", "message": said, "retryable": True}

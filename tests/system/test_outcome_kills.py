@@ -57,7 +57,7 @@ def test_a_storm_of_callers_and_kills_gives_every_key_one_outcome(
     visits, kills = (1000, 40) if soak else (300, 20) if prove else (60, 8)
     module = "tests.support.storms.outcomes"
     summary = run_module(module, ow_url, tmp_path, SEED, visits, kills)
-    # When every key has its outcome nobody passes a crash point any more.
+    # When every key has its outcome no process passes a crash point any more.
     assert summary["kills"] >= 4
     assert summary["keys"] > 900
     assert summary["results"] >= 64 * visits
@@ -97,7 +97,7 @@ def cli(url: str, *words: str) -> Any:
 def test_a_charge_killed_in_the_middle_waits_for_a_person(
     ow_url: str, tmp_path: Path, verdict: str
 ) -> None:
-    """It is ambiguous, listed, and not run again by anybody until somebody has decided."""
+    """It is ambiguous, listed, and not run again until an operator has decided."""
     bank = tmp_path / "bank"
     assert shop(ow_url, bank, "die").returncode == -signal.SIGKILL
     with later(ow_url) as ow:
@@ -132,7 +132,7 @@ def _charge(bank: Path) -> Any:
 def test_a_charge_with_tx_killed_in_the_middle_is_run_again_and_charged_once(
     ow_url: str, tmp_path: Path
 ) -> None:
-    """Nothing of the first attempt is left, and nobody has to wait or decide."""
+    """Nothing of the first attempt is left, and no caller has to wait or decide."""
     bank = tmp_path / "bank"
     with open_handle(ow_url) as ow, ow.transaction() as tx:
         tx.execute("create table charges (number bigint)")

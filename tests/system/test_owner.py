@@ -44,7 +44,7 @@ METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 PAGES = ["/", "/healthz", "/metrics", "/lab", "/chat", "/docs", "/mcp", "/assets/x", "/nope"]
 PAGES += ["/lab/assets/main.js", "/api/console/openapi.json", "/api/console/login"]
 
-#: Becomes another user once everything that it needs is loaded, and sends what it is told to.
+#: Becomes another user once everything that it needs is loaded, and sends the requests it is given.
 _AS_ANOTHER = """
 import encodings.idna, http.client, json, os, sys
 uid, port, is_kept, calls = json.load(sys.stdin)
@@ -77,7 +77,7 @@ def read(server: Served, path: str, **headers: str) -> httpx.Response:
 
 
 def calls_to(server: Served) -> list[tuple[str, str, dict[str, str]]]:
-    """Return a call of every route with every method, and some with what a thief may try."""
+    """Return a call of every route with every method, and some with what an attacker may try."""
     document = read(server, "/api/console/openapi.json")
     listed = document.json()["paths"] if document.status_code == 200 else {}
     paths = sorted({*PAGES, *(each.replace("{", "").replace("}", "") for each in listed)})
@@ -231,8 +231,8 @@ def test_h65_a_declared_server_has_no_owner(options: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("nginx")
 @pytest.mark.parametrize("header", ["X-Forwarded-For $remote_addr", "X-Real-IP $remote_addr"])
-def test_h65_behind_nginx_of_the_same_user_no_client_is_owner(header: str) -> None:
-    """Its first request is refused, and from then on nobody reads without the token."""
+def test_h65_through_nginx_of_the_same_user_no_client_is_owner(header: str) -> None:
+    """Its first request is refused, and from then on no request without the token is answered."""
     with serving("up") as server, proxy(server.url, f"proxy_set_header {header}") as front:
         assert read(server, "/api/config").json()["token"].startswith("tok_")
         with httpx.Client(base_url=front, trust_env=False, timeout=120) as client:
@@ -244,7 +244,7 @@ def test_h65_behind_nginx_of_the_same_user_no_client_is_owner(header: str) -> No
 
 
 @pytest.mark.usefixtures("nginx")
-def test_h65_behind_a_declared_nginx_no_client_is_owner() -> None:
+def test_h65_through_a_declared_nginx_no_client_is_owner() -> None:
     """One that adds no header is known only by what the operator says."""
     with (
         serving("up", "--trusted-proxy", "127.0.0.1") as server,

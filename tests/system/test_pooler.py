@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode: whose statement runs, who hears, and what is told."""
+"""PgBouncer in transaction mode: whose statement runs, who hears, and what is reported."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_h48_undetected_a_prepared_statement_of_another_client_is_never_run(
 
 
 def test_workers_poll_instead_of_listening(direct: str, url: str) -> None:
-    """What comes later is handled, and no session of the server listens for anybody."""
+    """What comes later is handled, and no session of the server listens."""
     source, handled = ListSource(1), list[object]()
     with open_handle(url) as ow:
         app = App(ow)
@@ -129,7 +129,7 @@ def test_hints_reach_those_who_are_connected_directly(direct: str, url: str) -> 
         wakes.close()
 
 
-def test_the_doctor_tells_and_is_content(url: str) -> None:
+def test_the_doctor_reports_a_pooler_and_passes(url: str) -> None:
     """A pooler is no failure."""
     command = [sys.executable, "-m", "onceward", "doctor", "--store", url]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

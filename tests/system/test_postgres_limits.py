@@ -1,4 +1,4 @@
-"""Limits on PostgreSQL: full houses, frozen clients, and who waits for whom how long."""
+"""Limits on PostgreSQL: full connection limits, frozen clients, and who waits for whom how long."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from onceward.testing.zombie import wake, zombie
 pytestmark = pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 
 PATIENCE_SECONDS = 60.0
-#: Longer than all that is done beside a full house.
+#: Longer than all that is done while every slot is taken.
 HANDLER_SECONDS = 300.0
 HANDLERS = 40
 #: Does one thing with a lease of half a second, and freezes when it comes to the commit.
@@ -73,7 +73,7 @@ def acquired(ow: Onceward, name: str, worker: str = "w1", seconds: float = 60.0)
 
 
 @contextmanager
-def full_house(ow: Onceward) -> Iterator[None]:
+def every_slot_taken(ow: Onceward) -> Iterator[None]:
     """Let more handlers than there are places sit in transactions, until the block ends."""
     entered, leave = threading.Semaphore(0), threading.Event()
     stayed: list[bool] = []
@@ -113,12 +113,12 @@ def test_heartbeats_do_not_wait_for_handlers(
         return answer
 
     monkeypatch.setattr(lease, "renew", counted)
-    with full_house(real), lease.hold(0.01):
+    with every_slot_taken(real), lease.hold(0.01):
         for _ in range(20):
             assert renewed.acquire(timeout=PATIENCE_SECONDS)
 
 
-def test_short_work_goes_on_beside_a_full_house(real: Onceward) -> None:
+def test_short_work_goes_on_while_every_slot_is_taken(real: Onceward) -> None:
     """Others look, acquire, claim and finish, in many threads, while all handlers are busy."""
 
     @real.once(key=lambda number: f"k#{number}")
@@ -134,7 +134,7 @@ def test_short_work_goes_on_beside_a_full_house(real: Onceward) -> None:
         assert real.cursors.show(lease.name).position == "1"
         done.append(once(number))
 
-    with full_house(real):
+    with every_slot_taken(real):
         threads = [threading.Thread(target=work, args=[number]) for number in range(16)]
         for thread in threads:
             thread.start()
@@ -143,7 +143,7 @@ def test_short_work_goes_on_beside_a_full_house(real: Onceward) -> None:
         assert sorted(done) == list(range(16))
 
 
-def test_a_handler_inside_a_full_house_can_renew_its_own_lease(real: Onceward) -> None:
+def test_a_handler_can_renew_its_lease_while_every_slot_is_taken(real: Onceward) -> None:
     """What needs a commit of its own gets one, inside the last transaction that fits, too."""
     lease = acquired(real, "c")
     outcomes: list[object] = []
@@ -164,7 +164,7 @@ def test_a_handler_inside_a_full_house_can_renew_its_own_lease(real: Onceward) -
     assert len(outcomes) == 32
 
 
-def test_a_transaction_for_which_there_is_no_place_is_told_so(
+def test_a_transaction_without_a_free_slot_gets_an_error(
     ow_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is refused after a while, with what to do; one that ended leaves its place to others."""
@@ -173,9 +173,9 @@ def test_a_transaction_for_which_there_is_no_place_is_told_so(
     refused: list[str] = []
 
     def wait_in_vain() -> None:
-        with pytest.raises(StoreBusy) as told, ow.transaction():
+        with pytest.raises(StoreBusy) as caught, ow.transaction():
             pass
-        refused.append(told.value.fix)
+        refused.append(caught.value.fix)
 
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), ow.transaction() as tx:
@@ -202,14 +202,14 @@ def test_one_thing_at_a_time_needs_one_connection(ow_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"), [("renew", "StoreUnavailable"), ("checkpoint", "OutcomeUnknown")]
+    ("what", "error"), [("renew", "StoreUnavailable"), ("checkpoint", "OutcomeUnknown")]
 )
 def test_a_worker_frozen_before_its_commit_holds_its_cursor_no_longer_than_a_while(
-    real: Onceward, ow_url: str, what: str, told: str
+    real: Onceward, ow_url: str, what: str, error: str
 ) -> None:
-    """A thief gets None until the server or the thief itself ends the frozen one; never an error.
+    """The worker taking over gets None until the frozen one is ended; never an error.
 
-    When it wakes it is told, and nothing of it stays.
+    When the frozen worker wakes it gets an error, and nothing of it stays.
     """
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, ow_url, what], stdout=subprocess.PIPE, text=True
@@ -222,7 +222,7 @@ def test_a_worker_frozen_before_its_commit_holds_its_cursor_no_longer_than_a_whi
         heir.checkpoint("1")
         wake(worker)
         said = worker.communicate(timeout=PATIENCE_SECONDS)[0].strip()
-    assert said == told
+    assert said == error
     state = real.cursors.show("c")
     assert (state.position, state.lease_owner) == ("1", "heir")
     with real.transaction() as tx:
@@ -277,7 +277,7 @@ def test_a_frozen_operator_costs_no_living_worker_its_lease(
 
 
 def test_a_lock_that_is_held_too_long_is_busy_and_not_for_ever(real: Onceward) -> None:
-    """Whoever wants a row that a user's transaction holds is told to try again."""
+    """A client that needs a row locked by a user's transaction gets an error that says to retry."""
     lease = acquired(real, "c")
     refused: list[object] = []
 

@@ -78,9 +78,9 @@ def test_h73_an_unchecked_build_is_reported_as_unchecked_everywhere(place: Place
     result = json.loads(ran.stdout.splitlines()[-1])
     assert (result["status"], result["unchecked"]) == ("done", ["T-1"])
     assert place.receipt(1)["payload"]["tests"] == {"status": "unchecked"}
-    told = place.transcript()
-    assert "builder is done, unchecked, 1 file" in told
-    assert "run done: 1 task, 1 unchecked" in told
+    transcript = place.transcript()
+    assert "builder is done, unchecked, 1 file" in transcript
+    assert "run done: 1 task, 1 unchecked" in transcript
     shown = place.onceward("runs", "show")
     assert "builder.completed unchecked" in shown.stdout
     assert "T-1: no check has passed" in shown.stdout
@@ -88,7 +88,7 @@ def test_h73_an_unchecked_build_is_reported_as_unchecked_everywhere(place: Place
     view = json.loads(place.onceward("runs", "show", "--json").stdout)
     assert view["commands"][0]["status"] == "unchecked"
     assert view["summary"]["unchecked"] == ["T-1"]
-    assert "pass" not in f"{told}{shown.stdout}".replace("no check has passed", "")
+    assert "pass" not in f"{transcript}{shown.stdout}".replace("no check has passed", "")
 
 
 def test_h73_a_checked_build_is_reported_as_passed(place: Place) -> None:
@@ -112,7 +112,7 @@ def test_h73_a_program_that_changes_nothing_has_not_passed(place: Place) -> None
 
 
 def test_h73_a_question_fails_the_run_and_is_shown(place: Place) -> None:
-    """At once: nobody answers it while the program is tried again."""
+    """At once: no answer comes while the program is tried again."""
     place.set("builder", f"cat > /dev/null; echo '{QUESTION}'", "--check", "true")
     ran = place.onceward("run", "--task", "T-1")
     assert ran.returncode == 1
@@ -123,7 +123,7 @@ def test_h73_a_question_fails_the_run_and_is_shown(place: Place) -> None:
     assert not (place.directory / "receipts").exists()
 
 
-def test_h73_the_next_prompt_tells_what_the_check_said(place: Place) -> None:
+def test_h73_the_next_prompt_includes_the_output_of_the_check(place: Place) -> None:
     """The builder learns why it failed, without secrets, under the same key."""
     place.set(
         "builder",
@@ -145,7 +145,7 @@ def test_h73_the_next_prompt_tells_what_the_check_said(place: Place) -> None:
     assert [e["stage"] for e in kinds if e["kind"] == "command"][:2] == ["implement", "review"]
 
 
-def test_h73_the_next_prompt_tells_the_last_error(place: Place) -> None:
+def test_h73_the_next_prompt_includes_the_last_error(place: Place) -> None:
     """Whatever ended the attempt before."""
     script = f"{KEEPS}[ $N -gt 0 ] || {{ echo no quota left; exit 75; }}; echo $N > out.txt"
     place.set("builder", script)
@@ -157,7 +157,7 @@ def test_h73_the_next_prompt_tells_the_last_error(place: Place) -> None:
 
 
 def test_h73_prompts_carry_findings_changes_and_tests(place: Place) -> None:
-    """The reviewer sees what it judges; the builder is told what was found."""
+    """The reviewer sees what it judges; the builder gets the findings."""
     (place.directory / "out.txt").write_text("first\nold\n")
     builder = f"{KEEPS}echo first > out.txt; echo try $ONCEWARD_ROUND >> out.txt; echo >> b.txt"
     place.set("builder", builder, "--check", "echo 7 passed")

@@ -82,7 +82,7 @@ def test_h53_a_fork_beside_a_writing_thread_leaves_both_working(
         while not stop.is_set():
             try:
                 insert(ow, n)
-            except Exception as exc:  # noqa: BLE001 - told below
+            except Exception as exc:  # noqa: BLE001 - raised below
                 failures.append(exc)
                 return
             n += 1
@@ -100,7 +100,7 @@ def test_h53_a_fork_beside_a_writing_thread_leaves_both_working(
 
 
 def test_h53_a_fork_during_another_threads_transaction_is_refused_at_once(ow: Onceward) -> None:
-    """The child cannot use the file and is told so; the parent's transaction is not disturbed."""
+    """The child gets an error instead of the file; the parent's transaction is not disturbed."""
     is_open, may_end = threading.Event(), threading.Event()
 
     def write() -> None:

@@ -42,7 +42,7 @@ needs_apsw = pytest.mark.skipif(find_spec("apsw") is None, reason="apsw is not i
 
 @needs_apsw
 @pytest.mark.parametrize("how", ["strict", "lenient"])
-def test_a_second_sqlite_library_on_the_file_is_told(tmp_path: Path, how: str) -> None:
+def test_a_second_sqlite_library_on_the_file_is_reported(tmp_path: Path, how: str) -> None:
     """It is logged at opening, or refused under `strict`: together they would corrupt the file."""
     path = tmp_path / "work.db"
     command = [sys.executable, "-c", SECOND, str(path), how]
@@ -54,7 +54,7 @@ def test_a_second_sqlite_library_on_the_file_is_told(tmp_path: Path, how: str) -
 
 @needs_apsw
 def test_the_doctor_finds_a_process_with_two_libraries(tmp_path: Path) -> None:
-    """Whoever has the file open and another SQLite loaded is named, with the remedy."""
+    """A process that has the file open and another SQLite loaded is named, with the remedy."""
     path = tmp_path / "work.db"
     onceward.open(f"sqlite:///{path}").close()
     command = [sys.executable, "-c", HELD, str(path)]

@@ -30,7 +30,7 @@ HEAVY = {
 
 
 def imported(err: str) -> set[str]:
-    """Return the modules that `-X importtime` told of."""
+    """Return the modules that `-X importtime` reported."""
     return {line.rpartition("|")[2].strip() for line in err.splitlines() if "import time:" in line}
 
 
@@ -74,7 +74,7 @@ def top(names: set[str]) -> set[str]:
 
 
 def test_the_library_loads_what_is_used() -> None:
-    """Importing Onceward loads nothing of anybody else, and little of itself."""
+    """Importing Onceward loads nothing from other packages, and little of itself."""
     found = modules("-c", "import onceward")
     assert top(found) - {"onceward"} <= set(sys.stdlib_module_names)
     assert {name for name in found if name.startswith("onceward")} == {

@@ -58,7 +58,7 @@ class Running(Served):
 
 @contextlib.contextmanager
 def lab_elsewhere() -> Iterator[dict[str, str]]:
-    """Keep the Lab of whoever runs the tests out of them."""
+    """Keep the developer's own Lab out of the tests."""
     with tempfile.TemporaryDirectory() as directory:
         yield {
             "CM_LAB_ROOT": f"{directory}/lab",
@@ -122,7 +122,7 @@ def test_people_read_where_it_is_and_how_to_stop_it() -> None:
 def test_without_a_port_the_next_free_one_is_taken() -> None:
     """A second server on the same machine starts beside the first, and says so."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # somebody else holds it already: as good
+        with contextlib.suppress(OSError):  # another process holds it already: as good
             stack.enter_context(socket.create_server(("127.0.0.1", 3939)))
         server = stack.enter_context(up("--json"))
         assert 3939 < int(server.address.rpartition(":")[2]) <= 3989
@@ -131,7 +131,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
 
 
 def test_a_taken_port_that_was_asked_for_is_an_error() -> None:
-    """Whoever names a port gets that port or an explanation."""
+    """A named port is used, or an error explains why not."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert f"port {port} on 127.0.0.1 is in use" in refused("--port", str(port))
@@ -186,7 +186,7 @@ def test_it_stops_when_asked_whatever_is_connected(how: signal.Signals) -> None:
 
 
 def test_it_stops_when_asked_though_a_client_reads_nothing() -> None:
-    """Whoever asks and asks and never takes an answer is cut off, without a trace in the log."""
+    """A client that sends requests and reads no response is cut off, without a trace in the log."""
     with up("--port", "0", "--json") as server, socket.socket() as client:
         host, port = server.address.split(":")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -203,7 +203,7 @@ def test_it_stops_when_asked_though_a_client_reads_nothing() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_cleanly_while_it_is_still_starting(tmp_path: Path, how: signal.Signals) -> None:
-    """Somebody who changes their mind at once sees no traceback either.
+    """A user who interrupts at once sees no traceback either.
 
     Much of what is loaded makes its classes from text. Python remembers an interrupt inside that,
     even if it was caught, and would end by it.
@@ -274,7 +274,7 @@ def _has_ipv6() -> bool:
 
 
 def test_external_mode_asks_everybody_for_the_token() -> None:
-    """The token is told once, on stderr; it opens the door, and a browser keeps a cookie."""
+    """The token is shown once, on stderr; it opens the page, and a browser keeps a cookie."""
     arguments = ["--host", "0.0.0.0", "--allow-external", "--allow-host", "lab.example"]
     with up("--port", "0", "--json", *arguments) as server:
         assert server.process.stderr is not None

@@ -70,7 +70,7 @@ def test_our_own_store_is_found(tmp_path: Path) -> None:
         assert scraped(console)["onceward_up"] == 1
 
 
-def test_a_store_that_is_away_keeps_nobody_from_anything(tmp_path: Path) -> None:
+def test_a_store_that_is_away_does_not_stop_the_server(tmp_path: Path) -> None:
     """The page is there and says so, and the server stops as quickly as ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:  # Takes connections, and says nothing.
         url = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/postgres"
@@ -83,7 +83,7 @@ def test_a_store_that_is_away_keeps_nobody_from_anything(tmp_path: Path) -> None
     assert "Traceback" not in err
 
 
-def test_a_mistake_in_the_rules_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_mistake_in_the_rules_is_reported_at_the_start(tmp_path: Path) -> None:
     """With the file, the field and the fix."""
     rules = tmp_path / "rules.toml"
     rules.write_text('[[alerts]]\nkind = "lag"\nthreshold = "5"\n')

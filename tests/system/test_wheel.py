@@ -34,7 +34,7 @@ MADE = shutil.ignore_patterns(
 )
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 NODE = shutil.which("npm") or shutil.which("npm", path=str(Path(sys.executable).parent))
-#: What pages are made with, if somebody installed it.
+#: What pages are made with, if it is installed.
 TOOLS = ROOT / "web" / "node_modules"
 #: A PATH on which there is neither a compiler nor Node.js.
 BARE_PATH = "/nowhere"
@@ -200,13 +200,13 @@ def test_a_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
 
 
 def test_a_wheel_can_be_built_without_pages(project: Path, tmp_path: Path) -> None:
-    """Whoever says so goes without them, and needs no Node.js."""
+    """With the setting the wheel has no pages, and needs no Node.js."""
     bare = shutil.copytree(project, tmp_path / "bare", ignore=MADE)
     found = contents(built("wheel", bare, tmp_path / "dist", skip="1"))
     assert not [name for name in found if BUILT in name]
 
 
-def test_without_node_and_pages_one_is_told_what_to_do(project: Path, tmp_path: Path) -> None:
+def test_without_node_and_pages_the_build_says_what_to_do(project: Path, tmp_path: Path) -> None:
     """A build that cannot make the pages fails, and names both ways on."""
     bare = shutil.copytree(project, tmp_path / "bare", ignore=MADE)
     with pytest.raises(AssertionError, match=r"(?s)there is no npm.*fix: .*ONCEWARD_SKIP_WEB=1"):
@@ -216,7 +216,7 @@ def test_without_node_and_pages_one_is_told_what_to_do(project: Path, tmp_path: 
 def test_a_source_distribution_makes_the_same_wheel(
     wheel: Path, project: Path, tmp_path: Path
 ) -> None:
-    """It has all that the checkout has, pages included: nobody who builds it needs Node.js."""
+    """It has all that the checkout has, pages included: building it needs no Node.js."""
     source = built("sdist", project, tmp_path / "sdist")
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")

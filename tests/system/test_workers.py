@@ -129,9 +129,9 @@ def position(ow: Onceward, name: str = "slow") -> str | None:
 def test_a_worker_frozen_for_three_leases_leaves_no_trace(
     real: Onceward, ow_url: str, tmp_path: Path, writes_first: bool
 ) -> None:
-    """Nothing that it did or does is ever seen, and nobody waits for the locks it took."""
+    """Nothing that it did or does is ever seen, and no worker waits for the locks it took."""
     if writes_first and real.store.engine == "sqlite":
-        # There it holds the file's only write lock: nobody can take over, and it just goes on.
+        # There it holds the file's only write lock: no worker can take over, and it just goes on.
         _frozen_inside_sqlite(real, ow_url, tmp_path)
         return
     environment = {"WORKER_APP_WRITES_FIRST": "1"} if writes_first else {}
@@ -187,7 +187,7 @@ def test_a_handler_longer_than_five_leases_is_not_run_twice(
 def test_a_stopped_worker_finishes_and_gives_its_lease_back(
     real: Onceward, ow_url: str, tmp_path: Path
 ) -> None:
-    """SIGTERM lets the running handler end; the next message is not begun; nobody has to wait."""
+    """SIGTERM lets the running handler end; the next message is not begun; stopping is quick."""
     with started(ow_url, tmp_path) as worker:
         until(lambda: worker.began(1))
         worker.process.send_signal(signal.SIGTERM)
@@ -200,7 +200,7 @@ def test_a_stopped_worker_finishes_and_gives_its_lease_back(
         assert real.cursors.show("slow").lease_owner is None
 
 
-def test_a_handler_that_does_not_end_is_left_behind(
+def test_a_handler_that_does_not_end_is_abandoned(
     real: Onceward, ow_url: str, tmp_path: Path
 ) -> None:
     """After --stop-seconds the lease is given back, the work undone, and the exit code tells."""
@@ -240,7 +240,7 @@ def test_h16_workers_whose_clocks_are_hours_apart_change_nothing(
 def test_processes_of_a_fleet_are_started_again(
     real: Onceward, ow_url: str, tmp_path: Path
 ) -> None:
-    """Whoever is killed is replaced; one signal to the parent ends all of them."""
+    """A killed worker is replaced; one signal to the parent ends all of them."""
 
     def is_kept(lease_seconds: float) -> bool:
         place, environment = attempt(real, tmp_path, lease_seconds)
@@ -265,7 +265,7 @@ def test_processes_of_a_fleet_are_started_again(
 def test_h21_a_message_that_kills_its_workers_ends_as_a_dead_letter(
     real: Onceward, ow_url: str, tmp_path: Path, batch: str, way: str
 ) -> None:
-    """Nobody is left to say that it failed; the cursor goes on after its last attempt.
+    """No process is left to report the failure; the cursor goes on after its last attempt.
 
     Whether its handler kills, or that only when it was parked, or its decoder does.
     """
@@ -300,7 +300,9 @@ def test_a_fleet_that_is_to_end_says_whether_all_is_done(
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
-def test_what_is_left_is_told_with_its_reason(real: Onceward, ow_url: str, tmp_path: Path) -> None:
+def test_unfinished_work_is_reported_with_its_reason(
+    real: Onceward, ow_url: str, tmp_path: Path
+) -> None:
     """To a person in words, to a machine by the name of the state; the exit code is 1."""
     lease = real.cursors.acquire("slow", "w")
     assert lease is not None
@@ -322,7 +324,7 @@ def test_what_is_left_is_told_with_its_reason(real: Onceward, ow_url: str, tmp_p
 def test_a_fleet_that_is_stopped_while_it_starts_ends(
     real: Onceward, ow_url: str, tmp_path: Path, after: int
 ) -> None:
-    """No child is started that nobody asks to stop."""
+    """No child is started that would never be asked to stop."""
     options = ("--processes", "8", "--threads", "1", "--log", "plain")
     with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="0") as fleet:
         assert fleet.process.stderr is not None

@@ -41,7 +41,7 @@ LATE_SECONDS_MAX = 180.0
 
 
 def be(what: bytes) -> None:
-    """Be a worker, or somebody who submits leads."""
+    """Run as a worker, or as a client that submits leads."""
     if what == b"w":
         run_worker()
     else:
@@ -177,7 +177,7 @@ class Chaos:
                 if not any(each in now for each in mine):
                     self.takeovers.append(time.monotonic() - began)
                     return
-                assert time.monotonic() - began < HEAL_SECONDS_MAX, "nobody took over"
+                assert time.monotonic() - began < HEAL_SECONDS_MAX, "no worker took over"
                 time.sleep(0.01)
         except OncewardError:
             return  # The database is being killed.

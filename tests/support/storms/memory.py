@@ -285,7 +285,7 @@ def _die_after(seconds: float) -> None:
 
 
 def _merge(all_of_them: GraphModel, one: GraphModel) -> None:
-    """Add what one process did; those names that it shares with others nobody deletes."""
+    """Add what one process did; names that it shares with others are never deleted."""
     all_of_them.nodes |= one.nodes
     all_of_them.facts |= one.facts
     all_of_them.links |= one.links

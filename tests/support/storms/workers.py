@@ -1,4 +1,4 @@
-"""Workers hunted: whoever holds a cursor is killed or frozen, again and again, at any moment.
+"""Workers hunted: the holder of a cursor is killed or frozen, again and again, at any moment.
 
 Run as `python -m tests.support.storms.workers URL SECONDS SEED`. Prints a JSON summary. Workers are
 forked from a parent that has everything imported and has opened nothing.
@@ -127,7 +127,7 @@ class Storm:
         deadline = time.monotonic() + self.seconds
         while time.monotonic() < deadline:
             self.hunt(ow, self.source.choice(CURSORS), deadline)
-        # Nobody who may have read further is left: only a commit on its way can still arrive.
+        # No worker that may have read further is left: only a commit on its way can still arrive.
         for pid in self.workers:
             self.kill(pid)
         last = max(int(each.position or 0) for each in ow.cursors.list()) + 2 * READ_MAX
