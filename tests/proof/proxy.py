@@ -1,4 +1,4 @@
-"""Proxy: a wire between a client and a server that delays, loses, cuts and repeats when told to.
+"""Proxy: a wire between a client and a server that delays, loses, cuts and repeats on request.
 
 Owns what happens to bytes. Knows HTTP only as far as it repeats whole requests. One thing is done
 at a time: each command ends the one before, and holds for open connections and new ones.
@@ -64,7 +64,7 @@ class _Connection:
         self.thread = threading.Thread()
 
     def end(self, how: int) -> None:
-        """Wake up whoever reads, or also writes, here; the connection is closed by its thread."""
+        """Wake threads that read, or also write, here; the connection is closed by its thread."""
         self.is_ended = True
         for each in (self.client, self.server):
             with suppress(OSError):
@@ -84,7 +84,7 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         """Stand in front of this server; whether it is up is asked at each connection."""
         self._server = (host, port)
-        # Bound and never listening, so that nobody else gets the port while we refuse.
+        # Bound and never listening, so that no other process gets the port while we refuse.
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._place.bind(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ class Proxy:
         self._plan = _Plan()
         self._losing: _Losing | None = None
         self._open: set[_Connection] = set()
-        self._twins: list[threading.Thread] = []
+        self._repeats: list[threading.Thread] = []
         self._listening: socket.socket | None = None
         self._accepting = threading.Thread()
         self._listen()
@@ -131,7 +131,7 @@ class Proxy:
         self._do(_Plan(is_black=True))
 
     def refuse(self) -> None:
-        """Refuse new connections, as if nobody listened; open ones go on."""
+        """Refuse new connections, as if no process listened; open ones go on."""
         self._do(_Plan())
         if self._listening is not None:
             with suppress(OSError):
@@ -152,7 +152,7 @@ class Proxy:
         self._do(_Plan(is_double=True))
 
     def lose_answer_to(self, marker: bytes, nth: int = 1) -> None:
-        """Let the nth message with this in it arrive, and cut before its answer reaches anybody."""
+        """Let the nth message with this in it arrive, and cut before its answer is delivered."""
         self._losing = _Losing(marker=marker, left=nth, arrives=True)
 
     def lose_message_with(self, marker: bytes, nth: int = 1) -> None:
@@ -171,8 +171,8 @@ class Proxy:
         for each in self._opened():
             each.end(socket.SHUT_RDWR)
             each.thread.join()
-        for twin in self._twins:
-            twin.join()
+        for repeat in self._repeats:
+            repeat.join()
         self._place.close()
 
     # --- connections ----------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Proxy:
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection = _Connection(client, server)
                 connection.thread = threading.Thread(target=self._serve, args=[connection])
-                with self._mutex:  # Whoever finds it may wait for its thread.
+                with self._mutex:  # A thread that finds it may wait for its thread.
                     self._open.add(connection)
                     connection.thread.start()
 
@@ -327,5 +327,5 @@ class Proxy:
                 if server.recv(_CHUNK_BYTES):
                     self.faults["doubled"] += 1
 
-        self._twins.append(threading.Thread(target=send))
-        self._twins[-1].start()
+        self._repeats.append(threading.Thread(target=send))
+        self._repeats[-1].start()

@@ -1,6 +1,6 @@
 """Report: what a run of all campaigns saw, by promise; the pages about it are made from it.
 
-Nobody types a number: `reliability-report.json` is put together from what the campaigns wrote
+No number is typed in: `reliability-report.json` is put together from what the campaigns wrote
 down, and `docs/evidence.md` and a part of `GUARANTEES.md` from that.
 """
 

@@ -88,7 +88,7 @@ def test_everything_passes(proxy: Proxy, echo: Echo) -> None:
     assert not proxy.faults
 
 
-def test_bytes_are_dropped_behind_the_nth(proxy: Proxy, echo: Echo) -> None:
+def test_bytes_are_dropped_after_the_nth(proxy: Proxy, echo: Echo) -> None:
     """The server hears so many, then nothing; once everything passes that connection is reset."""
     proxy.drop_after(3, "request")
     with connect(proxy) as client:
@@ -104,7 +104,7 @@ def test_bytes_are_dropped_behind_the_nth(proxy: Proxy, echo: Echo) -> None:
     assert proxy.faults == {"silent": 1}
 
 
-def test_answers_are_cut_behind_the_nth_byte(proxy: Proxy) -> None:
+def test_answers_are_cut_after_the_nth_byte(proxy: Proxy) -> None:
     """The client gets so many bytes and a reset."""
     proxy.drop_after(2, "answer", is_cut=True)
     with connect(proxy) as client:
@@ -128,7 +128,7 @@ def test_a_reset_ends_what_is_open(proxy: Proxy) -> None:
 
 
 def test_a_black_hole_and_a_closed_door(proxy: Proxy, echo: Echo) -> None:
-    """In the one nothing is heard, at the other nobody gets in, until everything passes again."""
+    """The one is silent, the other refuses connections, until everything passes again."""
     proxy.blackhole()
     with connect(proxy) as client:
         client.sendall(b"lost")

@@ -68,7 +68,7 @@ def test_what_processes_wrote_becomes_one_report(tmp_path: Path) -> None:
     assert "an example" in texts[pages.EVIDENCE]
 
 
-def test_a_promise_that_nobody_made_is_refused(tmp_path: Path) -> None:
+def test_a_promise_that_was_never_made_is_refused(tmp_path: Path) -> None:
     """Evidence for an id that GUARANTEES.md does not have is a mistake."""
     entry = replace(ENTRY, claims=("Z9",))
     Evidence("a test", tmp_path / "entries-1.jsonl").record(entry)
@@ -95,6 +95,6 @@ def test_every_promise_has_evidence(kept: report.Json) -> None:
 
 
 def test_the_pages_say_what_the_report_says(kept: report.Json) -> None:
-    """Nobody has typed a number into them."""
+    """No number in them is typed by hand."""
     for path, text in pages.pages(kept).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make prove`"

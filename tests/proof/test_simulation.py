@@ -92,7 +92,7 @@ def test_a_seed_gives_the_same_schedule(world: str) -> None:
     with simulated_stores(kind.tables) as stores:
         run_one(kind, 7, stores)
         for seed in seeds:
-            again.add(run_one(kind, seed, stores, is_told=True))
+            again.add(run_one(kind, seed, stores, is_verbose=True))
     assert again == first
     environment = {**os.environ, "PYTHONHASHSEED": "4321"}
     line = [sys.executable, "-m", "tests.proof.simulation", world, "--seed", "40", "--count", "10"]
@@ -113,7 +113,7 @@ def test_other_seeds_give_other_schedules() -> None:
 
 
 class Impossible(Leases):
-    """Leases, and a state that nobody can reach."""
+    """Leases, and a state that cannot be reached."""
 
     sometimes = (*Leases.sometimes, "pigs flew")
 
@@ -133,7 +133,7 @@ def test_a_state_outside_the_ledger_fails_a_campaign() -> None:
 
 
 class Empty(World):
-    """Somebody who does nothing."""
+    """A process that does nothing."""
 
     name = "empty"
     claims = ("D1",)
@@ -163,7 +163,7 @@ def test_a_campaign_in_which_nothing_happened_fails(tmp_path: Path) -> None:
 
 
 class Waiting(Empty):
-    """Somebody who waits for what never comes."""
+    """A process that waits for what never comes."""
 
     def idle(self, process: Process) -> None:
         while not process.is_done:
@@ -171,7 +171,7 @@ class Waiting(Empty):
 
 
 class Ended(Empty):
-    """Somebody who went home before the work was done."""
+    """A process that ended before the work was done."""
 
     def is_settled(self) -> bool:
         return False
@@ -210,7 +210,7 @@ def test_the_command_prints_options_first(capsys: pytest.CaptureFixture[str]) ->
     assert last.startswith("  ")
 
 
-def test_the_command_tells_a_failure(
+def test_the_command_reports_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every step, the error, and one line that shows it again."""

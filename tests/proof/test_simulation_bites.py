@@ -27,7 +27,7 @@ from tests.proof.simulation.simulated_stores import SimulatedStores
 #: A mistake that is not found within so many schedules is not found.
 SEEDS_MAX = 600
 #: Rare ones are looked for from here on, to save time; any other place would do.
-BEGIN = {"the read cursor goes back": 160, "a try is ended by whoever was late": 90}
+BEGIN = {"the read cursor goes back": 160, "a try is ended by a late dispatcher": 90}
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -103,7 +103,7 @@ def two_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallExecution, "_run_with_tx", run_then_finish)
 
 
-def fail_whatever_twins_did(monkeypatch: pytest.MonkeyPatch) -> None:
+def fail_whatever_concurrent_calls_did(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tell a caller that its work failed, when a twin's has succeeded meanwhile."""
     original = Claims.fail_after
 
@@ -138,7 +138,7 @@ OUTCOME_MISTAKES: dict[str, Break] = {
         ("outcome_claim", "until_seconds + 2592000", "until_seconds"),
         ("outcome_settle_new", "until_seconds + 2592000", "until_seconds"),
     ),
-    "twins in transactions do not see each other": both(
+    "concurrent calls in transactions do not see each other": both(
         replaced(claims, "_check_unsettled", lambda *_: None),
         rewritten(
             (
@@ -157,7 +157,7 @@ OUTCOME_MISTAKES: dict[str, Break] = {
         ("effect_intend", "'intended', fence, :wall", "'done', fence, :wall, '\"early\"'"),
         ("effect_settle", "and state = 'intended'", ""),
     ),
-    "a step is intended by whoever comes": rewritten(
+    "a step is intended by any worker": rewritten(
         ("effect_intend", "where effect.state = 'free'", "where true"),
         (
             "effect_find",
@@ -166,7 +166,7 @@ OUTCOME_MISTAKES: dict[str, Break] = {
         ),
     ),
     "effect and outcome in two commits": two_commits,
-    "a failure that a twin was quicker than": fail_whatever_twins_did,
+    "a failure that a twin was quicker than": fail_whatever_concurrent_calls_did,
 }
 
 
@@ -188,7 +188,7 @@ class Crowded(Dual):
     slowness = (9,)
 
     def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
-        # Nobody dies, so that there are two of them, and the steps are long enough for a lease.
+        # No process dies, so that there are two of them, and the steps are long enough for a lease.
         options = simulation.options
         options.kill, options.freeze, options.fault_steps = 0.0, 0.02, 400
         options.step_seconds = options.freeze_seconds = 5.0
@@ -212,7 +212,7 @@ DUAL_MISTAKES: dict[str, Break] = {
     "a failure goes back over what was seen": rewritten(
         ("dual_output", "where dual_name", "where false and dual_name")
     ),
-    "a batch is ended by whoever had one": replaced(
+    "a batch is ended by any former holder": replaced(
         DualCursor, "_fenced", lambda _self, _group, named, current: current or named
     ),
     "the place of a group is a time": rewritten(
@@ -237,14 +237,14 @@ DUAL_MISTAKES: dict[str, Break] = {
     ),
 }
 CROWDED_MISTAKES: dict[str, Break] = {
-    "a try is ended by whoever was late": rewritten(
+    "a try is ended by a late dispatcher": rewritten(
         ("dispatch_outbox_doubt", " and attempt_count = :attempts", ""),
         ("dispatch_outbox_later", " and attempt_count = :attempts", ""),
     ),
-    "nobody is in doubt": rewritten(
+    "no try is ambiguous": rewritten(
         ("dispatch_outbox_open", "o.state, o.attempt_count", "'pending', o.attempt_count")
     ),
-    "what is in doubt is sent again": both(
+    "what is ambiguous is sent again": both(
         replaced(OutboxMessage, "is_ambiguous", property(lambda _: False)),
         replaced(Crowded, "mixes", (("blind",),)),
     ),

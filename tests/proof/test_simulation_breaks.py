@@ -57,7 +57,7 @@ def spoil(monkeypatch: Patch, name: str, old: str, new: str) -> None:
             id="epoch-stays",
         ),
         pytest.param(
-            Leases, "cursor_acquire", "or lease_expires_boot < :now", "", id="nobody-takes-over"
+            Leases, "cursor_acquire", "or lease_expires_boot < :now", "", id="no-takeover"
         ),
         pytest.param(Parked, "cursor_checkpoint", FENCE, "", id="parked-no-fence"),
         pytest.param(
@@ -127,7 +127,7 @@ def _forgets(*_: object, **__: object) -> None:
         pytest.param(
             Parked, SqliteTransaction, "roll_back", _commits_instead, id="parked-rollback"
         ),
-        pytest.param(Leases, Lease, "_mark_ambiguous", _forgets, id="doubt-forgotten"),
+        pytest.param(Leases, Lease, "_mark_ambiguous", _forgets, id="ambiguity-forgotten"),
         pytest.param(Leases, Lease, "checkpoint", _forgets, id="no-checkpoint"),
         pytest.param(Parked, Lease, "checkpoint", _forgets, id="parked-no-checkpoint"),
         pytest.param(Parked, MessageProcessor, "_is_broken", _forgets, id="busy-store-is-blamed"),
@@ -141,7 +141,7 @@ def test_a_broken_function_is_found(
     instead: Callable[..., None],
     monkeypatch: Patch,
 ) -> None:
-    """A rollback that keeps, a doubt or a death that nobody notes, a checkpoint that is none."""
+    """A rollback that keeps, an ambiguity or death that is not noted, a checkpoint that is none."""
     monkeypatch.setattr(owner, name, instead)
     with pytest.raises(AssertionError):
         run(kind, SEEDS)

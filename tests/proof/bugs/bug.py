@@ -91,7 +91,7 @@ def put_back(bug: Bug, target: Path, source: Path = SOURCE) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Share the content where the file system can: whoever writes a file here unlinks it first."""
+    """Share the content where the file system can: a process that writes a file here unlinks it."""
     try:
         os.link(source, target)
     except OSError:

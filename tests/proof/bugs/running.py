@@ -121,7 +121,7 @@ def environment(source: Path, place: Path) -> dict[str, str]:
     return {
         **kept,
         "PYTHONPATH": str(source),
-        # What a bug lets Hypothesis find is of no use to anybody later.
+        # What a bug lets Hypothesis find is of no use later.
         "HYPOTHESIS_STORAGE_DIRECTORY": str(place / "hypothesis"),
     }
 

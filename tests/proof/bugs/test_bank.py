@@ -70,7 +70,7 @@ def test_without_bugs_the_same_tests_pass(prove: bool) -> None:
 
 
 def test_the_canary_is_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bug that changes nothing is told as such, and the command fails: the bank can fail."""
+    """A bug that changes nothing is reported as such, and the command fails: the bank can fail."""
     assert main(["canary", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["caught"], told["why"]) == (False, "passed: ")
@@ -89,7 +89,7 @@ def test_it_fits_the_source(bug: Bug) -> None:
 
 
 def test_every_promise_has_a_bug() -> None:
-    """Nothing is promised whose breaking nobody has tried; names are used once."""
+    """Every promise has a bug that breaks it; names are used once."""
     assert {bug.breaks for bug in BUGS} == {promise.id for promise in promises()}
     assert len({bug.id for bug in BUGS}) == len(BUGS) >= 30
     assert set(FAST) < {bug.id for bug in BUGS}
@@ -107,7 +107,7 @@ def test_every_promise_has_a_bug() -> None:
     ids=["gone", "twice", "no file", "no query", "no change"],
 )
 def test_a_bug_that_does_not_fit_fails_the_bank(change: dict[str, Any]) -> None:
-    """The source has changed since, and somebody must think: it is not passed over."""
+    """The source has changed since, and a maintainer must look: it is not passed over."""
     with pytest.raises(Rotten):
         hunt(replace(BUGS[0], **change))
 

@@ -33,7 +33,7 @@ CHANGES: Final = frozenset({"write", "sync", "truncate", "delete"})
 #: Errors: for this operation, or for all of its kind from then on; a write may leave a half behind.
 ERRORS: Final = ("eio", "eio-lasting", "full", "full-lasting", "short")
 FULLS: Final = ("full", "full-lasting", "short")
-#: An error, and the process dies as soon as its caller was told.
+#: An error, and the process dies as soon as it was raised.
 DYING: Final = ("eio-dying",)
 #: The process dies before it, after it, or in the middle of it.
 KILLS: Final = ("before", "after", "torn")

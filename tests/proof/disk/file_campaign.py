@@ -87,15 +87,15 @@ class Campaign:
         try:
             if fault in ENDS:
                 is_struck = _runs_until(nth, self._workload, files, promises)
-                is_told = False
+                is_reported = False
             else:
-                is_told = self._fails(fault, nth, seed, files, promises)
+                is_reported = self._fails(fault, nth, seed, files, promises)
                 is_struck = files.failures > 0
             self.seen.faults[fault] += is_struck
             if fault != "kill":
                 for disk in files.crashes(limit=self._disks_max, seed=seed + nth):
                     self._check(disk, promises)
-            if fault != "crash" and not (is_told and self._goes_on(fault, files, promises)):
+            if fault != "crash" and not (is_reported and self._goes_on(fault, files, promises)):
                 self._check(files.killed(), promises)
         except BaseException as exc:
             command = "REPRO: .venv/bin/python -m tests.proof.disk.file_campaign /tmp/disk"
@@ -115,21 +115,21 @@ class Campaign:
     def _fails(
         self, fault: str, nth: int, seed: int, files: CrashFiles, promises: Promises
     ) -> bool:
-        """Let an operation fail; say whether that was told, and by no error but ours."""
+        """Let an operation fail; say whether that was reported, and by no error but ours."""
         operation, error, is_lasting = ERRORS[fault]
         short = SHORT_BYTES if fault == "short write" else None
         files.fail(operation, nth=nth, error=error, short=short, seed=seed, lasting=is_lasting)
         try:
             self._workload.work(files, promises)
         except OncewardError:
-            self.seen.reached["told"] += 1
+            self.seen.reached["reported"] += 1
             return True
         return False
 
     def _goes_on(self, fault: str, files: CrashFiles, promises: Promises) -> bool:
         """Finish in the same process, once the disk is well; say whether that was possible.
 
-        While it fails there is no error but ours, and nobody waits for a lock that was lost. Only
+        While it fails there is no error but ours, and no call waits for a lock that was lost. Only
         a file that failed to sync may be refused for good.
         """
         if ERRORS[fault][2]:

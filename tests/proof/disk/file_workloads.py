@@ -32,7 +32,7 @@ from tests.support.labs import submission as submission_of
 
 
 class Promises(list[Any]):
-    """What was promised so far, in order; whoever watches is told which files each rests on."""
+    """What was promised so far, in order; a watcher is called with the files each rests on."""
 
     def __init__(self, watch: Callable[..., None] | None = None) -> None:
         """Let `watch` see each promise when it is made."""

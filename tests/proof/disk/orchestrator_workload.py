@@ -27,7 +27,7 @@ from tests.support.function_agents import FIRST, FakeSupervisor, OrchestratorHar
 
 
 class Hasty(SeededRandomness):
-    """Chance that repeats itself, and lets nobody wait."""
+    """Chance that repeats itself, and makes no caller wait."""
 
     def fraction(self) -> float:
         """Return no wait."""
@@ -92,7 +92,7 @@ class Running(Workload):
             }
 
     def check(self, files: Files, promises: Promises) -> int:
-        """Find every record and receipt that was promised; resume; nobody is asked twice."""
+        """Find every record and receipt that was promised; resume; no command is asked twice."""
         self._put_back()
         self._check_there(files, promises)
         kept = {each["step"] for each in promises if each["kind"] == "command.answered"}
@@ -112,7 +112,7 @@ class Running(Workload):
             assert result.status == "done", result
             assert not keys & set(self.harness.keys()), "an answered command was asked again"
             verified = self.orchestrator(files).verify(self.run_id)
-            # A record that nobody waited for may be damaged by a power cut: it is named.
+            # A record that no caller waited for may be damaged by a power cut: it is named.
             ledger = f"events/{self.run_id}.ndjson, byte "
             assert all(each.path.startswith(ledger) for each in verified.findings), verified
             # Twice is as good as once.

@@ -1,7 +1,7 @@
 """Scenarios: work on a SQLite store, step by step, which can be finished from wherever it stopped.
 
 A step is one call of the product. `finish` does what is left, in whichever process, and then
-nothing may be lost, done twice or half done. Knows no faults.
+nothing may be lost, done twice or unfinished. Knows no faults.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cursor(Scenario):
 
 
 class Once(Scenario):
-    """An effect and its outcome are there together, and whoever asks again is told the same."""
+    """An effect and its outcome are there together, and a repeated call gets the same result."""
 
     claims = ("D1", "D2", "I1", "I3")
 
@@ -139,9 +139,9 @@ class Once(Scenario):
         return [partial(_called, self.expect, order) for order in ("one", "bad", "two", "one")]
 
     def expect(self, ow: Onceward, order: str) -> None:
-        """Charge, and be told what is always told."""
-        told = self.charge(ow, order)
-        assert told == ("failed" if order == "bad" else f"charged {order}"), told
+        """Charge, and get the answer that never changes."""
+        answer = self.charge(ow, order)
+        assert answer == ("failed" if order == "bad" else f"charged {order}"), answer
 
     def finish(self, ow: Onceward) -> int:
         """Ask for all of them."""
@@ -340,7 +340,7 @@ def answer(talk: Talk, delivery: Delivery) -> None:
 
 
 class Opening(Scenario):
-    """A database is made from nothing, and migrated to the end by whoever opens it next."""
+    """A database is made from nothing, and migrated to the end by the next process to open it."""
 
     is_prepared = False
 

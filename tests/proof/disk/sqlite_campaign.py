@@ -89,13 +89,13 @@ class Campaign:
         if found.integrity != "ok":
             problems.append(f"the file is damaged: {found.integrity}")
         if life.error is not None:
-            problems += self._problems_told(life)
+            problems += self._problems_reported(life)
         elif found.states:
             problems += self._problems_of(found.states[0], life, "the next process")
         return problems
 
-    def _problems_told(self, life: Life) -> list[str]:
-        """Return what is wrong with how an error was told, and with what is left after it."""
+    def _problems_reported(self, life: Life) -> list[str]:
+        """Return what is wrong with how an error was reported, and with what is left after it."""
         problems = []
         is_commit = life.struck_in == "commit"
         self.seen.reached["unknown" if life.is_unknown else "refused"] += 1

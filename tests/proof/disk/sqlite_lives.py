@@ -47,13 +47,13 @@ Select = Callable[[str], list[Any]]
 
 @dataclass(kw_only=True, slots=True)
 class Life:
-    """What a process told."""
+    """What a process reported."""
 
     #: What the disk held after each commit, the beginning first.
     states: list[str] = field(default_factory=list)
     #: For each acknowledged step, how many commits there were by then; opening is the first step.
     acks: list[int] = field(default_factory=list)
-    #: The error that the product raised, whether that says that nobody knows, and where it struck.
+    #: The error that was raised, whether it leaves the outcome unknown, and where it struck.
     error: str | None = None
     is_unknown: bool = False
     struck_in: str = ""
@@ -73,7 +73,7 @@ class Life:
 
 
 def forked(work: Callable[[Tell], None]) -> Life:
-    """Run this in a process of its own, and return what it told."""
+    """Run this in a process of its own, and return what it reported."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -218,7 +218,7 @@ class _Worker:
             os.kill(os.getpid(), signal.SIGKILL)
         is_lasting = self.fault.kind.endswith("-lasting")
         if is_lasting:
-            # What comes out is ours, and nobody hangs. It may happen, if that was not known.
+            # What comes out is ours, and no call hangs. It may happen, if that was not known.
             with suppress(OncewardError):
                 self._repeat()
         self.disk.heal()

@@ -82,7 +82,7 @@ class UnsyncedFiles:
         self._removed: dict[str, UnsyncedFile] = {}
 
     def open(self, path: str) -> None:
-        """Take what is there as being on disk; called before anybody has it open."""
+        """Take what is there as being on disk; called before any process has it open."""
         if path not in self._files:
             is_there = Path(path).exists()
             content = Path(path).read_bytes() if is_there else b""

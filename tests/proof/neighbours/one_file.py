@@ -29,7 +29,7 @@ THREADS = {"once": 2, "worker": 1, "sqlite3": 1, "sqlalchemy": 1}
 
 
 class Neighbours:
-    """The threads of one process, and what each of them was told is durable."""
+    """The threads of one process, and what was acknowledged to each of them as durable."""
 
     def __init__(self, path: Path, name: str, calls: int) -> None:
         """Write to this file."""
@@ -68,7 +68,7 @@ class Neighbours:
         for n in range(self._calls):
             try:
                 call(who, n)
-            except Exception as exc:  # noqa: BLE001 - told at the end
+            except Exception as exc:  # noqa: BLE001 - reported at the end
                 self.errors[f"{type(exc).__name__}: {exc}"[:120]] += 1
                 return
             self.acknowledged[who] = n + 1

@@ -1,7 +1,7 @@
 """Executions: a backend is ended, or its statement cancelled, at one place of one's choice.
 
 Between two statements the client tells when. Inside a statement, or inside the commit, triggers
-fall asleep at the nth write, and whoever watches strikes the sleeper.
+fall asleep at the nth write, and the watcher strikes the sleeper.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SLEEPING: Final = (
 
 
 def let_sleep(connection: Connection, place: Place, tables: Sequence[str], nth: int) -> None:
-    """Let whoever makes the nth write to these tables fall asleep, inside it or at commit."""
+    """Let the session of the nth write to these tables fall asleep, inside it or at commit."""
     trigger = _INSIDE if place == "inside" else _AT_COMMIT
     triggers = "".join(trigger.format(table=table) for table in tables)
     connection.execute(f"{_DOZE}{triggers}".encode())
@@ -58,7 +58,7 @@ def let_sleep(connection: Connection, place: Place, tables: Sequence[str], nth: 
 
 
 def await_sleeper(url: str, over: threading.Event) -> int | None:
-    """Return the process id of whoever fell asleep; None when it is over before."""
+    """Return the process id of the session that fell asleep; None when it is over before."""
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         while not over.wait(0.002):
             for (pid,) in connection.execute(_SLEEPING.encode()).fetchall():

@@ -1,9 +1,9 @@
 """A loop: clients write, and PostgreSQL is killed again and again under them.
 
 Run as `python -m tests.proof.postgres.kill_loop SECONDS SEED [fast]`; `fast` is without syncing.
-Prints a JSON summary; something lost, doubled, or there although its caller was told that nothing
+Prints a JSON summary; a value lost, doubled, or there although its caller learned that nothing
 was changed, is an AssertionError.
-Every write is told to a history before and after; clients are forked before anything is opened.
+Every write is recorded in a history before and after; clients are forked before anything is opened.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ACK = struct.Struct("dd")
 
 
 class Client:
-    """One process that writes until it is told to stop; every value is its own."""
+    """One process that writes until it is stopped; every value is its own."""
 
     def __init__(self, name: str, url: str, history: Path, acks: int) -> None:
         """Open the store; it may be away."""
@@ -163,7 +163,7 @@ class Loop:
         """Kill the server and its children every moment, and wait for the next success."""
         self.await_ack(time.monotonic())
         ending = time.monotonic() + seconds
-        # A commit is seldom hit in the very moment in which nobody can know: so long, or twice.
+        # A commit is seldom hit in the very moment that makes it ambiguous: so long, or twice.
         while time.monotonic() < ending or (
             self.is_long and time.monotonic() < ending + seconds and not self._has_unknown()
         ):
@@ -193,10 +193,10 @@ class Loop:
         for pid in self.clients:
             _, status = os.waitpid(pid, 0)
             assert status == 0, status
-        self.clients.clear()  # Their numbers may be somebody else's now.
+        self.clients.clear()  # Their numbers may be reused by now.
 
     def check(self) -> dict[str, object]:
-        """Compare what is there with what the callers were told."""
+        """Compare what is there with what was reported to the callers."""
         with open_handle(self.server.url) as ow:
             with ow.transaction() as tx:
                 counted = tx.execute("select number, what from counted order by number")
@@ -227,7 +227,7 @@ class Loop:
 
 
 def judge(history: History, f: str, there: Counter[str]) -> Counter[str]:
-    """Compare what callers were told with what is there, value by value; count them."""
+    """Compare what was reported to callers with what is there, value by value; count them."""
     told: dict[str, set[str]] = {}
     for entry in history.entries:
         if entry.f == f:
@@ -237,7 +237,7 @@ def judge(history: History, f: str, there: Counter[str]) -> Counter[str]:
         count = there[value]
         said["lost"] += "ok" in kinds and not count
         said["doubled"] += count > 1
-        # Told that nothing was changed, every time.
+        # Every response said that nothing was changed.
         said["denied"] += kinds == {"invoke", "fail"} and count > 0
         said["ok"] += "ok" in kinds
         said["refused"] += "fail" in kinds

@@ -58,8 +58,8 @@ class Scenario:
         self._lease: Lease | None = None
         self._dual = ow.dual("chat")
         self._graph = Graph(ow.store)
-        #: What callers were told, by the name of the error.
-        self.told: Counter[str] = Counter()
+        #: Errors that callers got, counted by name.
+        self.errors: Counter[str] = Counter()
 
         @ow.once(scope="pay", key=str)
         def pay(order: str, tx: Transaction) -> dict[str, str]:
@@ -106,11 +106,11 @@ class Scenario:
                     step()
                     break
                 except OncewardError as exc:
-                    self.told[type(exc).__name__] += 1
+                    self.errors[type(exc).__name__] += 1
                     when_refused(exc)
                     self.look_at_the_lease(exc)
             else:
-                pytest.fail(f"no success in {TRIES_MAX} tries: {self.told}")
+                pytest.fail(f"no success in {TRIES_MAX} tries: {self.errors}")
 
     def look_at_the_lease(self, exc: OncewardError) -> None:
         """Give the handle up when it says so; one that does not know its position must refuse."""
@@ -118,17 +118,17 @@ class Scenario:
             return
         if self._lease.lost.is_set() and isinstance(exc, OutcomeUnknown):
             for refused in (self._lease.renew, lambda: self._lease_().checkpoint("9")):
-                with pytest.raises(LeaseLost) as told:
+                with pytest.raises(LeaseLost) as refusal:
                     refused()
-                assert told.value.is_ambiguous
-            self.told["a lease in doubt refuses"] += 1
+                assert refusal.value.is_ambiguous
+            self.errors["an ambiguous lease refuses"] += 1
         if self._lease.lost.is_set():
             self._lease = None
 
     # --- one kind of write each -----------------------------------------------------------------
 
     def lease(self) -> Lease:
-        """Return the lease, granted anew if the last one is of no use."""
+        """Return the lease, acquired again if the last one is of no use."""
         while self._lease is None:
             # None when a lock was in the way for a moment.
             self._lease = self.ow.cursors.acquire("c", "w1", 600.0)

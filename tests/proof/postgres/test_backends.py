@@ -1,7 +1,7 @@
 """Backends are ended and statements cancelled, at every place of a scenario in turn.
 
-A caller who is told to try again finds that nothing was changed; one who is told that nobody knows
-finds what was there before the commit or behind it.
+A caller that is asked to try again finds that nothing was changed; one whose outcome is unknown
+finds what was there before the commit or after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Campaign:
 
     def __init__(self, new_database: NewDatabase, calm: Undisturbed) -> None:
         self.new_database, self.calm = new_database, calm
-        self.told: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.runs = 0
 
     def run(self, place: Place, how: How, nth: int) -> bool:
@@ -65,12 +65,12 @@ class Campaign:
                 return False
             assert finals(direct) == self.calm.final
             assert does.mails == ["o2"], "done elsewhere, not once"
-            self.told.update(does.told or {"absorbed": 1})
+            self.errors.update(does.errors or {"absorbed": 1})
             self.runs += 1
             return True
 
     def check(self, exc: OncewardError, now: dict[str, list[str]], acked: int) -> None:
-        """Compare what is there with what the caller was told."""
+        """Compare what is there with the error that the caller got."""
         before = now == self.calm.states[acked]
         if isinstance(exc, OutcomeUnknown):
             behind = acked + 1 < len(self.calm.states) and now == self.calm.states[acked + 1]
@@ -115,7 +115,7 @@ def campaign(new_database: NewDatabase, calm: Undisturbed) -> Campaign:
 def test_a_backend_is_struck(
     campaign: Campaign, place: Place, how: How, prove: bool, evidence: Evidence
 ) -> None:
-    """The caller is told what holds; done again, everything is there once."""
+    """The error is true; done again, everything is there once."""
     for nth in itertools.count(1) if prove else iter(SLICE[place]):
         assert nth < PLACES_MAX
         try:
@@ -125,10 +125,10 @@ def test_a_backend_is_struck(
             test = f"tests/proof/postgres/test_backends.py::test_a_backend_is_struck[{place}-{how}]"
             exc.add_note(f"at place {nth}\nREPRO: make test ARGS='{test} -n 0 --prove'")
             raise
-    told = {
-        name: campaign.told[name]
+    reported = {
+        name: campaign.errors[name]
         for name in ("StoreUnavailable", "StoreBusy", "OutcomeUnknown")
-        if campaign.told[name]
+        if campaign.errors[name]
     }
     evidence.record(
         Entry(
@@ -139,7 +139,7 @@ def test_a_backend_is_struck(
             schedules=campaign.runs,
             faults={how: campaign.runs},
             work=campaign.runs * (len(campaign.calm.states) - 1),
-            reached={f"told {name}": count for name, count in told.items()},
+            reached={f"reported {name}": count for name, count in reported.items()},
         )
     )
 

@@ -1,7 +1,7 @@
 """Backends and clients are frozen while they hold locks; the others wait within limits, and go on.
 
 A frozen backend is one whose machine pages or whose disk hangs: its client waits for an answer, and
-nobody can end it. A frozen client has a backend that can be ended.
+no other session can end it. A frozen client has a backend that can be ended.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def record(evidence: Evidence, what: str, claims: tuple[str, ...], work: int, to
 def test_a_frozen_backend_that_guards_a_cursor(
     ow: Onceward, prove: bool, evidence: Evidence
 ) -> None:
-    """A thief is told no within a limit; behind it the frozen one's work is there whole or not."""
+    """A takeover is refused within a limit; then the frozen one's work is there whole or not."""
     lease = acquired(ow, "frozen", 0.2)
 
     def hold(tx: Transaction) -> None:
@@ -144,8 +144,8 @@ def test_a_frozen_backend_that_guards_a_cursor(
         began = time.monotonic()
         while ow.cursors.show("c").is_held:
             time.sleep(0.01)
-        if prove:  # It takes seconds until a thief gives up whom it cannot end.
-            assert ow.cursors.acquire("c", "thief", 60.0) is None
+        if prove:  # It takes seconds until the worker taking over gives up what it cannot end.
+            assert ow.cursors.acquire("c", "other", 60.0) is None
         assert time.monotonic() - began < PATIENCE_SECONDS / 2
     heir = acquired(ow, "heir", 60.0)
     effects = len(rows(ow, "select what from effects"))
@@ -163,32 +163,32 @@ def test_a_frozen_backend_that_guards_a_cursor(
 
 @pytest.mark.prove
 def test_a_frozen_backend_that_holds_an_outcome(ow: Onceward, evidence: Evidence) -> None:
-    """Who wants to end the work is told to try again, twins that it is under way; then it ends."""
+    """Reconciling it gets a retry error, a concurrent call an in-flight error; then it ends."""
 
     @ow.once(scope="pay", key=str)
     def pay(order: str, tx: Transaction) -> str:
         tx.execute("insert into effects values (?)", [order])
         return order
 
-    twin: Callable[..., str] = pay
+    concurrent: Callable[..., str] = pay
     claim = ow.outcomes.claim("mail", "o2", fingerprint="", owner="me")
     assert isinstance(claim, Fresh)
     fence = claim.fence
 
     def hold(tx: Transaction) -> None:
-        twin("o1")
+        concurrent("o1")
         tx.execute("select 1 from onceward_outcomes where scope = 'mail' for update")
 
     holder = Holder(ow, hold)
     told = 0
     with holder.frozen():
-        for again in (lambda: twin("o1"), lambda: ow.outcomes.finish(fence, b'"sent"')):
+        for again in (lambda: concurrent("o1"), lambda: ow.outcomes.finish(fence, b'"sent"')):
             with pytest.raises((KeyInFlight, StoreBusy)):
                 again()
             told += 1
     assert holder.error is None
     ow.outcomes.finish(fence, b'"sent"')
-    assert twin("o1") == "o1"
+    assert concurrent("o1") == "o1"
     assert rows(ow, "select what from effects") == [("o1",)]
     states = rows(ow, "select key, state, result from onceward_outcomes order by key")
     assert states == [("o1", "done", '"o1"'), ("o2", "done", '"sent"')]
@@ -197,7 +197,7 @@ def test_a_frozen_backend_that_holds_an_outcome(ow: Onceward, evidence: Evidence
 
 @pytest.mark.prove
 def test_a_frozen_backend_that_holds_the_arrival_counter(ow: Onceward, evidence: Evidence) -> None:
-    """Work on its group is told to try again, a message that arrives waits; no number is lost."""
+    """Work on its group gets a retry error, a message that arrives waits; no number is lost."""
     Groups(ow.store).add(Group(name="g", channel="chat", command=("true",)))
     arrivals = Inbox(ow.store)
 
@@ -264,7 +264,7 @@ def end_of(pid: int) -> int:
 
 @pytest.mark.prove
 def test_a_client_that_is_frozen_in_its_work(new_database: NewDatabase, evidence: Evidence) -> None:
-    """A twin is told that it is under way; when the client wakes, there is one effect."""
+    """A concurrent call gets an in-flight error; when the client wakes, there is one effect."""
 
     def pay(ow: Onceward) -> str:
         @ow.once(scope="pay", key=str)
@@ -288,7 +288,7 @@ def test_a_client_that_is_frozen_in_its_work(new_database: NewDatabase, evidence
 def test_a_client_that_is_frozen_with_a_cursor(
     new_database: NewDatabase, evidence: Evidence
 ) -> None:
-    """An heir ends its transaction and goes on; the client wakes, is told, and nothing stays."""
+    """An heir ends its transaction and goes on; the client wakes to an error, and nothing stays."""
 
     def count(ow: Onceward) -> None:
         lease = acquired(ow, "frozen", 0.2)
@@ -302,7 +302,7 @@ def test_a_client_that_is_frozen_with_a_cursor(
         with ow.transaction() as tx:
             tx.execute("insert into effects values ('of the heir')")
             heir.checkpoint("1", tx=tx)
-        assert end_of(pid) == 7, "it was not told"
+        assert end_of(pid) == 7, "it got no error"
         assert ow.cursors.show("c").position == "1"
         assert rows(ow, "select what from effects") == [("of the heir",)]
     record(evidence, "a client is frozen with a cursor, before COMMIT", ("F1", "F2", "W1"), 1, 1)
@@ -312,7 +312,7 @@ def test_a_client_that_is_frozen_with_a_cursor(
 def test_a_client_that_is_frozen_with_the_arrival_counter_and_killed(
     new_database: NewDatabase, evidence: Evidence
 ) -> None:
-    """Whoever draws a number waits as long as it likes; with the client's end it gets that one."""
+    """A draw of a number waits as long as it likes; with the client's end it gets that one."""
 
     def draw(ow: Onceward) -> int:
         with ow.transaction() as tx:

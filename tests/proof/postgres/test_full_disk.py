@@ -34,7 +34,7 @@ def place() -> Iterator[Path]:
     mounting = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(directory)]
     if subprocess.run(mounting, check=False, capture_output=True).returncode != 0:
         pytest.skip("mounting is not allowed here")
-    shutil.chown(directory, "nobody")
+    shutil.chown(directory, "nobody")  # wording: data
     directory.chmod(0o700)
     yield directory
     subprocess.run(["umount", "--lazy", str(directory)], check=True)
@@ -74,7 +74,7 @@ def run_on_full_disk(
 def test_a_full_disk(
     postgres_server: PostgresServer, place: Path, calm: Undisturbed, prove: bool, evidence: Evidence
 ) -> None:
-    """At each step callers are told so, and nothing was changed; with space, all is done once."""
+    """At each step callers get an error, and nothing was changed; with space, all is done once."""
     with closing(psycopg.connect(postgres_server.url, autocommit=True)) as admin:
         admin.execute(f"create tablespace small location '{place}'".encode())
         admin.execute("create database small template onceward_template tablespace small")

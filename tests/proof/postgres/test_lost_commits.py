@@ -1,7 +1,7 @@
 """The answer to a commit is lost, at each commit in turn; or the commit itself is.
 
-What is behind the commit must then be known from the store alone: callers are told that nobody
-knows, and whoever asks again with the same key, or looks, ends with everything done once.
+What was committed must then be known from the store alone: callers get an error that the outcome
+is unknown, and a call with the same key, or a look, ends with everything done once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Losing:
         self.new_database = new_database
         self.states, self.final = calm
         self.arrives = arrives
-        self.told: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.runs = 0
 
     def run(self, nth: int) -> bool:
@@ -58,7 +58,7 @@ class Losing:
 
         def refused(exc: OncewardError) -> None:
             if isinstance(exc, LeaseLost):
-                return  # What the doubt about an earlier one has led to.
+                return  # A consequence of an earlier ambiguous one.
             assert isinstance(exc, OutcomeUnknown), exc
             assert proxy.has_lost
             expected = self.states[nth if self.arrives else nth - 1]
@@ -69,8 +69,8 @@ class Losing:
             return False
         assert finals(direct) == self.final
         assert does.mails == ["o2"], "done elsewhere, not once"
-        assert does.told["OutcomeUnknown"] <= 1, does.told
-        self.told.update(does.told or {"absorbed": 1})
+        assert does.errors["OutcomeUnknown"] <= 1, does.errors
+        self.errors.update(does.errors or {"absorbed": 1})
         self.runs += 1
         return True
 
@@ -81,7 +81,7 @@ class Losing:
 def test_a_commit_without_an_answer(
     new_database: NewDatabase, calm: Undisturbed, arrives: bool, prove: bool, evidence: Evidence
 ) -> None:
-    """Callers are told that nobody knows; the store is before or behind it; asked again, once."""
+    """The outcome is unknown to callers; the store is before or after it; asked again, once."""
     losing = Losing(new_database, calm, arrives=arrives)
     tried = itertools.count(1) if prove else iter(SLICE)
     for nth in tried:
@@ -108,9 +108,9 @@ def test_a_commit_without_an_answer(
             faults={"answer lost" if arrives else "commit lost": losing.runs},
             work=losing.runs * (len(losing.states) - 1),
             reached={
-                "outcome unknown": losing.told["OutcomeUnknown"],
-                "lease in doubt refuses": losing.told["a lease in doubt refuses"],
-                "nobody noticed": losing.told["absorbed"],
+                "outcome unknown": losing.errors["OutcomeUnknown"],
+                "ambiguous lease refuses": losing.errors["an ambiguous lease refuses"],
+                "not noticed": losing.errors["absorbed"],
             },
         )
     )

@@ -1,4 +1,4 @@
-"""PostgreSQL is killed at each migration in turn; whoever opens the store next completes it."""
+"""PostgreSQL is killed at each migration in turn; the next process to open it completes it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SHAPE = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server that nobody else uses, and that may be killed."""
+    """A server that no other test uses, and that may be killed."""
     made = PostgresServer(is_synced=False)
     made.start()
     yield made

@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 
 def load(direct: str, url: str, rows: int) -> Seen:
-    """Let all processes write, and compare what they were told with what is there."""
+    """Let all processes write, and compare what was acknowledged with what is there."""
     with psycopg.connect(direct, autocommit=True) as connection:
         for number in range(PROCESSES):
             columns = "process bigint, number bigint, backend bigint"

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     is_shown = asked.trace or asked.count == 1
     with simulated_stores(kind.tables) as stores:
         for seed in range(asked.seed, asked.seed + asked.count):
-            world = _tried(kind, seed, stores, is_told=asked.trace, is_shown=is_shown)
+            world = _tried(kind, seed, stores, is_verbose=asked.trace, is_shown=is_shown)
             if world is None:
                 _tell(kind, seed, stores)
                 return 1
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _tried(
-    kind: type[World], seed: int, stores: SimulatedStores, *, is_told: bool, is_shown: bool
+    kind: type[World], seed: int, stores: SimulatedStores, *, is_verbose: bool, is_shown: bool
 ) -> World | None:
     """Run a schedule; None when a promise was broken."""
 
@@ -58,8 +58,8 @@ def _tried(
             print(f"seed {seed}: {world.simulation.options}\n{world.knobs}", flush=True)
 
     try:
-        return run_one(kind, seed, stores, is_told=is_told, begun=show)
-    except Exception:  # noqa: BLE001 - whatever it was, it is told at the second time
+        return run_one(kind, seed, stores, is_verbose=is_verbose, begun=show)
+    except Exception:  # noqa: BLE001 - whatever it was, it is reported the second time
         return None
 
 
@@ -67,7 +67,7 @@ def _tell(kind: type[World], seed: int, stores: SimulatedStores) -> None:
     """Run a schedule that failed once more, as it gives the same, and tell every step."""
     print(f"seed {seed} failed; once more, step by step:")
     try:
-        run_one(kind, seed, stores, is_told=True)
+        run_one(kind, seed, stores, is_verbose=True)
     except Exception as exc:  # noqa: BLE001 - the one that we want to see
         assert stores.files.simulation is not None
         print("\n".join(stores.files.simulation.trace))

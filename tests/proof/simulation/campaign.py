@@ -36,7 +36,7 @@ class World:
     def __init__(self, simulation: Simulation, stores: SimulatedStores) -> None:
         """Prepare the store from outside and add processes."""
         self.simulation, self.stores = simulation, stores
-        #: How this seed differs from others beside its faults, for whoever reads a failure.
+        #: How this seed differs from others beside its faults, for the reader of a failure.
         self.knobs: dict[str, object] = {}
         #: What `check` has counted: pieces of work that were done, gone, and done twice.
         self.work = 0
@@ -111,11 +111,11 @@ def run_one(
     seed: int,
     stores: SimulatedStores,
     *,
-    is_told: bool = False,
+    is_verbose: bool = False,
     begun: Callable[[World], None] = lambda _: None,
 ) -> World:
     """Run one schedule; a failure says how to see it again. `begun` comes before its first step."""
-    simulation = Simulation(seed, is_told=is_told)
+    simulation = Simulation(seed, is_verbose=is_verbose)
     stores.reset(simulation)
     world = kind(simulation, stores)
     begun(world)
@@ -138,7 +138,7 @@ def run_one(
         assert took <= most, f"settled {took:.0f} s after the last fault, not within {most:.0f}"
     except BaseException as exc:
         exc.add_note(f"{simulation.options}\n{world.knobs}")
-        if not is_told:
+        if not is_verbose:
             exc.add_note("\n".join(simulation.trace[-40:]))
         exc.add_note(repro(kind.name, seed))
         raise

@@ -37,19 +37,19 @@ class Dual(World):
         "a follow-up was handed over in flight",
         "rolled back before output",
         "kept after output",
-        "a saying was taken back",
+        "a reply was taken back",
         "a part of a batch was done",
         "a batch was found in flight after a crash",
         "a dispatcher that lived was taken over from",
         "a late dispatcher was refused",
-        "nobody knew how a delivery had ended",
-        "a saying was sent again under its key",
-        "nobody knows whether a saying was shown",
+        "the end of a delivery was unknown",
+        "a reply was sent again under its key",
+        "whether a reply was shown is unknown",
         "a message was given up",
         "a dead letter was redriven",
         "killed between sending and noting it",
         "killed with an arrival number drawn",
-        "what nobody called for waits",
+        "messages without a trigger wait",
     )
 
     #: Waits between tries go by wall clocks, which may differ by two hours here; the rest is ours.
@@ -173,7 +173,7 @@ class Dual(World):
     def dispatch(self, process: Process) -> None:
         Dispatching(self, process, self.channels).live()
 
-    # --- told by them -------------------------------------------------------------------------
+    # --- reported by them -------------------------------------------------------------------------
 
     def holds(self, process: Process) -> bool:
         """Note who is the dispatcher now; says whether another one takes itself for it, too."""
@@ -186,7 +186,7 @@ class Dual(World):
         return is_alive
 
     def handed(self, delivery: Delivery) -> None:
-        """Keep what is handed out; whoever was frozen meanwhile says so late."""
+        """Keep what is handed out; a dispatcher that was frozen meanwhile reports late."""
         number = delivery.batch.number
         for message in delivery.messages:
             place = (delivery.group, message.id)

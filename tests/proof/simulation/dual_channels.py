@@ -44,7 +44,7 @@ class Wire:
 
     def _show(self, key: str) -> None:
         if key in self.shown and self.takes_keys:
-            self.world.simulation.sometimes("a saying was sent again under its key")
+            self.world.simulation.sometimes("a reply was sent again under its key")
             return
         assert key not in self.shown, f"{key} is shown twice"
         self.shown.append(key)

@@ -42,7 +42,7 @@ def check_messages(world: Dual) -> None:
         assert promised is None or over == [("done", promised)], f"{group} {id_}: {over}"
         assert world.read[group, id_], f"{group} {id_} was never read"
         if not is_past:
-            world.simulation.sometimes("what nobody called for waits")
+            world.simulation.sometimes("messages without a trigger wait")
         elif over[0][0] == "dead":
             world.simulation.sometimes("a message was given up")
         world.work += is_past
@@ -68,13 +68,13 @@ def check_sayings(world: Dual) -> None:
                 assert times == 0, f"{key} is {state}, and was shown"
             else:
                 assert state == "maybe sent", f"{key} ends as {state}"
-                world.simulation.sometimes("nobody knows whether a saying was shown")
+                world.simulation.sometimes("whether a reply was shown is unknown")
         else:
             assert state == "sent", f"{key} ends as {state}"
             assert world.read[group, key] == 1, f"{key} was read {world.read[group, key]} times"
         assert state != "cancelled" or ended != "done", f"{key} was taken back from what is done"
     for group, wire in world.channels.items():
-        # Whoever was frozen on its way to the channel may be late, and nobody can help that.
+        # A dispatcher that was frozen on its way to the channel may be late: not preventable.
         if isinstance(wire, Wire) and not world.were_two:
             order = [key for key, name, *_ in rows if name == group and key in wire.shown]
             assert order == wire.shown, f"{group}: shown as {wire.shown}, said as {order}"

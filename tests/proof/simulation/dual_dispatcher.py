@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Waits before messages, and replies, are tried again; then they are given up.
 WAITS = FixedDelays(seconds=(5.0, 20.0))
-#: How long to leave a group alone whose delivery nobody knows the end of.
+#: How long to leave a group alone whose delivery has an unknown end.
 STRAY_SECONDS = 1.0
 
 
@@ -53,10 +53,10 @@ class Life:
     #: Groups to look at, now or at a later time.
     dirty: set[str] = field(default_factory=set)
     due: dict[str, float] = field(default_factory=dict)
-    #: Groups whose delivery ended, nobody knows how, and when to look that up.
+    #: Groups whose delivery has an unknown end, and when to look that up.
     strays: dict[str, float] = field(default_factory=dict)
     #: Whether something may have been seen and forgotten.
-    is_doubtful: bool = True
+    is_incomplete: bool = True
 
 
 class Dispatching:
@@ -88,11 +88,11 @@ class Dispatching:
                 if lease is not None:
                     self.hold(lease)
             except (LeaseLost, Superseded, StoreBusy, OutcomeUnknown):
-                pass  # Also when somebody who was late has ended what we would recover.
+                pass  # Also when a late dispatcher has ended what we would recover.
             self.simulation.sleep(self.random.uniform(5, 60))
 
     def hold(self, lease: Lease) -> None:
-        """Be the dispatcher until somebody else is."""
+        """Be the dispatcher until another process is."""
         if self.world.holds(self.process):
             self.simulation.sometimes("a dispatcher that lived was taken over from")
         if self.deliveries.recover():
@@ -109,7 +109,7 @@ class Dispatching:
                 self.stop(life)
                 raise
             except (StoreBusy, OutcomeUnknown, Superseded):
-                life.is_doubtful = True
+                life.is_incomplete = True
             self.simulation.sleep(self.random.uniform(0.1, 4.0 if life.hands else self.idle()))
 
     def idle(self) -> float:
@@ -126,9 +126,9 @@ class Dispatching:
 
     def round(self, life: Life) -> None:
         """Do what there is to do."""
-        if life.is_doubtful:
+        if life.is_incomplete:
             life.dirty |= {each.group for each in self.ow.dual(DUAL).pending()}
-            life.is_doubtful = False
+            life.is_incomplete = False
         life.dirty |= set(self.arrivals.see())
         now = self.simulation.now
         for name in [each for each, at in life.strays.items() if at <= now]:
@@ -157,7 +157,7 @@ class Dispatching:
         try:
             delivery = self.begin(group)
         except OncewardError:
-            # It may be in flight, of an earlier try of ours or of this one, or somebody else's.
+            # It may be in flight: an earlier try of ours, this one, or another dispatcher's.
             life.strays[name] = self.simulation.now + STRAY_SECONDS
             return
         if delivery is None:
@@ -177,7 +177,7 @@ class Dispatching:
         except Superseded:
             self.simulation.sometimes("a late dispatcher was refused")
         except OncewardError:
-            self.simulation.sometimes("nobody knew how a delivery had ended")
+            self.simulation.sometimes("the end of a delivery was unknown")
             life.strays[name] = self.simulation.now + STRAY_SECONDS
         else:
             if left is not None:
@@ -241,4 +241,4 @@ class Dispatching:
         elif ending.state is DeliveryState.ROLLED_BACK:
             self.simulation.sometimes("rolled back before output")
         if ending.cancelled:
-            self.simulation.sometimes("a saying was taken back")
+            self.simulation.sometimes("a reply was taken back")

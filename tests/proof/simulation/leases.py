@@ -2,7 +2,7 @@
 
 Each number has an effect of its own table, in the transaction that moves the cursor. An effect
 notes the last recorded move of the cursor that it knows of; so the order of effects and moves can
-be told afterwards, and each effect must be the next after the one before it.
+be checked afterwards, and each effect must be the next after the one before it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Leases(World):
         "a late holder was refused when it renewed",
         "a checkpoint of unknown outcome had happened",
         "a checkpoint of unknown outcome had not happened",
-        "whoever went on in doubt was refused",
+        "a worker that went on while ambiguous was refused",
         "an old handle of the same worker was refused",
         "killed between effect and checkpoint",
         "killed between commit and acknowledgement",
         "killed right after a lease was granted",
-        "busy inside a write past its lease, and nobody took over",
-        "a thief gave way to whoever was writing",
+        "busy inside a write past its lease, and no worker took over",
+        "the worker taking over gave way to a writer",
         "a live worker's cursor was moved",
         "a move was undone",
         "a pause found a worker at work",
@@ -67,14 +67,14 @@ class Leases(World):
             try:
                 lease = ow.cursors.acquire("c", process.id, self.lease_seconds)
                 if ow.cursors._takeover_delay._postponed:
-                    self.simulation.sometimes("a thief gave way to whoever was writing")
+                    self.simulation.sometimes("the worker taking over gave way to a writer")
                 if lease is not None:
                     if old is not None and self.random.random() < 0.2:
                         self.use_old(ow, old)
                     old = lease
                     self.use(ow, lease)
             except (LeaseLost, StoreBusy, OutcomeUnknown):
-                pass  # As a worker does: come back later, and ask anew.
+                pass  # As a worker does: come back later, and ask again.
             self.simulation.sleep(self.random.uniform(1, 20))
 
     def use_old(self, ow: Onceward, old: Lease) -> None:
@@ -95,17 +95,17 @@ class Leases(World):
             except OutcomeUnknown:
                 if self.random.random() < 0.5:
                     raise
-                self.go_on_in_doubt(ow, lease)
+                self.go_on_while_ambiguous(ow, lease)
             if lease.is_paused or self.random.random() < 0.1:
                 break
         lease.release()
 
-    def go_on_in_doubt(self, ow: Onceward, lease: Lease) -> None:
-        """Take no notice that nobody knows where the cursor is."""
+    def go_on_while_ambiguous(self, ow: Onceward, lease: Lease) -> None:
+        """Go on although the position of the cursor is unknown."""
         try:
             self.move_on(ow, lease)
         except LeaseLost:
-            self.simulation.sometimes("whoever went on in doubt was refused")
+            self.simulation.sometimes("a worker that went on while ambiguous was refused")
             raise
 
     def dawdle(self, chance: float) -> None:
@@ -139,7 +139,7 @@ class Leases(World):
                 lease.checkpoint(str(number), tx=tx)
             if is_late:
                 self.simulation.sometimes(
-                    "busy inside a write past its lease, and nobody took over"
+                    "busy inside a write past its lease, and no worker took over"
                 )
         except LeaseLost:
             self.simulation.sometimes("a late holder was refused inside its transaction")

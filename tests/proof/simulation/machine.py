@@ -1,6 +1,6 @@
 """Machine: the clock and the files that all simulated processes share.
 
-Whoever reads the time by which leases are decided, or waits to write, gives way to the others.
+A process that reads the time by which leases are decided, or waits to write, gives way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SimulatedClock:
 
 
 class SimulatedFiles(SystemFiles):
-    """The machine's files, but for locks: whoever waits for one gives way to the others."""
+    """The machine's files, but for locks: a process that waits for one gives way to the others."""
 
     def __init__(self) -> None:
         self.simulation: Simulation | None = None

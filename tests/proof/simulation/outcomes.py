@@ -55,10 +55,10 @@ class Outcomes(World):
         "killed between commit and acknowledgement",
         "replayed to a second caller",
         "a failure was replayed",
-        "commit in doubt, then found done",
+        "commit ambiguous, then found done",
         "other arguments were refused",
-        "overtaken by a twin at the first write",
-        "taken over after the lease had run out",
+        "overtaken by a concurrent call at the first write",
+        "taken over after the lease had expired",
         "renewed while it worked",
         "a late finisher was refused",
         "ambiguous, then reconciled as done",
@@ -67,8 +67,8 @@ class Outcomes(World):
         "a hook decided what became of a step",
         "an operator decided about a step",
         "a step was replayed in a rerun",
-        "a result had run out",
-        "a key was used anew after its tombstone",
+        "a result had expired",
+        "a key was used again after its tombstone",
     )
     #: Ten leases.
     settle_seconds_max = 600.0
@@ -83,7 +83,7 @@ class Outcomes(World):
         self.outside = Outside()
         kinds = self.random.sample(KINDS, self.random.randint(1, 4))
         self.keys = [f"{kind}-{n}" for kind in kinds for n in range(self.random.randint(1, 2))]
-        #: By key: arguments and outcome, as callers were told.
+        #: By key: arguments and outcome, as callers got them.
         self.answers: defaultdict[str, set[tuple[int, str]]] = defaultdict(set)
         callers = self.random.randint(2, 3)
         #: Which arguments a caller means by a key: mostly the same.
@@ -114,7 +114,7 @@ class Outcomes(World):
 
     def call(self, calls: Calls, key: str, amount: int) -> None:
         """Ask until there is an answer that will not change."""
-        was_in_doubt = False
+        was_ambiguous = False
         while True:
             try:
                 answer = orjson.dumps(calls.call(key, amount)).decode()
@@ -123,7 +123,7 @@ class Outcomes(World):
                 return
             except KeyExpired:
                 assert key.startswith("brief"), f"{key}: expired"
-                self.simulation.sometimes("a result had run out")
+                self.simulation.sometimes("a result had expired")
                 return
             except Declined as exc:
                 self.answered(key, amount, str(exc))
@@ -133,7 +133,7 @@ class Outcomes(World):
                 self.answered(key, amount, exc.failure_message)
                 return
             except AGAIN as exc:
-                was_in_doubt = isinstance(exc, OutcomeUnknown)
+                was_ambiguous = isinstance(exc, OutcomeUnknown)
                 if isinstance(exc, FenceLost):
                     self.simulation.sometimes("a late finisher was refused")
                 if isinstance(exc, KeyAmbiguous) and key not in self.silent:
@@ -142,18 +142,18 @@ class Outcomes(World):
                 self.simulation.sleep(self.random.uniform(1, 40))
                 continue
             if not calls.has_run:
-                found = "commit in doubt, then found done" if was_in_doubt else None
+                found = "commit ambiguous, then found done" if was_ambiguous else None
                 self.simulation.sometimes(found or "replayed to a second caller")
             self.answered(key, amount, answer)
             return
 
     def answered(self, key: str, amount: int, answer: str) -> None:
-        """Keep what somebody was told; all are told the same."""
+        """Keep what a caller got; all get the same."""
         self.simulation.note(f"{key}: {answer}")
-        told = self.answers[key]
-        told.add((amount, answer))
+        given = self.answers[key]
+        given.add((amount, answer))
         if not key.startswith("brief"):
-            assert len(told) == 1, f"{key}: {sorted(told)}"
+            assert len(given) == 1, f"{key}: {sorted(given)}"
 
     # --- operators ----------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Outcomes(World):
             for (*_, before), (*_, after) in pairwise(rows):
                 apart = after - before
                 assert apart >= TTL_SECONDS + TOMBSTONE_SECONDS, f"{key}: {rows}"
-                self.simulation.sometimes("a key was used anew after its tombstone")
+                self.simulation.sometimes("a key was used again after its tombstone")
         else:
             assert state in ("done", "failed"), f"{key} ends as {state}"
             assert len(rows) == (state == "done"), f"{key} is {state} with {rows}"

@@ -127,7 +127,7 @@ class Calls:
             at = [self.simulation.now, result]
             tx.execute("update effects set at = ? where result = ?", at)
         except KeyAlreadySettled:
-            self.simulation.sometimes("overtaken by a twin at the first write")
+            self.simulation.sometimes("overtaken by a concurrent call at the first write")
             raise
         if self.random.random() < 0.2:
             self.simulation.sleep(self.random.uniform(0, 5))
@@ -144,7 +144,7 @@ class Calls:
             self.perhaps_fail(key)
             result = self.happen(key, "", amount)
             self.dawdle()
-            self.perhaps_doubt()
+            self.perhaps_ambiguous()
         return result
 
     def in_steps(self, key: str, amount: int) -> list[str]:
@@ -165,7 +165,7 @@ class Calls:
             self.dawdle()
             self.perhaps_fail(key, step)
             result = self.happen(key, step, amount)
-            self.perhaps_doubt()
+            self.perhaps_ambiguous()
             return result
 
         def decide() -> Verdict:
@@ -209,7 +209,7 @@ class Calls:
     # --- what happens in them -----------------------------------------------------------------
 
     def happen(self, key: str, step: str, amount: int) -> str:
-        """Have an effect that nobody can take back."""
+        """Have an effect that cannot be taken back."""
         result = self.new_result(amount)
         self.outside.effects.setdefault((key, step), []).append(result)
         self.simulation.note(f"effect {key} {step}")
@@ -242,7 +242,7 @@ class Calls:
                 self.outside.freed[key, ""] += 1
             raise Busy
 
-    def perhaps_doubt(self) -> None:
+    def perhaps_ambiguous(self) -> None:
         """Do not hear from the other side, which has done it."""
         if self.random.random() < 0.05 and not self.simulation.is_healed:
             message = "the bank did not answer"
@@ -252,7 +252,7 @@ class Calls:
 
     @contextmanager
     def holding(self, fence: Fence) -> Iterator[None]:
-        """Be at it, when nobody else can be, and when it was not to be left alone."""
+        """Be at it, when no other process can be, and when it was not to be left alone."""
         self.has_run = True
         key, outside = fence.key, self.outside
         place = (key, "")
@@ -262,9 +262,9 @@ class Calls:
             assert outside.begun[place] <= allowed, f"{key}: run again without being asked"
         until = self.lease_of(fence)
         for other, lasts in outside.held.get(key, {}).items():
-            # Whoever lost its claim on the way here cannot tell when it was granted.
+            # A caller that lost its claim on the way here does not know when it was granted.
             assert until is None or lasts <= until - LEASE_SECONDS, f"{key}: {other} holds it"
-            self.simulation.sometimes("taken over after the lease had run out")
+            self.simulation.sometimes("taken over after the lease had expired")
         outside.held.setdefault(key, {})[fence.owner] = until or 0.0
         try:
             yield

@@ -50,7 +50,7 @@ class Parked(World):
     claims = ("D1", "D2", "F1", "F4", "R1", "W1", "W2")
     sometimes: ClassVar[tuple[str, ...]] = (
         "a message was parked",
-        "a message lined up behind its key",
+        "a message was queued after its key",
         "a parked message was done at last",
         "a message held its cursor, and was done at last",
         "a message died after all its attempts",
@@ -59,7 +59,7 @@ class Parked(World):
         "a batch failed, and was taken singly",
         "killed between effect and checkpoint",
         "killed inside a handler",
-        "a commit was in doubt",
+        "a commit was ambiguous",
         "a retry was due while its lease was lost",
         "a heartbeat found the lease lost under a handler",
         "a dead letter was redriven under a live worker",
@@ -67,7 +67,7 @@ class Parked(World):
         "a dead letter was dropped",
         "a move forgot what was parked",
         "an undo brought back what a seek had forgotten",
-        "somebody moved on what was being tried",
+        "an operator moved on what was being tried",
         "a lease was taken over",
     )
     tables = ("create table effects (id integer primary key, number integer, attempt integer)",)
@@ -83,13 +83,13 @@ class Parked(World):
             self.natures[chance.randrange(count)] = "deadly"
         #: How often a moody one will fail yet: now and then more often than it is tried.
         self.tempers = [chance.choice((1, 1, 2, 3, 3)) for _ in range(count)]
-        # What cannot be read has no key that anybody could know.
+        # What cannot be read has no known key.
         drawn = [(nature, chance.choice(keys)) for nature in self.natures]
         self.keys = [None if nature == "garbled" else key for nature, key in drawn]
         #: How likely a handler is slow, and a heartbeat comes in time.
         self.slow = chance.choice((0.0, 0.2, 0.5))
         self.beats = chance.choice((0.0, 0.5, 1.0))
-        #: Whether somebody looks at the letters in the end, and tries them all once more.
+        #: Whether an operator looks at the letters in the end, and redrives them all.
         self.is_looked_after = chance.random() < 0.2
         self.moves_left = chance.choice((0, 0, 3, 6))
         self.consumer = self.declared(chance.choice((None, None, 2, 3)))
@@ -208,7 +208,7 @@ class Parked(World):
                 try:
                     return call(*args, **kwargs)
                 except Superseded:
-                    self.simulation.sometimes("somebody moved on what was being tried")
+                    self.simulation.sometimes("an operator moved on what was being tried")
                     raise
 
             return seen
@@ -337,7 +337,7 @@ class _TracedTelemetry(Telemetry):
         simulation, tried = self._world.simulation, self._world.trying.get(self._process)
         simulation.note(f"{action}: {error!r}")
         if action == "commit_outcome_unknown":
-            simulation.sometimes("a commit was in doubt")
+            simulation.sometimes("a commit was ambiguous")
         if action == "lease_lost" and tried is not None and tried.attempt > 1:
             simulation.sometimes("a retry was due while its lease was lost")
         is_ours = action in ("lease_lost", "commit_outcome_unknown", "store_unavailable")

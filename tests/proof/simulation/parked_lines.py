@@ -96,7 +96,7 @@ class Lines:
         self._effect = self._move = 0
         self._rows: list[tuple[Any, ...]] = []
         self._seeks: list[Seek] = []
-        #: Passed over by a seek, because somebody wanted it so.
+        #: Passed over by a seek, because an operator wanted it so.
         self._skipped: frozenset[int] = frozenset()
         #: Redriven while they lay ahead: a person asked for them twice.
         self._odd: set[int] = set()
@@ -192,7 +192,7 @@ class Lines:
         self._note_work(before, after, came)
 
     def _check_turn(self, before: Look, number: int, *, is_parked: bool) -> None:
-        """See that it was due, and that nobody of its key had to be done before it."""
+        """See that it was due, and that no other of its key had to be done before it."""
         waits = before.parked.get(number) if is_parked else before.held.get(number)
         if waits is not None:
             is_due = waits.due is None or waits.due <= self._simulation.now
@@ -222,7 +222,7 @@ class Lines:
                     see("a dead letter was redriven under a live worker")
             else:
                 is_behind = not after.parked[each].attempt
-                see("a message lined up behind its key" if is_behind else "a message was parked")
+                see("a message was queued after its key" if is_behind else "a message was parked")
         if after.steals > before.steals:
             see("a lease was taken over")
 

@@ -2,7 +2,7 @@
 
 A process is a greenlet that runs production code on a real SQLite store of its own; all stores
 share one file. It gives way wherever it reads the time, waits for the writers' queue, or passes a
-crash point, and there it may be killed, frozen, refused by the store, or left in doubt about its
+crash point, and there it may be killed, frozen, refused by the store, or lose the answer to its
 commit. The same seed gives the same schedule, down to the last step, in every process.
 """
 
@@ -43,7 +43,7 @@ class Options:
     kill: float = 0.0
     freeze: float = 0.0
     refuse: float = 0.0
-    doubt: float = 0.0
+    lost_commit: float = 0.0
     #: How long a step takes on average, and a frozen process sleeps, in seconds.
     step_seconds: float = 0.1
     freeze_seconds: float = 90.0
@@ -63,7 +63,7 @@ class Options:
             kill=chance(0.06),
             freeze=chance(0.06),
             refuse=chance(0.1),
-            doubt=chance(0.1),
+            lost_commit=chance(0.1),
             step_seconds=source.choice((0.01, 0.1, 1.0, 5.0)),
             freeze_seconds=source.choice((5.0, 70.0, 200.0)),
             skew_seconds=source.choice((0.0, 0.0, 3600.0)),
@@ -105,7 +105,7 @@ class Process:
         return self.waits_for is None or self.waits_for.holder is None
 
     def step(self) -> None:
-        """Let it go on until it gives way; a dead one is started anew."""
+        """Let it go on until it gives way; a dead one is started again."""
         if self._run is None:
             self.life += 1
             self._run = greenlet(self._live)
@@ -143,10 +143,12 @@ class Process:
 class Simulation:
     """A world's time, its processes, and what happened to them."""
 
-    def __init__(self, seed: int, options: Options | None = None, *, is_told: bool = False) -> None:
-        """Draw everything from this seed; told in full, every step is in the trace."""
+    def __init__(
+        self, seed: int, options: Options | None = None, *, is_verbose: bool = False
+    ) -> None:
+        """Draw everything from this seed; if verbose, every step is in the trace."""
         self.seed = seed
-        self._is_told = is_told
+        self._is_verbose = is_verbose
         self.random = random.Random(f"schedule {seed}")
         self.options = options or Options.drawn(random.Random(f"options {seed}"))
         self._step_seconds = self.options.step_seconds
@@ -163,7 +165,7 @@ class Simulation:
         self.settled_seconds = 0.0
         #: Which interesting states were reached.
         self.seen: Counter[str] = Counter()
-        #: The last things that happened, for whoever reads a failure.
+        #: The last things that happened, for the reader of a failure.
         self.trace: list[str] = []
         self._current: Process | None = None
 
@@ -172,7 +174,7 @@ class Simulation:
         return f"{self.steps} {self.now!r} {self.random.random()!r} {sum(self.faults.values())}"
 
     def add(self, name: str, main: Callable[[Process], None]) -> Process:
-        """Add a process; `main` is run anew in every life, and ends it by returning."""
+        """Add a process; `main` is run again in every life, and ends it by returning."""
         process = Process(self, name, main)
         skew = self.options.skew_seconds
         process.skew = timedelta(seconds=self.random.uniform(-skew, skew))
@@ -184,10 +186,10 @@ class Simulation:
         self.seen[what] += 1
 
     def note(self, what: str) -> None:
-        """Keep a line for whoever reads a failure."""
+        """Keep a line for the reader of a failure."""
         who = self._current.id if self._current else "-"
         self.trace.append(f"{self.steps:5} {self.now:9.2f} {who:8} {what}")
-        if not self._is_told:
+        if not self._is_verbose:
             del self.trace[:-TRACE_LINES_MAX]
 
     def run(self, is_settled: Callable[[], bool], after_step: Callable[[], None]) -> None:
@@ -249,7 +251,7 @@ class Simulation:
         if process is None:
             return
         process.gave_way(where)
-        if self._is_told:
+        if self._is_verbose:
             self.note(where)
         self._torment(process, where)
         self._yield(process)
@@ -300,15 +302,15 @@ class Simulation:
         if self._strikes(self.options.refuse, "refused"):
             raise sqlite_error(sqlite3.SQLITE_BUSY, "the simulated store is busy")
 
-    def doubt(self) -> None:
+    def lose_answer(self) -> None:
         """Let the answer to a commit that happened get lost, from time to time."""
-        if self._strikes(self.options.doubt, "in doubt, committed"):
+        if self._strikes(self.options.lost_commit, "ambiguous, committed"):
             message = "the answer to the simulated commit is lost"
             raise OutcomeUnknown(message, fix="look")
 
     def lose(self) -> None:
-        """Let a commit get lost on its way, from time to time; nobody knows."""
-        if self._strikes(self.options.doubt / 2, "in doubt, not committed"):
+        """Let a commit get lost on its way, from time to time; its outcome is unknown."""
+        if self._strikes(self.options.lost_commit / 2, "ambiguous, not committed"):
             message = "the simulated commit is lost"
             raise OutcomeUnknown(message, fix="look")
 

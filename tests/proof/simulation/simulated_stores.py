@@ -116,9 +116,9 @@ def simulated_stores(tables: tuple[str, ...]) -> Iterator[SimulatedStores]:
     stores = SimulatedStores(directory, tables)
 
     def commit(transaction: SqliteTransaction) -> None:
-        """Commit, and from time to time lose the answer before anybody hears of it."""
+        """Commit, and from time to time lose the answer before the caller gets it."""
         simulation = stores.files.simulation
-        if transaction._clock is not stores.clock:  # Of somebody else in this process.
+        if transaction._clock is not stores.clock:  # Of another store in this process.
             original(transaction)
             return
 
@@ -126,7 +126,7 @@ def simulated_stores(tables: tuple[str, ...]) -> Iterator[SimulatedStores]:
             del transaction._end  # The class's own is back.
             stores.commits += 1
             if simulation is not None:
-                simulation.doubt()
+                simulation.lose_answer()
             transaction._end()
 
         if simulation is not None and (transaction.is_writing or transaction._commit_queries):
@@ -147,7 +147,7 @@ def simulated_stores(tables: tuple[str, ...]) -> Iterator[SimulatedStores]:
     crash_points.watch(passed)
     log = logging.getLogger("onceward")
     level = log.level
-    log.setLevel(logging.CRITICAL + 1)  # Every fault would be told, in thousands of schedules.
+    log.setLevel(logging.CRITICAL + 1)  # Every fault would be logged, in thousands of schedules.
     try:
         yield stores
     finally:

@@ -42,7 +42,7 @@ def place_of(engine: str, url: str | None) -> Iterator[Place]:
 
 
 def run(cell: Cell, place: Place) -> None:
-    """Run one cell; whoever reads its failure can repeat it."""
+    """Run one cell; the reader of its failure can repeat it."""
     signal.alarm(CELL_SECONDS_MAX)
     try:
         seen = cell.run(place)

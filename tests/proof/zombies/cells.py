@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: Short, so that nobody waits long for it to run out; long enough for a busy machine.
+#: Short, so that tests need not wait long for it to expire; long enough for a busy machine.
 LEASE_SECONDS = 0.4
 ENGINES = ("sqlite", "postgres")
 
@@ -16,7 +16,7 @@ ENGINES = ("sqlite", "postgres")
 class Seen:
     """What one frozen process and those who went on without it left behind."""
 
-    #: From the freeze to the first thing that another one did instead; None when nobody could.
+    #: From the freeze to the first thing that another one did instead; None when none could.
     takeover_seconds: float | None = None
     #: How the woken process was refused, in order.
     refused: list[str] = field(default_factory=list)

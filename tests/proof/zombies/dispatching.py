@@ -66,7 +66,7 @@ def dispatch(place: Place, talk: Talk) -> None:
         talk.wait()
         until(lambda: not made.is_held, "it still believes to be the dispatcher")
         talk.tell("lost")
-        until(lambda: made.is_held, "it does not begin anew")
+        until(lambda: made.is_held, "it does not begin again")
         talk.tell("held")
         talk.wait()
         made.stop()
@@ -76,7 +76,7 @@ def dispatch_instead(place: Place, name: str, talk: Talk) -> None:
     """Be the next one, and deal with everything."""
     with open_handle(place.url) as ow:
         made = started(place, ow, poll_seconds=0.02)
-        until(lambda: made.is_held, "nobody could take over")
+        until(lambda: made.is_held, "no dispatcher could take over")
         talk.tell("taken over")
         until(lambda: is_idle(ow, name), "it does not end")
         talk.tell("idle")
@@ -85,7 +85,7 @@ def dispatch_instead(place: Place, name: str, talk: Talk) -> None:
 
 
 def tell(ow: Onceward, group: str, *texts: str) -> None:
-    """Let somebody write, and be answered by an agent that then waits for a file."""
+    """Let a person write, and be answered by an agent that then waits for a file."""
     for text in texts:
         message = NewMessage(group=group, id=text, sender="ann", text=f"!say {text}; wait go")
         Inbox(ow.store).receive(message)
@@ -118,8 +118,8 @@ def freeze(place: Place, *, name: str, channel: str, spec: str, goes_on: bool) -
     zombie.hear("held")
     with open_handle(place.url) as ow:
         tell(ow, name, *AFTER)
-        # A message that nobody has seen yet does not make a group busy.
-        until(lambda: (AFTER[-1], "sent") in sayings_of(ow, name), "nobody is answered")
+        # A message that no dispatcher has seen yet does not make a group busy.
+        until(lambda: (AFTER[-1], "sent") in sayings_of(ow, name), "no message is answered")
         until(lambda: is_idle(ow, name), "it does not end")
     zombie.go()
     zombie.heard()
@@ -134,17 +134,17 @@ def judge(place: Place, name: str, channel: str, seen: Seen) -> None:
         found = fates(ow)
         sayings = sayings_of(ow, name)
     mine = {id_: fate for (group, id_), fate in found.messages.items() if group == name}
-    doubtful = [text for text, state in sayings if state == "maybe sent"]
+    ambiguous = [text for text, state in sayings if state == "maybe sent"]
     if channel == "chat":
         shown = [text for text, state in sayings if state == "sent"]
     else:
         shown = FileChannel(place.directory, takes_keys=True).shown(name)
     seen.work = len(set(shown))
-    seen.lost = len(set(said) - set(shown) - set(doubtful)) + len(set(said) - set(mine))
+    seen.lost = len(set(said) - set(shown) - set(ambiguous)) + len(set(said) - set(mine))
     seen.doubled = len(shown) - len(set(shown))
     assert set(mine.values()) <= {"done", "kept"}, mine
     assert (seen.lost, seen.doubled) == (0, 0), (shown, sayings)
-    assert channel == "blind" or not doubtful, sayings
+    assert channel == "blind" or not ambiguous, sayings
     if channel != "blind":
         assert shown == said, shown
 

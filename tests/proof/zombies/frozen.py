@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Talk:
-    """The child's end: it tells, waits to be told to go on, and can freeze at a line of its own."""
+    """The child's end: it reports, waits for the parent, and can freeze at a line of its own."""
 
     def __init__(self, told: int, orders: int) -> None:
         self._told, self._orders = told, orders
@@ -37,7 +37,7 @@ class Talk:
         os.write(self._told, line.encode() + b"\n")
 
     def wait(self) -> None:
-        """Go on only when told to."""
+        """Wait until the parent lets the child go on."""
         os.read(self._orders, 1)
 
     def freeze(self) -> None:
@@ -120,7 +120,7 @@ class Child:
 
 
 def _live(work: Callable[[Talk], object], spec: str | None, talk: Talk) -> None:
-    # Frozen for ever it would be, if whoever wakes it died.
+    # It would stay frozen for ever if the parent died.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     logging.disable(logging.CRITICAL)
     crash_points.arm(spec)

@@ -1,7 +1,7 @@
 """Leasing: a worker that freezes with a lease in hand, and the heir who goes on without it.
 
 Both count: every number is one effect, written with its checkpoint in one transaction. The zombie
-is woken when the heir is two numbers further, must be refused, and then begins anew.
+is woken when the heir is two numbers further, must be refused, and then begins again.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def taken(ow: Onceward, name: str, worker: str) -> Lease:
 
 
 def count(url: str, name: str, step: Step, talk: Talk) -> None:
-    """Be the worker that freezes: count to the end, and begin anew whenever it is refused."""
+    """Be the worker that freezes: count to the end, and begin again whenever it is refused."""
     with open_handle(url) as ow:
         lease = taken(ow, name, "zombie")
         while int(lease.position or 0) < NUMBERS:
@@ -159,7 +159,7 @@ def inherit(url: str, name: str, talk: Talk, *, last: int = NUMBERS) -> None:
 
 
 def freeze(place: Place, *, name: str, step: Step, spec: str | None, blocks: str = "") -> Seen:
-    """Run one cell; `blocks` names the engine on which nobody can take over."""
+    """Run one cell; `blocks` names the engine on which no worker can take over."""
     with open_handle(place.url) as ow, ow.transaction() as tx:
         tx.execute(TABLE)
     zombie = Child(partial(count, place.url, name, step), spec)
@@ -169,8 +169,8 @@ def freeze(place: Place, *, name: str, step: Step, spec: str | None, blocks: str
     heir.hear("asking")
     seen = Seen()
     if place.engine == blocks:
-        held_by_nobody_else(place, name, heir)
-        seen.reached.append("held the only write lock, and nobody took over")
+        expires_without_takeover(place, name, heir)
+        seen.reached.append("held the only write lock, and no worker took over")
         zombie.wake()
         zombie.go()
         # The heir may come in between two transactions: it must not hold what the zombie waits for.
@@ -200,14 +200,14 @@ def until_refused(zombie: Child) -> list[dict[str, Any]]:
     return told
 
 
-def held_by_nobody_else(place: Place, name: str, heir: Child) -> None:
-    """Make sure that the lease runs out, that everybody may read so, and that nobody takes it."""
+def expires_without_takeover(place: Place, name: str, heir: Child) -> None:
+    """Make sure that the lease expires, that all may read so, and that no worker takes it."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     with open_handle(place.url) as ow:
         while ow.cursors.show(name).is_held:
-            assert time.monotonic() < deadline, "the lease never ran out"
+            assert time.monotonic() < deadline, "the lease never expired"
             time.sleep(0.01)
-    assert heir.is_silent(SILENCE_SECONDS), "somebody wrote beside a frozen writer"
+    assert heir.is_silent(SILENCE_SECONDS), "another worker wrote beside a frozen writer"
 
 
 def judge(place: Place, name: str, seen: Seen, acked: set[int]) -> None:

@@ -21,7 +21,7 @@ MOMENT_SECONDS_MAX = 0.05
 
 
 def count_until_refused(url: str, name: str, talk: Talk) -> None:
-    """Count, with a busy heartbeat, until somebody says no."""
+    """Count, with a busy heartbeat, until a write is refused."""
     with open_handle(url) as ow:
         lease = taken(ow, name, "zombie")
         try:
@@ -35,7 +35,7 @@ def count_until_refused(url: str, name: str, talk: Talk) -> None:
 
 
 def may_write(place: Place) -> bool:
-    """Say whether nobody holds the write lock; on PostgreSQL there is none."""
+    """Say whether the write lock is free; on PostgreSQL there is none."""
     if place.engine != "sqlite":
         return True
     with Path(f"{place.url.removeprefix('sqlite:///')}-write-lock").open("ab") as turns:
@@ -57,7 +57,7 @@ def run(place: Place, *, name: str, seed: int) -> Seen:
     time.sleep(source.uniform(0, MOMENT_SECONDS_MAX))
     freeze(zombie)
     while not may_write(place):
-        # Nobody could take over: it goes on, and another moment is tried.
+        # No worker could take over: it goes on, and another moment is tried.
         zombie.wake()
         time.sleep(source.uniform(0, MOMENT_SECONDS_MAX))
         freeze(zombie)

@@ -28,7 +28,7 @@ TABLE = "create table if not exists effects (note text)"
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a client was told."""
+    """The response that a client got."""
 
     status: int
     body: bytes
@@ -119,7 +119,7 @@ def exchanged(
     if is_locked:
         # On SQLite the file, on PostgreSQL the row of the key: both stay locked.
         time.sleep(LEASE_SECONDS + SILENCE_SECONDS)
-        assert not retried.done(), "somebody wrote beside a frozen writer"
+        assert not retried.done(), "another server wrote beside a frozen writer"
         seen.reached.append("waited for, and not done twice")
     else:
         told = retried.result(WAIT_SECONDS_MAX)
@@ -127,14 +127,14 @@ def exchanged(
         seen.reached.append("answered by another while frozen")
         if not told.is_charged:
             assert (told.status, b'"AMBIGUOUS"' in told.body) == (409, True), told
-            seen.reached.append("in doubt, and not done twice")
+            seen.reached.append("ambiguous, and not done twice")
             retried = pool.submit(lambda: told)
     first.child.wake()
     answers = [hanging.result(WAIT_SECONDS_MAX), retried.result(WAIT_SECONDS_MAX)]
     if not answers[0].is_charged:
         seen.refused.append(f"{answers[0].status}")
         seen.reached.append("refused after waking")
-    # Whoever asks again, wherever, is told the same.
+    # A repeated request gets the same response from every server.
     return [each for each in answers if each.is_charged] + [insist(first), insist(second)]
 
 
@@ -177,6 +177,6 @@ CELLS = [
     cell("http-before-commit", "/tx", "transaction.before_commit", is_locked=True),
     cell("http-after-commit", "/tx", "transaction.after_commit", is_quick=True),
     cell("http-may-rerun", "/plain", "outcome.finish.before_commit", on_crash="rerun", effects=2),
-    cell("http-in-doubt", "/plain", "outcome.finish.before_commit"),
+    cell("http-ambiguous", "/plain", "outcome.finish.before_commit"),
     cell("http-finished", "/plain", "outcome.finish.after_commit"),
 ]

@@ -1,7 +1,7 @@
 """Settling: a function with one outcome, whose process freezes between its effect and its end.
 
-Its effects are lines of a file that no store can see, or rows of the transaction. Whoever comes
-later runs it, decides, or waits, as the function's owner declared; the one that wakes up has to
+Its effects are lines of a file that no store can see, or rows of the transaction. A later caller
+runs it, decides, or waits, as the function's owner declared; the one that wakes up has to
 take what counts by then.
 """
 
@@ -40,7 +40,7 @@ class Way:
     in_steps: bool = False
     #: It takes longer than a lease.
     is_long: bool = False
-    #: Somebody decides that it was done, while it is frozen.
+    #: An operator decides that it was done, while it is frozen.
     is_decided: bool = False
     #: The heir has an answer only when the zombie is awake again.
     heir_waits: bool = False
@@ -90,7 +90,7 @@ def made(ow: Onceward, way: Way, bank: Bank, who: str, talk: Talk) -> Callable[[
             tx.execute("insert into charged values (?, ?)", [order, who])
             return f"by {who}"
 
-        return cast("Callable[[str], str]", charge_in)  # Whoever calls it passes no tx.
+        return cast("Callable[[str], str]", charge_in)  # Its callers pass no tx.
 
     @ow.once(**options)
     def charge(order: str) -> str:
@@ -128,7 +128,7 @@ def call_instead(place: Place, name: str, way: Way, talk: Talk) -> None:
             if way.is_decided:
                 ow.outcomes.reconcile("charge", name, done="found", actor="ann", reason="asked")
             else:
-                talk.tell("in doubt")
+                talk.tell("ambiguous")
                 talk.wait()
             result = charge(name)
         talk.tell("answered", result=result)
@@ -151,11 +151,11 @@ def freeze(place: Place, *, name: str, way: Way, spec: str) -> Seen:
         seen.takeover_seconds = told[0]["at"] - frozen_at
         seen.reached.append("answered by another while frozen")
     elif way.in_tx:
-        assert heir.is_silent(SILENCE_SECONDS), "somebody else settled what was at work"
+        assert heir.is_silent(SILENCE_SECONDS), "another worker settled what was at work"
         seen.reached.append("waited for, and not done twice")
     else:
-        heir.hear("in doubt")
-        seen.reached.append("in doubt, and not done twice")
+        heir.hear("ambiguous")
+        seen.reached.append("ambiguous, and not done twice")
     zombie.wake()
     zombie.go()
     told += zombie.heard()
@@ -212,7 +212,7 @@ CELLS = [
         is_quick=True,
     ),
     cell("once-decided", "outcome.run.after_effect", Way(is_decided=True, answer="found")),
-    cell("once-in-doubt", "outcome.run.after_effect", replace(_MINE, heir_waits=True)),
+    cell("once-ambiguous", "outcome.run.after_effect", replace(_MINE, heir_waits=True)),
     cell("once-unfinished", "outcome.finish.before_commit", Way(on_crash="rerun", effects=2)),
     cell("once-finished", "outcome.finish.after_commit", _MINE),
     cell(

@@ -77,7 +77,7 @@ def shop(url: str, path: str) -> Iterator[Surface]:
 def up(url: str, directory: Path) -> Iterator[list[Surface]]:
     """Serve everything as `onceward up` does: conversations, the console and the Lab."""
     server = ChatServer(directory, "--allow-root", str(directory), store=url, words="up")
-    server.add_group("team", prefix="@nobody")
+    server.add_group("team", prefix="@unused")
     with open_handle(url) as ow:
         ow.cursors.acquire("moved", "w")
         with server:

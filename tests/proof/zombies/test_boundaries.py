@@ -22,7 +22,7 @@ TOMBSTONE_SECONDS = 30 * 86400.0
 
 
 class Edge:
-    """Moves time to just before a moment, and to just behind it."""
+    """Moves time to just before a moment, and to just after it."""
 
     def __init__(self, ow: Onceward, time: MovingTime) -> None:
         # As near as this engine's time can be brought to it.
@@ -32,7 +32,7 @@ class Edge:
     def before(self, seconds: float) -> None:
         self._time.advance(seconds=seconds - self.near)
 
-    def behind(self) -> None:
+    def after(self) -> None:
         self._time.advance(seconds=2 * self.near)
 
 
@@ -47,14 +47,14 @@ def claim(ow: Onceward, owner: str, on_crash: OnCrash = "ambiguous") -> object:
     )
 
 
-def test_a_lease_is_given_on_behind_its_end(ow: Onceward, edge: Edge) -> None:
-    """Not before it has run out, and surely then."""
+def test_a_lease_is_granted_again_after_its_end(ow: Onceward, edge: Edge) -> None:
+    """Not before it has expired, and surely then."""
     held = ow.cursors.acquire("c", "one", SECONDS)
     assert held is not None
     edge.before(SECONDS)
     assert ow.cursors.acquire("c", "two", SECONDS) is None
     assert ow.cursors.show("c").is_held
-    edge.behind()
+    edge.after()
     assert not ow.cursors.show("c").is_held
     taken = ow.cursors.acquire("c", "two", SECONDS)
     assert taken is not None
@@ -69,13 +69,13 @@ def test_a_renewed_lease_is_as_long_as_a_new_one(ow: Onceward, edge: Edge) -> No
     held.renew()
     edge.before(SECONDS)
     assert ow.cursors.acquire("c", "two", SECONDS) is None
-    edge.behind()
+    edge.after()
     assert ow.cursors.acquire("c", "two", SECONDS) is not None
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_at_the_very_moment_a_lease_still_holds(ow: Onceward, ow_time: MovingTime) -> None:
-    """Whoever comes at its last moment is refused; a thousandth of a second later, not."""
+    """A claim at its last moment is refused; a thousandth of a second later, it is not."""
     assert ow.cursors.acquire("c", "one", SECONDS) is not None
     ow_time.advance(seconds=SECONDS)
     assert ow.cursors.acquire("c", "two", SECONDS) is None
@@ -84,12 +84,12 @@ def test_at_the_very_moment_a_lease_still_holds(ow: Onceward, ow_time: MovingTim
 
 
 @pytest.mark.parametrize("on_crash", ["ambiguous", "rerun"])
-def test_a_claim_is_over_behind_its_lease(ow: Onceward, edge: Edge, on_crash: OnCrash) -> None:
-    """Until then somebody is at it; then it may be run again, or is in doubt."""
+def test_a_claim_ends_with_its_lease(ow: Onceward, edge: Edge, on_crash: OnCrash) -> None:
+    """Until then a worker is at it; then it may be run again, or is ambiguous."""
     assert isinstance(claim(ow, "one", on_crash), Fresh)
     edge.before(SECONDS)
     assert isinstance(claim(ow, "two", on_crash), InFlight)
-    edge.behind()
+    edge.after()
     assert isinstance(claim(ow, "two", on_crash), Fresh if on_crash == "rerun" else Ambiguous)
 
 
@@ -100,16 +100,16 @@ def test_an_outcome_is_kept_as_long_as_was_said(ow: Onceward, edge: Edge) -> Non
     ow.outcomes.finish(fresh.fence, b"1", ttl_seconds=SECONDS)
     edge.before(SECONDS)
     assert isinstance(claim(ow, "two"), Replay)
-    edge.behind()
+    edge.after()
     assert isinstance(claim(ow, "two"), Expired)
     edge.before(TOMBSTONE_SECONDS - edge.near)
     assert isinstance(claim(ow, "two"), Expired)
-    edge.behind()
+    edge.after()
     assert isinstance(claim(ow, "two"), Fresh)
 
 
-def test_a_failed_message_is_due_behind_its_wait(ow: Onceward, edge: Edge) -> None:
-    """Not before, whoever asks, and not later."""
+def test_a_failed_message_is_due_after_its_wait(ow: Onceward, edge: Edge) -> None:
+    """Not before, and not later."""
     lease = ow.cursors.acquire("c", "one", 10 * SECONDS)
     assert lease is not None
     message = RetryMessage(cursor="c", position="1", raw=b"1")
@@ -121,7 +121,7 @@ def test_a_failed_message_is_due_behind_its_wait(ow: Onceward, edge: Edge) -> No
     found = ow.retries.attempts.find("c", "1")
     assert found is not None
     assert not found.is_due
-    edge.behind()
+    edge.after()
     found = ow.retries.attempts.find("c", "1")
     assert found is not None
     assert found.is_due
@@ -129,7 +129,7 @@ def test_a_failed_message_is_due_behind_its_wait(ow: Onceward, edge: Edge) -> No
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_a_restart_of_the_machine_frees_what_its_processes_held(ow: Onceward) -> None:
-    """Nobody of before is alive, so that no lease has to run out; what was kept stays kept."""
+    """No process of before is alive, so leases need not expire; what was kept stays kept."""
     assert isinstance(ow.store, SqliteStore)
     assert isinstance(ow.store.clock, ManualClock)
     held = ow.cursors.acquire("c", "one", SECONDS)

@@ -71,7 +71,7 @@ def leave_a_lease(pair: Pair, name: str, jump: str) -> int:
 
 
 def claim_and_fall_silent(pair: Pair, name: str, jump: str) -> int:
-    """A claim is somebody's as long as its lease; then it may be rerun, or is in doubt."""
+    """A claim lasts as long as its lease; then it may be rerun, or is ambiguous."""
     one, two = pair
     for on_crash, then in (("rerun", "Fresh"), ("ambiguous", "Ambiguous")):
         key = f"{name} {on_crash}"

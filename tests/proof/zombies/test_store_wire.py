@@ -159,7 +159,7 @@ def test_a_worker_outlives_its_wire(ow_url: str, prove: bool, evidence: Evidence
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 def test_a_wire_that_is_black_is_noticed(ow_url: str, prove: bool) -> None:
-    """Who wants a connection and gets no answer is told so when its limit is over."""
+    """A request for a connection that gets no answer fails when its limit is over."""
     if not prove:
         pytest.skip("waits for a limit of several seconds")
     port = urlsplit(ow_url).port
@@ -177,7 +177,7 @@ def test_a_wire_that_is_black_is_noticed(ow_url: str, prove: bool) -> None:
 def test_a_server_that_is_gone_without_a_word_is_noticed(
     ow_url: str, said: str, idle_seconds: int
 ) -> None:
-    """The system is told to ask soon whether the other end is there, unless the URL says when."""
+    """The system is asked to probe the other end soon, unless the URL says when."""
     with open_handle(f"{ow_url}{said}") as ow:
         assert isinstance(ow.store, PostgresStore)
         with (

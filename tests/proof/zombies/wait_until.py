@@ -1,4 +1,4 @@
-"""Wait until: poll for what another process does, at most so long."""
+"""Wait until: poll for what another process does, up to a time limit."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _PEERS: Final = "tests/unit/http/test_peers.py"
 BUGS: Final = (
     Bug(
         id="owner-by-address",
-        name="whoever comes over loopback is the owner",
+        name="any client over loopback is the owner",
         harm="Any user of the machine gets the token and drives the owner's agents.",
         file="http/peers.py",
         find="uid is not None and uid == os.geteuid()",
@@ -34,7 +34,7 @@ BUGS: Final = (
     Bug(
         id="owner-behind-proxy",
         name="a proxy of the same user is the owner",
-        harm="Everybody who reaches the proxy reads everything, and is told the token.",
+        harm="Any client that reaches the proxy reads everything, the token included.",
         file="http/guard.py",
         find="return not forwarded",
         replace="return True",
@@ -43,7 +43,7 @@ BUGS: Final = (
     ),
     Bug(
         id="ownership-ended-by-page",
-        name="a request for a foreign host counts as that of a proxy, whoever sent it",
+        name="a request for a foreign host counts as that of a proxy, whichever client sent it",
         harm="A web page that rebinds its name makes the owner log in until the server restarts.",
         file="http/guard.py",
         find="forwarded and not self._is_rebound_page(headers)",
@@ -85,7 +85,7 @@ BUGS: Final = (
     Bug(
         id="entity-twice",
         name="a name that is there already is refused by the database, not recognised",
-        harm="A client that repeats a call whose answer was lost is told that it failed.",
+        harm="A client that repeats a call whose answer was lost gets an error.",
         file="stores/queries/memory.sql",
         query="memory_entity_add",
         find="order by r.key\non conflict (name) do nothing\n",
@@ -105,7 +105,7 @@ BUGS: Final = (
     ),
     Bug(
         id="relation-to-nowhere",
-        name="nobody asks whether the ends of a relation are there",
+        name="the ends of a relation are not checked",
         harm="The graph holds relations that lead to nothing.",
         file="memory/graph/graph_writes.py",
         find="if refused and not is_best_effort:",
@@ -127,7 +127,7 @@ BUGS: Final = (
     Bug(
         id="secrets-kept",
         name="a fact is stored as it came",
-        harm="A token from somebody's terminal is in the memory, and in every answer from it.",
+        harm="A token from a user's terminal is in the memory, and in every answer from it.",
         file="memory/graph/write_validation.py",
         find="clean = envelope.redact(text, self._redactor)",
         replace="clean = text",
@@ -157,7 +157,7 @@ BUGS: Final = (
     Bug(
         id="cookie-changes",
         name="the cookie of a reader lets it change things",
-        harm="A page that makes the browser send a form acts in somebody's name.",
+        harm="A page that makes the browser send a form acts in the reader's name.",
         file="http/guard.py",
         find="or (safe and may_read):",
         replace="or may_read:",
@@ -187,7 +187,7 @@ BUGS: Final = (
     ),
     Bug(
         id="acts-on-what-changed",
-        name="what somebody looked at is not compared with what is there now",
+        name="what an operator looked at is not compared with what is there now",
         harm="A person confirms one thing and does another.",
         file="console/actions.py",
         find="if seen is not None and seen != now:",
@@ -197,8 +197,8 @@ BUGS: Final = (
     ),
     Bug(
         id="missed-events",
-        name="a page that was away too long is told that it missed nothing",
-        harm="It shows old data as if it were new, until somebody reloads it.",
+        name="a page that was away too long gets no sign of what it missed",
+        harm="It shows old data as if it were new, until it is reloaded.",
         file="console/change_feed.py",
         find="if not oldest - 1 <= number <= last:",
         replace="if number > last:",
@@ -209,7 +209,7 @@ BUGS: Final = (
     Bug(
         id="restores-too-much",
         name="restoring a change brings back everything that was ever deleted",
-        harm="A fact that somebody took back years ago is true again.",
+        harm="A fact that was taken back years ago is true again.",
         file="stores/queries/memory.sql",
         query="memory_observation_undelete",
         find="where deleted_by = :change",
@@ -230,9 +230,9 @@ BUGS: Final = (
         breaks="M6",
     ),
     Bug(
-        id="broken-line-not-told",
+        id="broken-line-not-told",  # wording: data
         name="a broken line of an import is skipped in silence",
-        harm="Somebody moves to us, loses a part of the memory, and never knows.",
+        harm="A user who migrates loses a part of the memory, and never knows.",
         file="memory/jsonl_import.py",
         find="            self._report(line.number, str(exc))\n            return\n",
         replace="            return\n",

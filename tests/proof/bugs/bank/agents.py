@@ -40,8 +40,8 @@ BUGS: Final = (
         breaks="O1",
     ),
     Bug(
-        id="failure-not-told",
-        name="a failed attempt is not told to the next one",
+        id="failure-not-told",  # wording: data
+        name="a failed attempt is not passed to the next one",
         harm="The program makes the same mistake until its attempts are used up.",
         file="orchestrator/prompt_context.py",
         find="found = _of_failure(command) if command.failures else {}",
@@ -93,7 +93,7 @@ BUGS: Final = (
     Bug(
         id="prune-foreign-archives",
         name="every archive in the cache's folder is taken for one of ours",
-        harm="A file that somebody put there is removed.",
+        harm="A file that a user put there is removed.",
         file="agents/answer_cache.py",
         find='if artifact_bytes.key_of(path) == f"ik:{name[:64]}":',
         replace="if path:",

@@ -43,7 +43,7 @@ BUGS: Final = (
     ),
     Bug(
         id="unknown-key-passed",
-        name="a message whose key nobody could read does not look whether its key waits",
+        name="a message with an unreadable key does not look whether its key waits",
         harm="A cancellation is handled before the order that it cancels.",
         file="workers/message_processing.py",
         find="""        if is_new:
@@ -96,7 +96,7 @@ BUGS: Final = (
         breaks="R1",
     ),
     Bug(
-        id="refusal-told-at-every-look",
+        id="refusal-told-at-every-look",  # wording: data
         name="a source that is refused is logged at every look",
         harm="One missing index fills the log, and hides everything else.",
         file="workers/telemetry.py",

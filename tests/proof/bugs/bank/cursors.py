@@ -13,7 +13,7 @@ BUGS: Final = (
     Bug(
         id="cursor-fence-sqlite",
         name="a checkpoint names neither owner nor epoch, on SQLite",
-        harm="A worker that froze wakes up and moves a cursor that somebody else has by now.",
+        harm="A worker that froze wakes up and moves a cursor that another worker holds by now.",
         file="stores/queries/cursors.sql",
         query="cursor_checkpoint",
         find="where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch",
@@ -24,7 +24,7 @@ BUGS: Final = (
     Bug(
         id="cursor-fence-postgres",
         name="a checkpoint names neither owner nor epoch, on PostgreSQL",
-        harm="A worker that froze wakes up and moves a cursor that somebody else has by now.",
+        harm="A worker that froze wakes up and moves a cursor that another worker holds by now.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_checkpoint",
         find="""updated_at = _now
@@ -121,7 +121,7 @@ BUGS: Final = (
         replace="""    lease_boot_id <> :boot
 """,
         test=f"{_CURSORS}::test_h15_a_row_made_by_an_administrator_can_be_acquired"
-        "[insert into cursor_positions (cursor_name, lease_owner) values ('c', 'somebody')-sqlite]",
+        "[insert into cursor_positions (cursor_name, lease_owner) values ('c', 'other')-sqlite]",
         breaks="W1",
     ),
     Bug(
@@ -135,7 +135,7 @@ BUGS: Final = (
         replace="coalesce(held.lease_expires_at, 'infinity') >= onceward_now()",
         test=f"{_CURSORS}::test_h15_a_row_made_by_an_administrator_can_be_acquired"
         "[insert into cursor_positions (cursor_name, lease_owner)"
-        " values ('c', 'somebody')-postgres]",
+        " values ('c', 'other')-postgres]",
         breaks="W1",
     ),
     Bug(
@@ -151,7 +151,7 @@ BUGS: Final = (
     Bug(
         id="guard-does-not-lock",
         name="a guard on PostgreSQL looks at the lease and does not lock it",
-        harm="Somebody takes the cursor over between the guard and the commit behind it.",
+        harm="Another worker takes the cursor over between the guard and the commit.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_guard",
         find="and lease_epoch = _epoch\n        for key share;",
@@ -174,8 +174,8 @@ BUGS: Final = (
     ),
     Bug(
         id="undo-not-recorded",
-        name="an undo is not told from a seek in the history",
-        harm="The next undo undoes the undo, and nobody can get behind the last move.",
+        name="an undo is recorded like a seek in the history",
+        harm="The next undo undoes the undo, and no undo gets past the last move.",
         file="cursors/seeks.py",
         find='undoes=last.id if request.kind == "undo" else None,',
         replace="undoes=None,",
@@ -184,8 +184,8 @@ BUGS: Final = (
     ),
     Bug(
         id="steal-not-recorded",
-        name="a steal on SQLite is not written into the history",
-        harm="Nobody can see who took a cursor over, nor that workers die on it.",
+        name="a takeover on SQLite is not written into the history",
+        harm="Operators cannot see who took a cursor over, nor that workers die on it.",
         file="stores/queries/cursors.sql",
         query="cursor_acquire",
         find="steal_count = steal_count"
@@ -218,7 +218,7 @@ BUGS: Final = (
     Bug(
         id="dual-no-fence",
         name="any handle of a group ends whatever is in flight",
-        harm="Somebody who was replaced marks messages as done that another agent works on.",
+        harm="A replaced agent marks messages as done that another agent works on.",
         file="cursors/dual.py",
         find="(named.group, named.number) != (group, current.number):",
         replace="named.group != group:",
@@ -227,7 +227,7 @@ BUGS: Final = (
     ),
     Bug(
         id="release-without-fence",
-        name="whoever gives a cursor back need not hold it",
+        name="a worker that gives a cursor back need not hold it",
         harm="A worker that was replaced and stops lets the cursor of a living one go.",
         file="stores/queries/cursors.sql",
         query="cursor_release",
@@ -238,7 +238,7 @@ BUGS: Final = (
     ),
     Bug(
         id="renew-without-fence",
-        name="whoever renews a lease need not hold it, on PostgreSQL",
+        name="a worker that renews a lease need not hold it, on PostgreSQL",
         harm="A worker that was replaced goes on for ever, and keeps the cursor from others.",
         file="stores/queries/cursors.sql",
         query="cursor_renew",

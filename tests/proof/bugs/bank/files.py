@@ -15,7 +15,7 @@ BUGS: Final = (
     Bug(
         id="append-without-fsync",
         name="an append returns before its record is on disk",
-        harm="A power cut takes feedback away that somebody was told is kept.",
+        harm="A power cut takes feedback away that was reported as kept.",
         file="journal/journal.py",
         find="        file.sync()\n",
         replace="",
@@ -25,7 +25,7 @@ BUGS: Final = (
     Bug(
         id="cursor-before-fsync",
         name="a reader is given a cursor before what it read is on disk",
-        harm="After a power cut the cursor is ahead of the file, and skips what is written anew.",
+        harm="After a power cut the cursor is ahead of the file, and skips what is written again.",
         file="journal/journal.py",
         find="            if position > start:\n                self._make_durable(file, stat)\n",
         replace="",
@@ -35,7 +35,7 @@ BUGS: Final = (
     Bug(
         id="replace-without-directory-fsync",
         name="a replaced file is acknowledged before its new name is on disk",
-        harm="A power cut brings the old file back after somebody was told of the new one.",
+        harm="A power cut brings the old file back after the new one was acknowledged.",
         file="journal/atomic_file.py",
         find="        disk.sync_directory(target.parent)\n",
         replace="",
@@ -61,7 +61,7 @@ BUGS: Final = (
     Bug(
         id="sqlite-does-not-sync",
         name="a commit on SQLite does not wait for the disk",
-        harm="A power cut takes back what every caller was told is done.",
+        harm="A power cut takes back what was reported to every caller as done.",
         file="stores/sqlite/connection.py",
         find="pragma synchronous = full",
         replace="pragma synchronous = off",
@@ -72,7 +72,7 @@ BUGS: Final = (
     Bug(
         id="checkpoint-fails-a-commit",
         name="a commit fails when its checkpoint finds no connection",
-        harm="The caller is told that nothing was written, repeats it, and it is there twice.",
+        harm="The caller learns that nothing was written, repeats it, and it is there twice.",
         file="stores/sqlite/database.py",
         find="with suppress(OncewardError):",
         replace="with suppress():",
@@ -198,7 +198,7 @@ BUGS: Final = (
     Bug(
         id="artifact-not-compared",
         name="an artifact on disk is not compared with what its receipt says",
-        harm="A file that somebody changed between two lives is taken for the agent's own work.",
+        harm="A file that a user changed between two processes is taken for the agent's own work.",
         file="agents/artifacts.py",
         find='if found["sha256"] != artifact["sha256"] or found["size"] != size:',
         replace='if found["size"] != size:',
@@ -242,7 +242,7 @@ BUGS: Final = (
     Bug(
         id="foreign-request-id-not-compared",
         name="a request id of another program answers whatever comes under it",
-        harm="Somebody is told that their judgement is recorded, and it is not.",
+        harm="A judgement is reported as recorded, and it is not.",
         file="lab/intent_log.py",
         find="            return self.matches_stored(known.response)\n",
         replace="            return True\n",

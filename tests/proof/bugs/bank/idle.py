@@ -33,7 +33,7 @@ BUGS: Final = (
     Bug(
         id="count-not-lowered",
         name="a dead letter that was dropped still counts",
-        harm="The console and the metrics show dead letters that nobody can find.",
+        harm="The console and the metrics show dead letters that do not exist.",
         file="stores/schema/sqlite.sql",
         find="""create trigger onceward_dead_settle after update of state on onceward_dead
 when new.state <> 'dead' and old.state = 'dead' begin""",

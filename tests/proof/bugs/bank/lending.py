@@ -106,7 +106,7 @@ BUGS: Final = (
     ),
     Bug(
         id="provider-commit-believed",
-        name="an error of a framework's commit is told as one of the handler",
+        name="an error of a framework's commit is reported as one of the handler",
         harm="A message that was committed is handled again.",
         file="stores/framework_transaction.py",
         find="        if transaction is not None and not is_over:",

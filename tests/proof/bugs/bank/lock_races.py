@@ -10,7 +10,7 @@ BUGS: Final = (
     Bug(
         id="console-does-not-lock",
         name="the console looks at a cursor before it acts, and does not lock it",
-        harm="Two who saw the same both act; the second undoes what nobody showed them.",
+        harm="Two who saw the same both act; the second undoes a change that they never saw.",
         file="stores/queries/cursors.sql",
         query="cursor_still",
         find=" {{ lock(no key update) }}",
@@ -55,7 +55,7 @@ BUGS: Final = (
     Bug(
         id="work-not-found",
         name="work on a cursor does not mark its transaction, on PostgreSQL",
-        harm="Whoever takes over waits for ever for the locks of a process that sleeps.",
+        harm="The worker taking over waits for ever for the locks of a process that sleeps.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_mark",
         find="      perform pg_advisory_xact_lock_shared(onceward_cursor_key(_name));\n",
@@ -67,7 +67,7 @@ BUGS: Final = (
     Bug(
         id="granting-not-locked",
         name="while a cursor is granted, who loses it can begin work, on PostgreSQL",
-        harm="That work is ended by nobody: whoever takes over waits for its locks.",
+        harm="That work is not ended: the worker taking over waits for its locks.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_end_marked",
         find="if pg_try_advisory_xact_lock(onceward_cursor_key(_name)) then",
@@ -115,7 +115,7 @@ BUGS: Final = (
     Bug(
         id="restoring-not-locked",
         name="who restores a change does not hold the entities it touches",
-        harm="A fact lives on under an entity that is gone, where nobody finds it.",
+        harm="A fact lives on under an entity that is gone, where it cannot be found.",
         file="stores/queries/memory.sql",
         query="memory_entity_hold",
         find="order by name\n{{ lock(update) }}",
@@ -148,7 +148,7 @@ BUGS: Final = (
     Bug(
         id="expiring-not-locked",
         name="results expire without locking them, on PostgreSQL",
-        harm="A key that somebody frees at that moment is refused for thirty days.",
+        harm="A key that an operator frees at that moment is refused for thirty days.",
         file="stores/queries/outcomes.sql",
         query="outcome_expire",
         find="  limit :batch\n  for update skip locked",

@@ -75,7 +75,7 @@ BUGS: Final = (
     Bug(
         id="frozen-not-ended",
         name="a transaction that froze under a lost lease is not ended, on PostgreSQL",
-        harm="Whoever takes over waits for ever for the locks of a process that sleeps.",
+        harm="The worker taking over waits for ever for the locks of a process that sleeps.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_acquire",
         find="      perform onceward_cursor_end_marked(_name);\n",
@@ -108,7 +108,7 @@ BUGS: Final = (
     Bug(
         id="letters-not-locked",
         name="dead letters are looked at without a lock before they are decided about",
-        harm="Somebody drops a letter while another puts it back: it is both.",
+        harm="An operator drops a letter while another redrives it: it is both.",
         file="stores/queries/retries.sql",
         query="dead_hold",
         find="order by cursor_name, id\nfor update",
@@ -151,7 +151,7 @@ BUGS: Final = (
     Bug(
         id="deleting-not-locked",
         name="who deletes an entity does not keep others from adding to it",
-        harm="A fact lives on under an entity that is gone, where nobody finds it.",
+        harm="A fact lives on under an entity that is gone, where it cannot be found.",
         file="stores/queries/memory.sql",
         query="memory_entity_lock",
         find="order by name\n{{ lock(update) }}",

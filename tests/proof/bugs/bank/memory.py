@@ -33,7 +33,7 @@ BUGS: Final = (
     Bug(
         id="merge-keeps-copies",
         name="undoing a merge leaves what the merge has copied",
-        harm="After it was undone the canonical entity has facts that were never told about it.",
+        harm="After it was undone the canonical entity has facts that were never added to it.",
         file="memory/graph/name_merge.py",
         find="        self._remove(ValidatedBatch(entities=(), facts=facts, links=links))\n",
         replace="",
@@ -43,7 +43,7 @@ BUGS: Final = (
     Bug(
         id="merge-forgets-origin",
         name="merged facts are written in the name of the merge",
-        harm="Nobody can say any more where a fact came from.",
+        harm="The origin of a fact is lost.",
         file="memory/graph/name_merge.py",
         find="                WriteOrigin(source=source, run=run),\n",
         replace="                self._origin,\n",
@@ -117,7 +117,7 @@ BUGS: Final = (
     Bug(
         id="own-record-known",
         name="a capture that is recorded again takes its own issues for known ones",
-        harm="A person looks for what is known about an error that nobody has seen before.",
+        harm="A person looks for what is known about an error that was never seen before.",
         file="memory/capture/command_capture.py",
         find="        if run.name not in new:\n",
         replace="        if not run.name:\n",
@@ -126,8 +126,8 @@ BUGS: Final = (
         breaks="M1",
     ),
     Bug(
-        id="guessed-name-told-as-sure",
-        name="the guessed name of a fix that waits is told as its name",
+        id="guessed-name-told-as-sure",  # wording: data
+        name="the guessed name of a fix that waits is reported as its name",
         harm="An agent records the outcome of a fix that does not exist.",
         file="memory/offline_names.py",
         find='return {**shape, "isNameProvisional": True}',

@@ -126,7 +126,7 @@ BUGS: Final = (
     Bug(
         id="foreign-error-in-a-group-committed",
         name="any error in a group commit counts as undone by SQLite",
-        harm="A caller is told that its claim failed, and the claim is committed with the others.",
+        harm="A caller learns that its claim failed, and the claim is committed with the others.",
         file="stores/sqlite/group_commit.py",
         find="if not is_of_sqlite or not transaction.is_open:",
         replace="if not transaction.is_open:",
@@ -148,7 +148,7 @@ BUGS: Final = (
     ),
     Bug(
         id="owner-survives-a-fork-in-c",
-        name="owners of calls are told apart by Python's forks alone",
+        name="owners of calls are distinguished by Python's forks alone",
         harm="After a fork made in C two processes take each other's claims for their own.",
         file="outcomes/once.py",
         find="_process(os.getpid(), fork_safety.number)",
@@ -158,9 +158,9 @@ BUGS: Final = (
         breaks="I1",
     ),
     Bug(
-        id="undone-group-told-once",
+        id="undone-group-told-once",  # wording: data
         name="a statement that undoes its whole group is only that caller's failure",
-        harm="The others are told of a mistake of their own, and do not retry after a full disk.",
+        harm="The others get an error of their own, and do not retry after a full disk.",
         file="stores/sqlite/group_commit.py",
         find="if not is_of_sqlite or not transaction.is_open:",
         replace="if not is_of_sqlite:",
@@ -181,7 +181,7 @@ BUGS: Final = (
         is_noticed_by_hanging=True,
     ),
     Bug(
-        id="interrupted-leader-wakes-nobody",
+        id="interrupted-leader-wakes-nobody",  # wording: data
         name="an interrupted caller that is made leader leaves without handing on",
         harm="Every later write of the process waits for ever.",
         file="stores/sqlite/group_commit.py",

@@ -18,7 +18,7 @@ _OPERATORS: Final = "tests/conformance/test_outcomes_operators.py"
 BUGS: Final = (
     Bug(
         id="claim-check-then-insert-sqlite",
-        name="a claim looks first, and its insert then takes the key whoever has it, on SQLite",
+        name="a claim looks first, and its insert then takes the key of any holder, on SQLite",
         harm="Two callers at the same moment both run: a customer is charged twice.",
         file="stores/queries/fragments.sql",
         query="grantable",
@@ -29,7 +29,7 @@ BUGS: Final = (
     ),
     Bug(
         id="claim-check-then-insert-postgres",
-        name="a claim looks first, and its insert then takes the key whoever has it, on PostgreSQL",
+        name="a claim looks first, and its insert then takes the key of any holder, on PostgreSQL",
         harm="Two callers at the same moment both run: a customer is charged twice.",
         file="stores/queries/fragments.sql",
         query="grantable",
@@ -40,7 +40,7 @@ BUGS: Final = (
     ),
     Bug(
         id="finish-without-fence-sqlite",
-        name="whoever finishes a key need not hold it, on SQLite",
+        name="a worker that finishes a key need not hold it, on SQLite",
         harm="A worker that was replaced overwrites the result that others already got.",
         file="stores/queries/outcomes.sql",
         query="outcome_settle",
@@ -52,7 +52,7 @@ BUGS: Final = (
     ),
     Bug(
         id="finish-without-fence-postgres",
-        name="whoever finishes a key need not hold it, on PostgreSQL",
+        name="a worker that finishes a key need not hold it, on PostgreSQL",
         harm="A worker that was replaced overwrites the result that others already got.",
         file="stores/queries/outcomes.sql",
         query="outcome_settle",
@@ -64,7 +64,7 @@ BUGS: Final = (
     ),
     Bug(
         id="settle-in-without-fence",
-        name="work in a transaction is recorded though somebody settled its key meanwhile",
+        name="work in a transaction is recorded though its key was settled meanwhile",
         harm="Two workers both commit the effects of one call.",
         file="stores/queries/outcomes.sql",
         query="outcome_settle_new",
@@ -76,7 +76,7 @@ BUGS: Final = (
     Bug(
         id="overtaken-not-checked",
         name="work in a transaction does not look again when it gets the write lock",
-        harm="A call that somebody else has done by now is done once more.",
+        harm="A call that another worker has done by now is done once more.",
         file="outcomes/claims.py",
         find="if not fresh.first_write_check.is_disabled and _find_in(",
         replace="if fresh.first_write_check.is_disabled and _find_in(",
@@ -86,7 +86,7 @@ BUGS: Final = (
     Bug(
         id="outcome-before-effect",
         name="the result is stored before the function runs",
-        harm="A crash in between: every later caller is told that it happened, and it did not.",
+        harm="A crash in between: every later caller learns that it happened, and it did not.",
         file="outcomes/sync_fast_path.py",
         find="value = execution.call(None)",
         replace="outcomes.record(fence, b'null', None)"
@@ -96,7 +96,7 @@ BUGS: Final = (
     ),
     Bug(
         id="ambiguous-rerun",
-        name="every claim is kept as harmless to repeat",
+        name="every claim is kept as idempotent",
         harm="A payment that was cut off in the middle is silently made again.",
         file="outcomes/claims.py",
         find='params["on_crash"] = on_crash',
@@ -134,7 +134,7 @@ BUGS: Final = (
     Bug(
         id="claim-lease-boundary",
         name="a claim that has run out counts as alive for ever, on SQLite",
-        harm="After a crash nobody is told, and nobody may ever run that work again.",
+        harm="After a crash no error is raised, and that work can never run again.",
         file="stores/queries/fragments.sql",
         query="outcome_state",
         find="{{ is_running() }} then 'running'",
@@ -145,7 +145,7 @@ BUGS: Final = (
     Bug(
         id="step-done-twice",
         name="a step that was intended may be intended again",
-        harm="A rerun sends an e-mail again whose sending was cut off, and asks nobody.",
+        harm="A rerun sends an e-mail again whose sending was cut off, and asks no operator.",
         file="stores/queries/outcomes.sql",
         query="effect_intend",
         find="where effect.state = 'free'",
@@ -156,7 +156,7 @@ BUGS: Final = (
     Bug(
         id="last-word-refused",
         name="a holder that repeats its last word is refused",
-        harm="The answer to a commit gets lost, and the caller is told that its work is void.",
+        harm="The answer to a commit gets lost, and the caller learns that its work is void.",
         file="outcomes/claims.py",
         find="if rows != [(state, result, failure)]:",
         replace="if rows is not None:",
@@ -197,7 +197,7 @@ BUGS: Final = (
     Bug(
         id="denial-recorded",
         name="a 401 is recorded like any other answer",
-        harm="A client that has logged in since is told 401 for a day, whatever it does.",
+        harm="A client that has logged in since gets a 401 for a day, whatever it does.",
         file="outcomes/http_exchange.py",
         find="if status in DENIED_STATUSES:",
         replace="if status in ():",

@@ -46,7 +46,7 @@ BUGS: Final = (
     Bug(
         id="dead-letter-without-bytes",
         name="a dead letter keeps no bytes",
-        harm="What could not be read is gone for good, and nobody can repair it.",
+        harm="What could not be read is gone for good, and cannot be repaired.",
         file="stores/queries/retries.sql",
         query="dead_write",
         find="values (:cursor, :position, :sequence, :key, :alone, :raw, 'dead',",
@@ -56,7 +56,7 @@ BUGS: Final = (
     ),
     Bug(
         id="parked-not-fenced",
-        name="a parked message is ended by whoever read it, moved on or not",
+        name="a parked message is ended by any worker that read it, moved on or not",
         harm="A message that was redriven meanwhile is done twice.",
         file="retries/parked.py",
         find="""    rows = tx.query("parked_remove", id=parked.id, attempt=parked.attempt)
@@ -83,7 +83,7 @@ BUGS: Final = (
     Bug(
         id="next-of-key-not-due",
         name="the next message of a key is not let go when the one before is done",
-        harm="Every later message of that customer waits for ever, and nobody is told.",
+        harm="Every later message of that customer waits for ever, without an error.",
         file="retries/parked.py",
         find="""        crash_point("retries.succeed.after_remove")
         promote(tx, parked.message.cursor, parked.message.key)
@@ -133,7 +133,7 @@ BUGS: Final = (
     ),
     Bug(
         id="deadly-message-not-noted",
-        name="nobody notes which message is at work where workers die",
+        name="the message at work is not noted where workers die",
         harm="A message that kills its worker kills every worker, for ever.",
         file="workers/poison_guard.py",
         find="for each in last) == TAKEOVERS_BEFORE_NOTES",
@@ -271,7 +271,7 @@ BUGS: Final = (
     Bug(
         id="text-changed",
         name="a text is stripped before it is kept",
-        harm="Code that somebody pastes loses its indentation on the way to the agent.",
+        harm="Code that a user pastes loses its indentation on the way to the agent.",
         file="dispatch/inbox.py",
         find='"body": message.text.encode(),',
         replace='"body": message.text.strip().encode(),',

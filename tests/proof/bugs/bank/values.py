@@ -22,7 +22,7 @@ BUGS: Final = (
     Bug(
         id="unstored-result-undone",
         name="a result that cannot be stored rolls the transaction of its function back",
-        harm="The effect is gone, and every caller is told that it was done.",
+        harm="The effect is gone, and every caller learns that it was done.",
         file="outcomes/sync_fast_path.py",
         find="""    result, ended = execution.encode(value)
     execution.finish_in_own_transaction""",
@@ -66,7 +66,7 @@ BUGS: Final = (
     Bug(
         id="error-that-cannot-be-read",
         name="an error whose text cannot be read is not recorded",
-        harm="The key stays claimed until its lease is over, and then nobody knows what happened.",
+        harm="The key stays claimed until its lease is over, and then its outcome is unknown.",
         file="outcomes/error_encoding.py",
         find='        return str.encode(head, "utf-8", "replace").decode()\n    except Exception:',
         replace='        return str.encode(head, "utf-8").decode()\n    except KeyError:',
