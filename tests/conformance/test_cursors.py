@@ -33,7 +33,7 @@ def acquire(ow: Onceward, worker: str = "w1", seconds: float = 60.0) -> Lease:
 
 
 def stolen(ow: Onceward, ow_time: MovingTime) -> tuple[Lease, Lease]:
-    """A lease that ran out, and the one of the worker that took over."""
+    """A lease that expired, and the one of the worker that took over."""
     first = acquire(ow, "w1")
     ow_time.advance(seconds=61)
     return first, acquire(ow, "w2")
@@ -123,7 +123,7 @@ def test_the_epoch_rises_with_every_grant(ow: Onceward, ow_time: MovingTime) -> 
 
 
 def test_a_takeover_is_recorded_and_a_plain_grant_is_not(ow: Onceward, ow_time: MovingTime) -> None:
-    """Who took over from whom, at which position, under which epoch."""
+    """The old and the new holder, the position and the epoch."""
     first, _ = stolen(ow, ow_time)
     (entry,) = ow.cursors.history("c")
     assert (entry.kind, entry.actor, entry.epoch) == ("steal", "w2", 2)
@@ -147,7 +147,7 @@ def test_an_expired_lease_without_a_takeover_is_still_its_holders(
 def test_a_stale_checkpoint_sent_together_with_its_commit_leaves_no_effect(
     table: Onceward, ow_time: MovingTime
 ) -> None:
-    """The database itself refuses, so that nothing behind it, the commit too, happens."""
+    """The database itself refuses, so that nothing after it, the commit too, happens."""
     first, second = stolen(table, ow_time)
     with pytest.raises(LeaseLost) as refused, table.transaction() as tx:
         tx.execute("insert into effects values ('stale')")
@@ -196,7 +196,7 @@ def test_h14_a_checkpoint_that_updates_no_row_is_an_error(ow: Onceward) -> None:
     ],
 )
 def test_h15_a_row_made_by_an_administrator_can_be_acquired(ow: Onceward, sql: str) -> None:
-    """A lease without an end has run out, and what was left out is as if it were new."""
+    """A lease without an end has expired, and what was left out is as if it were new."""
     administer(ow, sql)
     lease = acquire(ow)
     assert lease.epoch == 1
@@ -312,7 +312,7 @@ def test_a_checkpoint_past_failed_messages_counts_them(ow: Onceward) -> None:
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
 def test_leases_of_before_a_boot_have_run_out(ow: Onceward) -> None:
-    """Seconds since boot mean nothing after the next boot: leases of before have run out."""
+    """Seconds since boot mean nothing after the next boot: leases of before have expired."""
     lease = acquire(ow)
     ow.store.clock.reboot()  # type: ignore[attr-defined]  # the ow fixture has a ManualClock
     assert acquire(ow, "w2").epoch == 2

@@ -52,8 +52,8 @@ def worker(ow_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
         yield Worker(ow, lose)
 
 
-def doubt(worker: Worker, *, kept: bool = True) -> None:
-    """Work on position 2, and hear nothing of it."""
+def lose_commit(worker: Worker, *, kept: bool = True) -> None:
+    """Work on position 2, and lose the answer to the commit."""
     worker.lose(kept)
     with pytest.raises(OutcomeUnknown):
         worker.work("2")
@@ -94,7 +94,7 @@ def test_an_ambiguous_lease_rejects_every_use(
     worker: Worker, use: Callable[[Lease], object]
 ) -> None:
     """The store would still accept it, so the handle itself says no."""
-    doubt(worker)
+    lose_commit(worker)
     before = worker.ow.cursors.show("c")
     with pytest.raises(LeaseLost, match="may or may not be stored"):
         use(worker.lease)
@@ -105,7 +105,7 @@ def test_an_ambiguous_lease_rejects_every_use(
 @pytest.mark.parametrize("use", ["checkpoint", "guard"])
 def test_nothing_is_committed_under_an_ambiguous_lease(worker: Worker, use: str) -> None:
     """Not even by a handler that swallows the refusal."""
-    doubt(worker)
+    lose_commit(worker)
     with pytest.raises(SqlFailed), worker.ow.transaction() as tx:
         tx.execute("insert into effects values ('wrong')")
         with pytest.raises(LeaseLost):
@@ -114,7 +114,7 @@ def test_nothing_is_committed_under_an_ambiguous_lease(worker: Worker, use: str)
 
 
 def test_a_watched_transaction_stops_at_its_next_write(worker: Worker) -> None:
-    """A handle that got into doubt elsewhere stops the transactions that watch it."""
+    """A handle that became ambiguous elsewhere stops the transactions that watch it."""
     with pytest.raises(LeaseLost), worker.ow.transaction() as tx:
         worker.lease.watch(tx)
         tx.execute("select 1")
@@ -126,8 +126,8 @@ def test_a_watched_transaction_stops_at_its_next_write(worker: Worker) -> None:
 
 
 def test_an_ambiguous_lease_can_be_released(worker: Worker) -> None:
-    """That moves nothing, and others need not wait for the lease to run out."""
-    doubt(worker)
+    """That moves nothing, and others need not wait for the lease to expire."""
+    lose_commit(worker)
     worker.lease.release()
     assert worker.acquire("w2").position == "2"
 
@@ -176,7 +176,7 @@ def test_a_task_that_continues_with_an_ambiguous_lease_is_stopped(worker: Worker
 
     async def main() -> None:
         with worker.lease.hold():
-            doubt(worker)
+            lose_commit(worker)
             await asyncio.Event().wait()
 
     with pytest.raises(LeaseLost, match="may or may not be stored"):

@@ -261,7 +261,7 @@ def test_a_cursor_that_has_no_position_yet_takes_the_workers_version(ow: Oncewar
 
 
 def test_a_migration_that_fails_gives_the_lease_back(ow: Onceward) -> None:
-    """The error is the user's, and the next attempt need not wait for a lease to run out."""
+    """The error is the user's, and the next attempt need not wait for a lease to expire."""
     at(ow, "7").release()
 
     def broken(_: str) -> str:

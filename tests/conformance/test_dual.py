@@ -264,7 +264,7 @@ def test_what_arrived_and_was_not_read_is_not_pending(chat: Chat) -> None:
 
 
 def test_a_rollback_is_in_the_history(chat: Chat) -> None:
-    """Who looks later can see from where to where, and why."""
+    """A later reader can see from where to where, and why."""
     chat.arrive("A", "T")
     chat.poll()
     chat.dual.rollback_group(chat.dual.advance_group("A", 1), reason="exit 1", actor="router")
@@ -362,7 +362,7 @@ def numbers(seed: int) -> Iterator[int]:
 
 
 def test_a_handle_speaks_only_for_what_it_names(ow: Onceward) -> None:
-    """Follow-ups that were added behind a handle's back are neither committed nor kept by it."""
+    """Follow-ups that a handle does not know of are neither committed nor kept by it."""
     dual = ow.dual("chat")
     with ow.transaction() as tx:
         last = [dual.next_sequence(tx, "g") for _ in range(3)][-1]

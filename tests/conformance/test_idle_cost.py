@@ -57,7 +57,7 @@ IDLE: dict[str, Mapping[str, Any]] = {
     "cursor_history": {"name": "c1", "limit": 3},
     "worker_beat": {"worker": "w", "host": "h", "pid": 1, "consumers": "[]", "version": "0"},
     "worker_stop": {"worker": "w"},
-    # How far behind: every ten seconds.
+    # The lag: every ten seconds.
     "alert_lag": {},
     "measure_due": {"names": ALL, "seconds": 5.0},
     "measure_write": {"rows": "[]"},

@@ -1,4 +1,4 @@
-"""@once with `tx`, joined to an open transaction: a call that fails leaves nothing behind."""
+"""@once with `tx`, joined to an open transaction: a call that fails leaves no effects."""
 
 import asyncio
 from contextlib import suppress

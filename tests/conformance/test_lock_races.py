@@ -52,7 +52,7 @@ def test_the_statement_itself_knows_the_last_moment_of_a_lease(
 
 
 @postgres_only
-def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: str) -> None:
+def test_opening_a_new_store_waits_for_its_migration(ow: Onceward, ow_url: str) -> None:
     """Two that are deployed at once do not change one schema at once."""
     assert isinstance(ow.store, PostgresStore)
 
@@ -79,7 +79,7 @@ def test_who_opens_a_new_store_waits_for_who_migrates_it(ow: Onceward, ow_url: s
 
 @postgres_only
 def test_a_letter_that_is_locked_cannot_be_dropped(ow: Onceward) -> None:
-    """Who decides about it sees it as it is until the end of its own transaction."""
+    """A transaction that decides about it sees it as it is until its own end."""
     message = RetryMessage(cursor="c", position="1", raw=b"{}")
     with ow.transaction() as tx:
         letter = ow.retries.dead.add(tx, message, Failure.of(ValueError("x")))
@@ -246,7 +246,7 @@ DELETED: dict[str, Callable[[str], Removal]] = {
 def test_who_brings_things_back_takes_them_in_one_order(
     ow: Onceward, ow_url: str, table: str
 ) -> None:
-    """Who waits for the first holds none of the others: two never wait for each other."""
+    """A restore that waits for the first holds none of the others: no two wait for each other."""
     graph = with_a_hub(ow)
     graph.write(things("a"))
     graph.write(things("b"))

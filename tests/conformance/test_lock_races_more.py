@@ -56,7 +56,7 @@ def acquired(ow: Onceward, worker: str = "w") -> Lease:
 # --- cursors -------------------------------------------------------------------------------------
 
 
-def test_of_two_who_saw_the_same_cursor_one_acts(
+def test_of_two_operators_who_saw_the_same_cursor_one_acts(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second operator waits for the first, and gets a conflict."""
@@ -87,7 +87,7 @@ def guards(lease: Lease, tx: Transaction) -> None:
 
 
 def checkpoints(lease: Lease, tx: Transaction) -> None:
-    # At once; the commit that is sent behind it is what does not come any more.
+    # At once; the commit that is sent after it is what does not come any more.
     tx.query("cursor_checkpoint", **lease.fence, position="9", count=1, seconds=60.0)
 
 
@@ -138,7 +138,7 @@ def test_after_ending_a_frozen_worker_the_lock_is_followed_by_another_look(
     assert ow.cursors.show("c").lease_owner == "other"
 
 
-def test_while_a_cursor_is_granted_who_loses_it_begins_nothing(
+def test_a_replaced_worker_cannot_begin_work_during_the_takeover(
     ow: Onceward, ow_time: MovingTime
 ) -> None:
     """The takeover could not find what it began then, and would wait for its locks."""
@@ -180,7 +180,7 @@ def undoing(
 
 
 def test_work_on_a_group_ends_once(ow: Onceward) -> None:
-    """Who rolls back what another commits waits, and is refused: its messages are not repeated."""
+    """A rollback of what another commits waits, and is refused: its messages are not repeated."""
     dual, batch = begun(ow)
     with undoing(ow, dual, batch, dual.commit_group) as undone:
         pass

@@ -240,7 +240,7 @@ def test_decided_and_broken_answers_are_recorded(shop: Shop) -> None:
 
 
 def test_an_answer_that_is_too_long_is_not_given(shop: Shop) -> None:
-    """Everybody gets the same 500, and the effect stays the only one."""
+    """All callers get the same 500, and the effect stays the only one."""
     app = shop.once(response_bytes_max=8)
     for _ in range(2):
         problem(call(app), 500, "RESPONSE_TOO_LARGE")

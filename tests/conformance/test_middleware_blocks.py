@@ -225,13 +225,13 @@ def test_a_failed_block_in_an_abandoned_thread_rolls_back_the_others(shop: Shop)
         await block(scope, "a")
         with suppress(ZeroDivisionError):
             async with scope["onceward"].transaction() as tx:
-                left_behind = asyncio.get_running_loop().run_in_executor(None, work, tx)
+                unawaited = asyncio.get_running_loop().run_in_executor(None, work, tx)
                 await asyncio.to_thread(wait_until_busy, tx, begun)
                 raise ZeroDivisionError
-        while not left_behind.done():  # An interrupt ends what runs now, not what begins next.
+        while not unawaited.done():  # An interrupt ends what runs now, not what begins next.
             tx._connection.interrupt()
             await asyncio.sleep(0.01)
-        await asyncio.gather(left_behind, return_exceptions=True)
+        await asyncio.gather(unawaited, return_exceptions=True)
         return 200, [], b""
 
     answer = call(shop.once(handler))

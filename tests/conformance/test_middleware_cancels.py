@@ -16,7 +16,7 @@ from tests.support.task_cancellation import Interrupter
 #: More awaits than a request has.
 AWAITS_MAX = 200
 SCOPE = {"type": "http", "method": "POST", "path": "/charges", "query_string": b""}
-LEFT_BEHIND = (OutcomeState.RUNNING, OutcomeState.AMBIGUOUS)
+UNFINISHED = (OutcomeState.RUNNING, OutcomeState.AMBIGUOUS)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_request_cancelled_at_any_await_leaks_nothing(
     for nth in range(1, AWAITS_MAX):
         has_struck = asyncio.run(interrupted(nth))
         left = record(shop, f"k{nth}")
-        assert left is None or left.state not in LEFT_BEHIND
+        assert left is None or left.state not in UNFINISHED
         check_repeat(shop, app, f"k{nth}")
         if not has_struck:
             return
@@ -336,6 +336,6 @@ def test_random_cancellations_leak_nothing(shop: Shop, seed: int) -> None:
             await asyncio.gather(*app._running, return_exceptions=True)
 
     asyncio.run(scenario())
-    assert [each for each in shop.ow.outcomes.list() if each.state in LEFT_BEHIND] == []
+    assert [each for each in shop.ow.outcomes.list() if each.state in UNFINISHED] == []
     for key in keys:
         check_repeat(shop, app, key)

@@ -1,4 +1,4 @@
-"""Threads behind the middleware: none waits for one that waits for it, none is left with a lock."""
+"""Threads of the application: none waits for one that waits for it, none is left with a lock."""
 
 import asyncio
 import threading
@@ -88,17 +88,17 @@ def test_an_abandoned_thread_does_not_keep_the_transaction(shop: Shop, long_stat
                 tx.execute("insert into effects values ('too late')")
 
         async def handler(scope: AsgiScope, _body: bytes) -> Answer:
-            left_behind.append(loop.run_in_executor(None, work, scope))
+            unawaited.append(loop.run_in_executor(None, work, scope))
             await begun.wait()
             return 504, [], b"it takes too long"
 
-        left_behind: list[asyncio.Future[None]] = []
+        unawaited: list[asyncio.Future[None]] = []
         assert (await ask(shop.once(handler))).status_code == 504
         (left,) = shop.ow.outcomes.list()
         assert left.state is OutcomeState.FREE
         assert (await ask(shop.once(shop.charge_in_tx))).status_code == 201
         with pytest.raises(StoreError):
-            await left_behind[0]
+            await unawaited[0]
 
     asyncio.run(scenario())
     assert shop.effects() == 1

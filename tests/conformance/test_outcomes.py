@@ -49,7 +49,7 @@ def test_a_replay_writes_nothing(ow: Onceward, monkeypatch: pytest.MonkeyPatch) 
     """Finished, failed, running and ambiguous keys are answered from a read."""
     ow.outcomes.finish(granted(ow, "done"), b"1")
     ow.outcomes.fail(granted(ow, "failed"), ValueError("no"), retryable=False)
-    ow.outcomes.mark_ambiguous(granted(ow, "doubt"), ValueError("who knows"))
+    ow.outcomes.mark_ambiguous(granted(ow, "ambiguous"), ValueError("who knows"))
     granted(ow, "running")
 
     def refuse(*_: object, **_named: object) -> None:
@@ -58,7 +58,7 @@ def test_a_replay_writes_nothing(ow: Onceward, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ow.store, "run_in_own_transaction", refuse)
     monkeypatch.setattr(ow.store, "write_query", refuse)
     monkeypatch.setattr(ow.store, "write", refuse)
-    answers = [claim(ow, key, owner="w2") for key in ("done", "failed", "doubt", "running")]
+    answers = [claim(ow, key, owner="w2") for key in ("done", "failed", "ambiguous", "running")]
     assert [type(answer) for answer in answers] == [Replay, Failed, Ambiguous, InFlight]
 
 
@@ -121,7 +121,7 @@ def test_the_insert_alone_decides(ow: Onceward, ow_time: MovingTime) -> None:
     ow.outcomes.finish(granted(ow, "expired"), b"1", ttl_seconds=10)
     ow.outcomes.fail(granted(ow, "failed"), ValueError("no"), retryable=False)
     ow.outcomes.fail(granted(ow, "free"), ValueError("no"), retryable=True)
-    ow.outcomes.mark_ambiguous(granted(ow, "doubt"), ValueError("who knows"))
+    ow.outcomes.mark_ambiguous(granted(ow, "ambiguous"), ValueError("who knows"))
     granted(ow, "silent")
     granted(ow, "abandoned", on_crash="rerun")
     ow_time.advance(seconds=61)
@@ -131,7 +131,7 @@ def test_the_insert_alone_decides(ow: Onceward, ow_time: MovingTime) -> None:
         wanted = ClaimRequest("shop.charge", key, fingerprint, owner)
         return ow.outcomes.grant(wanted, 60.0, "ambiguous") is not None
 
-    for key in ("done", "expired", "failed", "doubt", "silent", "running"):
+    for key in ("done", "expired", "failed", "ambiguous", "silent", "running"):
         assert not insert(key), key
     assert not insert("silent", owner="w1")
     for key in ("free", "abandoned"):

@@ -78,9 +78,9 @@ def test_a_step_without_a_reported_result_is_ambiguous(
         place()
     assert states(ow)["mail"] is EffectState.INTENDED
     ow_time.advance(seconds=61)
-    with pytest.raises(KeyAmbiguous, match="step mail") as doubt:
+    with pytest.raises(KeyAmbiguous, match="step mail") as caught:
         place()
-    assert doubt.value.context["effect"] == "mail"
+    assert caught.value.context["effect"] == "mail"
     (found,) = ow.outcomes.list()
     assert found.state is OutcomeState.AMBIGUOUS
     words: dict[str, Any] = {"actor": "ann", "reason": "asked them"}
@@ -131,7 +131,7 @@ def test_a_failed_step_fails_the_same_way_again(ow: Onceward, calls: Calls) -> N
 
 
 def test_a_step_that_does_not_know_makes_the_work_ambiguous(ow: Onceward, calls: Calls) -> None:
-    """The doubt of a step is the doubt of the whole."""
+    """If a step is ambiguous, the whole is."""
     calls.trouble["charge"] = OutcomeUnknown("no answer")
     place = order(ow, calls)
     with pytest.raises(OutcomeUnknown):

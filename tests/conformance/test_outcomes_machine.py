@@ -200,7 +200,7 @@ class OutcomeMachine(RuleBasedStateMachine):
         self.settle(fence, call, self.after("free", 0.0))
 
     @rule(fence=fences)
-    def doubt(self, fence: Fence) -> None:
+    def become_ambiguous(self, fence: Fence) -> None:
         call = lambda: self.ow.outcomes.mark_ambiguous(fence, FAILURE)  # noqa: E731
         self.settle(fence, call, self.after("ambiguous"))
 

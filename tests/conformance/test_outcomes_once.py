@@ -30,7 +30,7 @@ __all__ = ["shop"]
 
 
 def silence(ow: Onceward, call: Callable[[], object]) -> None:
-    """Make a call that dies in the middle, as a kill would have it, and let its lease run out."""
+    """Make a call that dies in the middle, as a kill would have it, and let its lease expire."""
     with pytest.raises(Crashed):
         call()
     assert only(ow) is OutcomeState.RUNNING

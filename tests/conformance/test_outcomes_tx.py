@@ -87,7 +87,7 @@ def test_the_transaction_is_put_where_the_function_wants_it(table: Onceward, pla
 
 
 def leave_no_trace(table: Onceward, error: type[BaseException], **options: Any) -> list[int]:
-    """Fail behind the effect, see that nothing is left, and call again; return who lived."""
+    """Fail after the effect, see that nothing is left, and call again; return who lived."""
     lives: list[int] = []
 
     @table.once(**options)
@@ -213,7 +213,7 @@ def _race(table: Onceward) -> None:
 
 
 def test_being_overtaken_cannot_be_swallowed(table: Onceward) -> None:
-    """A function that catches every Exception is still stopped when a twin has done its work."""
+    """A function that catches every Exception still stops when a concurrent call has succeeded."""
     names: list[str] = []
     refused: list[Exception] = []
 
@@ -232,7 +232,7 @@ def test_being_overtaken_cannot_be_swallowed(table: Onceward) -> None:
         run: Any = charge
         try:
             result: str = run()
-        except KeyInFlight as exc:  # On PostgreSQL the twin sees at once that we are at it.
+        except KeyInFlight as exc:  # On PostgreSQL the other call sees at once that we are at it.
             refused.append(exc)
             return None
         return result
@@ -296,7 +296,7 @@ def test_a_failed_joined_call_does_not_affect_later_writes(table: Onceward) -> N
         with pytest.raises(Retryable):
             run()
         if table.store.engine == "sqlite":
-            done: Any = table.once(key="k", scope=_scope(fail))(twin)
+            done: Any = table.once(key="k", scope=_scope(fail))(concurrent_call)
             thread = threading.Thread(target=done)
             thread.start()
             thread.join()
@@ -304,7 +304,7 @@ def test_a_failed_joined_call_does_not_affect_later_writes(table: Onceward) -> N
     assert effects(table) == [1]
 
 
-def twin(tx: Transaction) -> bool:
+def concurrent_call(tx: Transaction) -> bool:
     return tx.is_writing
 
 

@@ -146,7 +146,7 @@ def test_redriving_is_all_or_nothing(ow: Onceward) -> None:
 def test_an_iterator_of_letters_survives_an_operation_that_runs_again(
     ow: Onceward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind a pooler that has forgotten a statement."""
+    """As with a pooler that has forgotten a statement."""
     letters = [bury(ow, "1"), bury(ow, "2")]
     write = ow.store.write
 

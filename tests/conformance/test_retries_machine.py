@@ -112,16 +112,16 @@ class ParkedKeys(RuleBasedStateMachine):
         key, order = self.known.setdefault(position, (key, order))
         blocked = key in self.ow.retries.parked.blocked_keys(self.cursor, ["a", "b", "c"])
         assert blocked == bool(self.line(key))
-        behind = order == "key" and blocked
+        is_queued = order == "key" and blocked
         self.lease = self.lease or self.ow.cursors.acquire(self.cursor, "w")
         assert self.lease is not None
         try:
             with self.ow.transaction() as tx:
-                if behind or fails:
+                if is_queued or fails:
                     self.ow.retries.parked.park(
                         tx,
                         message(position, key=key, cursor=self.cursor),
-                        failure=None if behind else BROKEN,
+                        failure=None if is_queued else BROKEN,
                         order="key" if order == "key" else "none",
                         schedule=SCHEDULE,
                     )
@@ -130,12 +130,12 @@ class ParkedKeys(RuleBasedStateMachine):
         except Undone:
             return
         self.at += 1
-        if not (behind or fails):
+        if not (is_queued or fails):
             self.done.add(self.at)
             return
         self.counts["parked"] += 1
-        due = None if behind else self.now + 60
-        attempt = 0 if behind else 1
+        due = None if is_queued else self.now + 60
+        attempt = 0 if is_queued else 1
         row = Row(position, key, order, next(self.sequences), attempt, due)
         self.rows.setdefault(position, row)
 
@@ -310,7 +310,7 @@ class ParkedKeys(RuleBasedStateMachine):
         self.is_counted = self.is_counted and counts
 
     def line_up(self, at: int, restored: list[Row], counts: bool) -> None:
-        """Give what stands in the wrong place, and all behind it, a new one at the end."""
+        """Give what stands in the wrong place, and all after it, a new one at the end."""
         places = {row.position for row in restored}
 
         def place(row: Row) -> tuple[int, int]:

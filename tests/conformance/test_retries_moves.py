@@ -101,7 +101,7 @@ def kept(ow: Onceward) -> int:
 
 
 def test_a_seek_forgets_what_the_cursor_will_read_again(ow: Onceward) -> None:
-    """What waits behind the target goes with it; the rest stays, with a head for every key."""
+    """What waits after the target goes with it; the rest stays, with a head for every key."""
     park(ow, "1", "2", key="a")
     park(ow, "10", "30", key="b")
     hold(ow, "5", "40")
@@ -194,7 +194,7 @@ def test_what_comes_back_is_placed_after_what_was_read_since(ow: Onceward) -> No
 
 
 def test_a_letter_that_was_redriven_in_between_keeps_its_place(ow: Onceward) -> None:
-    """It stands behind what comes back, if it did before, and before what it did not."""
+    """It stands after what comes back, if it did before, and before what it did not."""
     park(ow, "7")
     park(ow, "8")
     letter = bury(ow, "9")
@@ -266,7 +266,7 @@ def test_what_an_undo_forgets_is_not_lost_to_the_undo_after_it(ow: Onceward) -> 
 
 
 def test_what_comes_back_before_its_time_is_kept_for_the_undo_after_it(ow: Onceward) -> None:
-    """It lies ahead of where the first undo returns to, and behind where the second does."""
+    """It lies ahead of where the first undo returns to, and after where the second does."""
     letter = bury(ow, "8")
     read(ow, "10")
     seek(ow, "5")

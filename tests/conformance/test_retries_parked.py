@@ -1,4 +1,4 @@
-"""Parked messages: in line behind their key, one head at a time, in the caller's transaction."""
+"""Parked messages: queued by key, one head at a time, in the caller's transaction."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_later_messages_of_a_key_wait_for_it_in_order(ow: Onceward, ow_time: Mov
 
 
 def test_a_follower_that_fails_has_a_schedule_of_its_own(ow: Onceward, ow_time: MovingTime) -> None:
-    """What waited behind another begins with its own first wait."""
+    """What waited for another begins with its own first wait."""
     park(ow, "1", failed=True)
     park(ow, "2", "3")
     ow_time.advance(seconds=61)

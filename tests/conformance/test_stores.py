@@ -315,11 +315,11 @@ def test_a_detached_transaction_is_part_of_no_context_until_one_joins(table: Onc
 
 
 def test_what_follows_a_savepoint_can_be_undone_alone(table: Onceward) -> None:
-    """What was written before it stays, even when the database refused a statement behind it."""
+    """What was written before it stays, even when the database refused a statement after it."""
     with table.transaction() as tx:
         tx.execute("insert into effects values (1, 'before')")
         undo = tx.savepoint()
-        tx.execute("insert into effects values (2, 'behind')")
+        tx.execute("insert into effects values (2, 'after')")
         with pytest.raises(SqlFailed):
             tx.execute("insert into effects values (2, 'twice')")
         undo()

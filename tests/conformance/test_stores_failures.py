@@ -40,7 +40,7 @@ def effects(ow: Onceward) -> list[int]:
 
 
 def ends(work: Callable[[], object]) -> bool:
-    """Say whether this ends, in a thread that may be left behind."""
+    """Say whether this ends, in a thread that may be abandoned."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(PATIENCE_SECONDS)

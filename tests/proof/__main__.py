@@ -1,6 +1,6 @@
 """Run every campaign, then write the report and the pages about it: `make prove`.
 
-Words behind the command go to pytest, such as a path to run only a part; nothing is written then.
+Words after the command go to pytest, such as a path to run only a part; nothing is written then.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class _Plan:
     #: Carry so many bytes in this direction; None for all.
     bytes_max: int | None = None
     direction: Direction | None = None
-    #: Cut the connection behind them, instead of being silent.
+    #: Cut the connection after them, instead of being silent.
     is_cut: bool = False
     is_black: bool = False
     is_double: bool = False
@@ -231,7 +231,7 @@ class Proxy:
                     return
         except OSError:
             connection.end(socket.SHUT_RD)
-        is_lost = connection.is_losing and direction == "answer"  # So is the good-bye behind it.
+        is_lost = connection.is_losing and direction == "answer"  # So is the good-bye after it.
         if not (connection.is_ended or is_lost or direction in connection.silent):
             with suppress(OSError):
                 target.shutdown(socket.SHUT_WR)

@@ -104,7 +104,7 @@ def two_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fail_whatever_concurrent_calls_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell a caller that its work failed, when a twin's has succeeded meanwhile."""
+    """Report to a caller that its work failed, when a concurrent call has succeeded meanwhile."""
     original = Claims.fail_after
 
     def fail_after(self: Claims, *args: Any, **kwargs: Any) -> None:
@@ -166,7 +166,7 @@ OUTCOME_MISTAKES: dict[str, Break] = {
         ),
     ),
     "effect and outcome in two commits": two_commits,
-    "a failure that a twin was quicker than": fail_whatever_concurrent_calls_did,
+    "a failure after a concurrent success": fail_whatever_concurrent_calls_did,
 }
 
 

@@ -42,7 +42,7 @@ class Record:
     previous: int = 0
     #: How far output went out.
     output: int | None = None
-    #: A replay undoes what lies behind this.
+    #: A replay undoes what lies after this.
     counts_upto: int | None = None
 
     def covers(self, seq: int) -> bool:
@@ -65,7 +65,7 @@ class Word:
     state: OutboxState
     attempts: int = 0
     #: Whether a try may have been seen, whatever the next ones were answered.
-    is_doubtful: bool = False
+    may_be_sent: bool = False
 
     @property
     def row(self) -> tuple[str, int, int, str]:
@@ -215,7 +215,7 @@ class GroupModel:
         return True
 
     def sending(self, word: Word) -> None:
-        word.is_doubtful |= word.state is OutboxState.SENDING
+        word.may_be_sent |= word.state is OutboxState.SENDING
         word.state = OutboxState.SENDING
         word.attempts += 1
         flight = self.flight
@@ -224,13 +224,13 @@ class GroupModel:
 
     def tried(self, word: Word, how: str) -> None:
         """Note how the channel took it."""
-        word.is_doubtful |= how == "unknown"
+        word.may_be_sent |= how == "unknown"
         is_last = how == "refused" or word.attempts >= ATTEMPTS_MAX
         if how == "sent":
             word.state = OutboxState.SENT
-        elif (how == "unknown" and not self.takes_keys) or (is_last and word.is_doubtful):
+        elif (how == "unknown" and not self.takes_keys) or (is_last and word.may_be_sent):
             word.state = OutboxState.MAYBE_SENT
-        elif not word.is_doubtful:
+        elif not word.may_be_sent:
             word.state = OutboxState.FAILED if is_last else OutboxState.PENDING
             self.take_back(word)
 

@@ -23,7 +23,7 @@ TIMES = (
     *("2026-02-06T12:00:00Z", "2026-02-06T12:00:00Z", "2026-02-06T12:00:00.000001Z"),
     *("1999-12-31T23:59:59+14:00", "2100-01-01", "soon", None),
 )
-#: How a life may end in the middle of a call: before what it does is durable, or behind that.
+#: How a life may end in the middle of a call: before what it does is durable, or after it.
 DEATHS = (*[None] * 14, "before_commit", "after_commit")
 #: What an agent does, and what is done with it; the first ones more often.
 VERBS = (*["send", "say", "follow_up"] * 2, "done", "fail", "fail", "give_back")
@@ -88,7 +88,7 @@ class DispatchStateMachine(RuleBasedStateMachine):
         """The dispatcher starts again, and ends what it finds in flight."""
         flying = {each.name for each in self.groups.values() if each.flight is not None}
         found = {record.group for record, _ in self.talk.deliveries.recover()}
-        # An example that failed leaves its own behind.
+        # An example that failed leaves its own.
         assert found & {each.name for each in self.groups.values()} == flying
         self.sender.recover()
         self.stale += self.hands.values()

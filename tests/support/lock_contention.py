@@ -65,9 +65,9 @@ def run_contending(
     with ThreadPoolExecutor(2) as pool:
         ahead = pool.submit(first)
         halt.wait()
-        behind = pool.submit(second)
+        later = pool.submit(second)
         try:
-            wait_until_blocked(ow, behind)
+            wait_until_blocked(ow, later)
         finally:
             halt.go_on.set()
-    return ahead, behind
+    return ahead, later

@@ -221,7 +221,7 @@ class CallSequence:
 def with_retries(log: list[Call], seed: int) -> list[Call]:
     """Return the log with half of its calls retried, and many that come again later.
 
-    None comes again behind a call that takes back what it said, or says what it took back.
+    None comes again after a call that takes back what it said, or says what it took back.
     """
     chance = random.Random(seed)
     ends = _ends(log)
@@ -234,7 +234,7 @@ def with_retries(log: list[Call], seed: int) -> list[Call]:
     played: list[Call] = []
     for at, call in enumerate(log):
         again = later[at]
-        # Those of one moment in any order, but each behind its own first time.
+        # Those of one moment in any order, but each after its own first time.
         chance.shuffle(again)
         played += [call, *again]
     return played

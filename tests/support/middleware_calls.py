@@ -1,4 +1,4 @@
-"""Middleware calls: requests to an ASGI application, and handlers that leave effects behind."""
+"""Middleware calls: requests to an ASGI application, and handlers that have effects."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -61,7 +61,7 @@ def fuzz(  # noqa: PLR0913 - all by name
     is_random: bool,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Take the document at its word for so long, and have no doubt.
+    """Take the document at its word for so long.
 
     Every run sends the same, unless it is to be random. What it sent must not all have been
     refused, or nothing was tried. On a busy machine its time may be over before it has begun, so it

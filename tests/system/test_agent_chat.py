@@ -107,7 +107,7 @@ def test_follow_ups_are_piped_into_a_call(tmp_path: Path) -> None:
 
 
 def test_a_failure_ends_the_agent_and_what_it_holds(tmp_path: Path) -> None:
-    """Exit code 0 after the word; messages behind are left for the next life."""
+    """Exit code 0 after the word; later messages are left for the next process."""
     with talking(tmp_path, *KIT) as agent:
         agent.hand("fail")
         agent.hand("never", first=2, is_follow_up=True)

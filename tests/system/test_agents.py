@@ -55,7 +55,7 @@ def test_h27_an_agent_that_is_gone_is_started_again(
 
 @pytest.mark.parametrize("mode", ["silent_first", "stop_first"])
 def test_h27_a_silent_agent_is_started_again(mode: str, run: Run) -> None:
-    """Who never gives a sign of life, or is frozen, is ended and replaced."""
+    """An agent that never gives a sign of life, or is frozen, is ended and replaced."""
 
     def is_replaced_once(times: int) -> bool:
         run.begin_again(times)
@@ -213,7 +213,7 @@ def test_h27_a_flood_of_stderr_fills_no_disk(run: Run) -> None:
 
 
 def test_h27_garbage_is_reported_once_with_counts(run: Run) -> None:
-    """Broken, oversized and misdirected lines are counted, and the answer behind them is heard."""
+    """Broken, oversized and misdirected lines are counted, and the answer after them is heard."""
     assert run.call("noise")["event"] == "builder.completed"
     assert run.noise() == {
         "broken line": 4,
@@ -224,7 +224,7 @@ def test_h27_garbage_is_reported_once_with_counts(run: Run) -> None:
 
 
 def test_h27_an_answer_that_is_too_big_is_named_in_the_failure(run: Run) -> None:
-    """Who waits in vain hears what came instead."""
+    """The error of the failed wait names what came instead."""
     for times in TIMES:
         run.begin_again(times)
         error = run.fails("too_big", timeout_seconds={"implement": 1.0 * times})

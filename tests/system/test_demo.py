@@ -1,4 +1,4 @@
-"""The demo: what it tells is so, what it counts is there, and nothing of it is left behind."""
+"""The demo: what it shows is so, what it counts is there, and none of its processes stays."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def processes(home: Path) -> list[int]:
 def wait_for(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "in vain"
+        assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
 
 
@@ -154,7 +154,7 @@ def begun(home: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_story_that_is_cut_short_leaves_no_process(how: signal.Signals, tmp_path: Path) -> None:
-    """Ctrl-C ends everybody; and when the teller itself is killed, the kernel does."""
+    """Ctrl-C ends all processes; and when the demo itself is killed, the kernel does."""
     home = tmp_path / "home"
     with begun(home, *COMMAND, "--keep", str(home)) as process:
         process.send_signal(how)

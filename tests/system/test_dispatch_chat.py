@@ -40,7 +40,7 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def see(self, pattern: str) -> None:
-        """Wait until something is on the screen, behind what was seen before."""
+        """Wait until something is on the screen, after what was seen before."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not (found := re.search(pattern, self._shown)):
             assert time.monotonic() < deadline, self._shown

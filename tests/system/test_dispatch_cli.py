@@ -21,7 +21,7 @@ from tests.support.dispatch_commands import PATIENCE_SECONDS, Place
 
 
 class Room:
-    """A place with a group, and the store behind it."""
+    """A place with a group, and its store."""
 
     def __init__(self, directory: Path, ow: Onceward, url: str) -> None:
         self.place = Place(directory, url)

@@ -62,7 +62,7 @@ def test_a_message_is_answered_and_a_repeat_is_the_same(shared: ChatServer) -> N
 
 
 def test_one_that_was_edited_says_so(shared: ChatServer) -> None:
-    """The same id with another text is an edit: it comes again behind the cursor, changed."""
+    """The same id with another text is an edit: it comes again after the cursor, changed."""
     seq = shared.say("edit", "@first", id="m1").json()["seq"]
     shared.until_heard("edit", "> You said: @first")
     cursor = shared.page("edit")["nextCursor"]
@@ -262,7 +262,7 @@ def test_up_has_conversations_too(tmp_path: Path, prove: bool) -> None:
         assert_quick(server, stop, prove=prove)
 
 
-def test_up_leaves_the_agents_to_who_has_them(mortal: ChatServer, tmp_path: Path) -> None:
+def test_up_leaves_the_agents_to_their_dispatcher(mortal: ChatServer, tmp_path: Path) -> None:
     """Beside a dispatcher it serves the same conversations, and starts nothing twice."""
     beside = ChatServer(tmp_path, store=mortal.store, words="up")
     with beside:

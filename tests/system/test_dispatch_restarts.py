@@ -95,7 +95,7 @@ def _two_dispatchers(chat: World, own: Path, first: Dispatcher, second: Dispatch
 
 @pytest.mark.parametrize("ow_url", ["postgres"], indirect=True)
 def test_a_frozen_dispatcher_that_wakes_up_late_changes_nothing(chat: World) -> None:
-    """Another took over when its lease had run out; what its agent says then is not shown."""
+    """Another took over when its lease had expired; what its agent says then is not shown."""
     own = chat.group()
     process = chat.life()
     chat.tell("!once wait go; say hello", "1")
@@ -133,8 +133,8 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
             time.sleep(1.5)
             server.start()
             chat.dispatcher.wake()
-            until(lambda: told_again(chat, "two"))
-            until(lambda: told_again(chat, "there", "other"))
+            until(lambda: shown_again(chat, "two"))
+            until(lambda: shown_again(chat, "there", "other"))
             until(lambda: chat.replies()[-1:] == ["two"], lambda: chat.told("team"))
             chat.answered("there", group="other")
             assert chat.replies() == ["one", "two"]
@@ -142,7 +142,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
         server.close()
 
 
-def told_again(chat: World, text: str, group: str = "team") -> bool:
+def shown_again(chat: World, text: str, group: str = "team") -> bool:
     """Say something as a channel does: again and again, until it is known to be kept."""
     try:
         chat.tell(text, group=group)

@@ -137,7 +137,7 @@ def test_h43_a_stream_of_messages_does_not_starve_other_groups(chat: World) -> N
     numbers = itertools.count()
 
     def press_on(other: str) -> None:
-        """Keep the busy group busy until another is answered, and leave no mountain behind."""
+        """Keep the busy group busy until another is answered, and leave no backlog."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not chat.replies(other):
             assert time.monotonic() < deadline, "it starves"

@@ -69,7 +69,7 @@ def die(server: LabServer, crash: str, path: str, body: object, request_id: str)
 
 
 def test_plan_submitted_feedback_is_polled_and_advances_the_cursor(server: LabServer) -> None:
-    """Start, submit, poll from 0: the entry comes, and the cursor stands behind it."""
+    """Start, submit, poll from 0: the entry comes, and the cursor stands after it."""
     made = server.post("/api/feedback", {"notes": "good"}, "req-1").json()
     page = feedback(server, since="0")
     assert [each["id"] for each in page["items"]] == [made["feedbackId"]]

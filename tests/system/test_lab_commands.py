@@ -180,7 +180,7 @@ def test_open_opens_the_page_of_the_task_also_for_machines(bench: Bench, tmp_pat
 
 
 def test_no_open_opens_nothing_on_a_terminal(bench: Bench, tmp_path: Path) -> None:
-    """Who says --no-open is left alone."""
+    """With --no-open no browser is opened."""
     script = tmp_path / "browser"
     script.write_text(f"#!/bin/sh\ntouch {tmp_path}/opened\n")
     script.chmod(0o700)

@@ -11,7 +11,7 @@ from onceward.cursors import Lease
 from onceward.testing.zombie import zombie
 from tests.support.lease_worker import started
 
-#: Short, so that a test need not wait long for it to run out; long enough for a slow machine.
+#: Short, so that a test need not wait long for it to expire; long enough for a slow machine.
 SECONDS = 0.5
 #: A busy machine may be late for a short lease, so a test that needs one to be kept passes with the
 #: first that is. A heartbeat that does not work keeps none of them.

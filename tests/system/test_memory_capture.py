@@ -166,7 +166,7 @@ def test_the_exit_code_is_the_commands(
 
 
 def test_options_of_the_command_are_its_own(place: MemoryDirectory) -> None:
-    """What stands behind the first word is not ours to read."""
+    """What stands after the first word is not ours to read."""
     assert place.run("capture", "echo", "--json", "--help").stdout == "--json --help\n"
 
 

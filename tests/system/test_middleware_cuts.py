@@ -21,7 +21,7 @@ from onceward.client import open as open_handle
 
 ROOT = Path(__file__).parent.parent.parent
 ANSWER_SECONDS_MAX = 60
-#: Short, so that a dead server's claims run out while a client retries.
+#: Short, so that a dead server's claims expire while a client retries.
 LEASE_SECONDS = 0.3
 BODY = b"order-1"
 

@@ -118,7 +118,7 @@ def test_workers_poll_instead_of_listening(direct: str, url: str) -> None:
         assert listening == []
 
 
-def test_hints_reach_those_who_are_connected_directly(direct: str, url: str) -> None:
+def test_hints_reach_direct_connections(direct: str, url: str) -> None:
     """Sending needs no session."""
     with closing(PostgresStore(url)) as store, psycopg.connect(direct, autocommit=True) as other:
         other.execute("listen onceward_wake")

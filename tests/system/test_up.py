@@ -68,7 +68,7 @@ def lab_elsewhere() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def up(*arguments: str, **options: Any) -> Iterator[Running]:
-    """Start the server, wait until it says where it is, and leave nothing behind."""
+    """Start the server, wait until it says where it is, and clean up."""
     environment = options.pop("env", os.environ)
     with (
         lab_elsewhere() as lab,
@@ -355,7 +355,7 @@ def test_an_opener_that_raises_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_importing_does_not_load_a_web_server(module: str) -> None:
-    """Who uses the library or asks for help does not wait for FastAPI."""
+    """Importing the library or asking for help does not load FastAPI."""
     code = f"import sys, {module}; print({{'fastapi', 'starlette', 'uvicorn'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -81,7 +81,7 @@ def built(kind: str, project: Path, target: Path, *, skip: str = "") -> Path:
 def wheel(tmp_path_factory: pytest.TempPathFactory, prove: bool) -> Path:
     """The wheel of a clean checkout, as pip builds it; one for all processes of this test run.
 
-    A long proof fetches what builds it, as pip and npm do for everybody; else ours will do.
+    A long proof fetches what builds it, as pip and npm do for all users; else ours will do.
     """
     mine = tmp_path_factory.getbasetemp()
     shared = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "wheel"
@@ -184,7 +184,7 @@ def test_a_wheel_holds_the_package_and_nothing_else(wheel: Path, project: Path) 
 
 
 def test_a_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
-    """One version, a page for people, and extras for what not everybody needs."""
+    """One version, a page for people, and extras for what not all users need."""
     told = Parser().parsestr(contents(wheel)[f"{INFO}METADATA"].decode())
     assert (told["Name"], told["Version"]) == ("onceward", __version__)
     assert told["License-Expression"] == "Apache-2.0"

@@ -94,7 +94,7 @@ def test_a_group_shows_where_it_stands(site: Site) -> None:
     assert (found["pending"], found["is_paused"], found["version"]) == (0, False, "open")
 
 
-def test_the_outbox_shows_how_far_each_saying_has_come(site: Site) -> None:
+def test_the_outbox_shows_how_far_each_reply_has_come(site: Site) -> None:
     """The newest first, cut where they are long, and what is not sent yet says so."""
     long = "ä" * 5_000
     site.say("one")

@@ -21,7 +21,7 @@ __all__ = ["asking"]
 
 
 def test_a_pause_is_kept_in_the_history_and_the_audit(ow: Onceward, asking: Asking) -> None:
-    """Who did it and why; the answer is the cursor as it is now."""
+    """The actor and the reason; the response is the cursor as it is now."""
     made(ow, "c")
     seen = shown(asking)["version"]
     answer = asking.done("/api/cursors/pause", name="c", reason="billing is down", seen=seen)

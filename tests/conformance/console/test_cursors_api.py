@@ -168,7 +168,7 @@ def test_a_cursor_that_works_waits_for_nothing(ow: Onceward, asking: Asking) -> 
 
 
 def test_a_pause_says_whose_it_is(ow: Onceward, asking: Asking) -> None:
-    """Who paused it and why, the last time."""
+    """The last operator who paused it, and the reason."""
     made(ow, "c")
     ow.cursors.pause("c", "first", "ann")
     ow.cursors.resume("c", "", "ann")
@@ -179,7 +179,7 @@ def test_a_pause_says_whose_it_is(ow: Onceward, asking: Asking) -> None:
     assert because(asking) == "paused by bob"
 
 
-def test_a_lease_that_ran_out_says_whose_it_was(
+def test_an_expired_lease_names_its_holder(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
     """No worker took over; how long ago the lease expired is shown."""

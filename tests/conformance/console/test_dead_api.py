@@ -157,7 +157,7 @@ def test_bad_questions_name_the_field(
 
 
 def test_a_preview_says_what_a_redrive_will_do(ow: Onceward, asking: Asking) -> None:
-    """How many, of which cursors, behind which keys they line up, and some of them; no more."""
+    """How many, of which cursors, after which keys they are queued, and some of them; no more."""
     letters = [bury(ow, str(number), key="a") for number in range(6)]
     letters += [bury(ow, "9", cursor="other", key=None)]
     park(ow, "20", key="a")

@@ -31,7 +31,7 @@ def latest(ow: Onceward) -> Grant:
 
 
 def test_a_grant_is_written_with_the_lease(ow: Onceward) -> None:
-    """Who has it, under which epoch, since when; it has no end while it lasts."""
+    """The holder, the epoch and the start; a grant has no end while it lasts."""
     lease = acquire(ow)
     found = latest(ow)
     assert (found.cursor, found.epoch, found.worker) == ("c", lease.epoch, "w1")
@@ -58,7 +58,7 @@ def test_a_lease_that_is_given_back_ends_its_grant(ow: Onceward, ow_time: Moving
 
 
 def test_a_take_over_ends_the_grant_of_the_silent(ow: Onceward, ow_time: MovingTime) -> None:
-    """It is stolen at that moment, and it is known when it had run out."""
+    """It is taken over at that moment; when it had expired is known."""
     stolen(ow, ow_time)
     assert told(ow) == [(1, "w1", "stolen"), (2, "w2", None)]
     first, second = reversed(grants_of(ow.store, "c", 2))

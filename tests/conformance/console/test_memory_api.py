@@ -28,7 +28,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ' \" % _ \\ \u202e 👩‍👩‍👧"
 
 
 class Site(Asking):
-    """The routes of a memory, and the graph behind them."""
+    """The routes of a memory, and the graph that they read."""
 
     def __init__(self, ow: Onceward, *, is_read_only: bool = False) -> None:
         self.ow, self.graph = ow, Graph(ow.store)

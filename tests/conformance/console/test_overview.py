@@ -78,7 +78,7 @@ def test_a_store_without_trouble_needs_no_attention(ow: Onceward) -> None:
 
 
 def test_a_stuck_cursor_is_named_with_its_reason(ow: Onceward, ow_time: MovingTime) -> None:
-    """Who left it, how much waits and for how long, in one sentence."""
+    """The last holder, how much waits and for how long, in one sentence."""
     ow.cursors.acquire("leads", "w1", 60)
     measure(ow, "leads", messages=7, oldest_seconds=90)
     assert wanted(ow) == {}, "its holder is at it"

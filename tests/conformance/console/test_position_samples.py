@@ -42,7 +42,7 @@ def waiting(ow: Onceward) -> list[str]:
 
 
 def test_a_measure_leaves_a_sample(ow: Onceward, bench: Bench) -> None:
-    """Where the cursor was, how much it had processed, and how far behind it was."""
+    """Where the cursor was, how much it had processed, and its lag."""
     bench.cursor(position="7", count=3)
     bench.measuring.add("c", Behind(Lag(messages=12)), is_partition=False)
     bench.measured()
@@ -99,7 +99,7 @@ def test_it_is_known_whose_messages_wait_longest(ow: Onceward, bench: Bench) -> 
     assert waiting(ow) == ["older", "old"]
 
 
-def test_workers_of_an_older_version_tell_since_when_messages_wait(
+def test_workers_of_an_older_version_report_since_when_messages_wait(
     ow: Onceward, bench: Bench
 ) -> None:
     """They write what they measured and know nothing of that moment; it is kept all the same."""

@@ -27,7 +27,7 @@ def tried(ow: Onceward) -> list[str]:
 
 
 def test_a_late_checkpoint_is_noted(ow: Onceward, ow_time: MovingTime) -> None:
-    """Who came, under which epoch, and which epoch of whom counted then."""
+    """The late worker, its epoch, and the holder and epoch that counted then."""
     late, holder = stolen(ow, ow_time)
     with pytest.raises(LeaseLost):
         late.checkpoint("1")

@@ -155,7 +155,7 @@ def test_who_never_registered_is_listed_by_their_leases(
     assert all(each["is_silent"] for each in asked(asking)["workers"])
 
 
-def test_the_living_come_first_and_those_who_ended_last(
+def test_running_workers_come_first_and_ended_ones_last(
     ow: Onceward, asking: Asking, ow_time: MovingTime
 ) -> None:
     """A worker that ended cleanly needs no attention; a silent one is shown as a third state."""

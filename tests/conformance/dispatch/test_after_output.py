@@ -127,7 +127,7 @@ def test_the_last_attempt_after_output_is_kept_and_no_dead_letter(talk: Talk) ->
 
 
 def test_without_output_what_was_said_is_taken_back(talk: Talk) -> None:
-    """No one can have seen it; the next attempt sends it again, and it is shown once."""
+    """It cannot have been seen; the next attempt sends it again, and it is shown once."""
     channel = FakeChannel(takes_keys=False)
     talk.hear("one", group="far")
     delivery = talk.begun("far")

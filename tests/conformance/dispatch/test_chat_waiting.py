@@ -140,7 +140,7 @@ def test_readers_and_messages_have_threads_of_their_own(
     assert run(work) in (200, 201)
 
 
-def test_a_server_that_stops_answers_who_waits(site: Site) -> None:
+def test_a_stopping_server_answers_waiting_clients(site: Site) -> None:
     """They get what there is, at once, and those who come later do not wait."""
 
     async def work() -> list[httpx.Response]:

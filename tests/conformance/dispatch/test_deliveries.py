@@ -282,7 +282,7 @@ def _with(delivery: Delivery, talk: Talk) -> Delivery:
 
 
 def test_what_an_agent_says_late_is_kept(talk: Talk) -> None:
-    """Behind its `done` it is an answer to what was done."""
+    """After its `done` it is an answer to what was done."""
     talk.hear("one")
     delivery = talk.begun()
     talk.done(delivery)

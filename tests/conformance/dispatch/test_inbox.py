@@ -68,7 +68,7 @@ def test_many_deliveries_of_one_message_at_once_are_one(talk: Talk) -> None:
 def test_two_deliveries_of_one_message_that_meet_are_one(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One looks while the other writes, and looks again behind it: nothing was edited."""
+    """One looks while the other writes, and looks again after it: nothing was edited."""
     writing, looked = threading.Event(), threading.Event()
     draw = DualCursor.next_sequence
 
@@ -126,7 +126,7 @@ def test_an_edit_while_an_agent_works_is_what_the_next_attempt_reads(talk: Talk)
 
 
 def test_an_edit_can_call_the_agent(talk: Talk) -> None:
-    """Who forgot the word adds it, and all that waits is handed out."""
+    """A person who forgot the word adds it, and all that waits is handed out."""
     talk.group("quiet", trigger=TriggerKind.PREFIX, word="@bot")
     talk.hear("good morning", "help me", group="quiet")
     assert talk.begin("quiet") is None
@@ -168,7 +168,7 @@ def test_h08_late_and_out_of_order_arrivals_are_delivered(talk: Talk) -> None:
 
 
 def test_a_message_that_commits_late_is_not_jumped_over(talk: Talk, ow: Onceward) -> None:
-    """Who draws a number first commits first, so no reader moves past a number still to come."""
+    """The first to draw a number commits first, so no reader moves past a number still to come."""
     numbers: list[int] = []
     with ThreadPoolExecutor(1) as pool:
         with ow.transaction():

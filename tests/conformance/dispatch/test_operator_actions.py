@@ -273,7 +273,7 @@ def test_a_replay_goes_nowhere_that_is_not(talk: Talk) -> None:
 
 
 def test_a_replay_closes_the_letters_that_it_repeats(talk: Talk) -> None:
-    """All of a letter comes again, or the part behind the place; the other part stays one."""
+    """All of a letter comes again, or the part after the place; the other part stays one."""
     talk.hear("a1", "a2", "a3", "a4")
     talk.failed(talk.begun(), is_final=True)
     died(talk, "b1")

@@ -62,7 +62,7 @@ def test_replies_keep_their_order_per_group(talk: Talk, channel: FakeChannel) ->
 def test_one_that_waits_holds_back_only_its_own_group(
     talk: Talk, ow_time: MovingTime, channel: FakeChannel
 ) -> None:
-    """Others are sent meanwhile, and behind the wait it goes on in order."""
+    """Others are sent meanwhile, and after the wait it goes on in order."""
     ours, others = at_work(talk), at_work(talk, group="other")
     for text in ("one", "two"):
         talk.say(ours, text)
@@ -103,7 +103,7 @@ def test_what_was_taken_back_and_said_again_has_its_new_place(
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def test_the_same_key_is_the_same_saying(talk: Talk, channel: FakeChannel) -> None:
+def test_the_same_key_is_the_same_reply(talk: Talk, channel: FakeChannel) -> None:
     """Said again, before or after it was sent, by this run or the next, it is shown once."""
     delivery = at_work(talk)
     assert talk.say(delivery, "answer", key="k")
@@ -349,7 +349,7 @@ def test_a_channel_in_the_store_shows_what_is_there(talk: Talk) -> None:
     assert talk.replies("near") == ["answer"]
 
 
-def test_a_saying_of_any_text_is_shown_as_it_was_said(talk: Talk, channel: FakeChannel) -> None:
+def test_a_reply_of_any_text_is_shown_as_it_was_sent(talk: Talk, channel: FakeChannel) -> None:
     """A NUL too; half a character pair is replaced; what is too long is refused."""
     delivery = at_work(talk)
     for text in ("nul \0", "<b>%_&</b>", "\r\n \t", "é\U0001f600", "x" * TEXT_BYTES_MAX):

@@ -150,11 +150,11 @@ def timed_out(server: MemoryServer, patch: pytest.MonkeyPatch) -> dict[str, Any]
     breaker.start()
     graph = server._memory_for("mcp", "", "", "").graph
     real = graph.write
-    has_begun, is_told, may_write, has_written = (threading.Event() for _ in range(4))
+    has_begun, has_reported, may_write, has_written = (threading.Event() for _ in range(4))
 
     def write(*given: Any) -> Any:
         if threading.current_thread().name == "memory-recovery":
-            assert is_told.wait(HANG_SECONDS)
+            assert has_reported.wait(HANG_SECONDS)
             return real(*given)
         has_begun.set()
         assert may_write.wait(HANG_SECONDS)
@@ -167,7 +167,7 @@ def timed_out(server: MemoryServer, patch: pytest.MonkeyPatch) -> dict[str, Any]
     async def call() -> dict[str, Any] | None:
         answer = await server._run_tool(tools.available_tools()["record_doc"], {"url": URL}, "mcp")
         was_begun = has_begun.is_set()
-        is_told.set()
+        has_reported.set()
         assert await asyncio.to_thread(breaker.is_recovered.wait, HANG_SECONDS)
         may_write.set()
         if was_begun:

@@ -293,7 +293,7 @@ def test_a_refused_batch_leaves_nothing_in_the_users_transaction(
     assert list(shown(graph.read())) == ["before", "after"]
 
 
-def test_what_was_stored_with_a_secret_can_be_removed_by_who_knows_it(ow: Onceward) -> None:
+def test_what_was_stored_with_a_secret_can_be_removed_with_it(ow: Onceward) -> None:
     """Another process did not know that it was one."""
     create(
         Graph(ow.store, redactor=Redactor()), entity("key hunter2-hunter2", "is hunter2-hunter2")

@@ -8,7 +8,7 @@ from onceward.memory.models import Removal, WriteBatch, WriteStatus
 from tests.support.graph_writes import create, entity, link, observe, relate, shown
 
 
-def test_two_who_write_the_same_in_another_order_both_succeed(graph: Graph) -> None:
+def test_two_writers_of_the_same_in_another_order_both_succeed(graph: Graph) -> None:
     """The second one finds it known; neither waits for the other for ever."""
     names = [f"n{at}" for at in range(50)]
     fates: list[list[WriteStatus]] = []
@@ -34,7 +34,7 @@ def test_two_who_write_the_same_in_another_order_both_succeed(graph: Graph) -> N
     assert {tuple(texts) for texts in shown(graph.read()).values()} == {("one", "two")}
 
 
-def test_who_deletes_and_who_adds_agree_on_what_is_there(graph: Graph) -> None:
+def test_a_delete_and_an_add_agree_on_what_is_there(graph: Graph) -> None:
     """Whatever the order, nothing lives on an entity that is deleted."""
     create(graph, entity("hub"), *(entity(f"n{at}") for at in range(10)))
     errors: list[BaseException] = []
@@ -89,7 +89,7 @@ def test_a_read_sees_one_moment(graph: Graph) -> None:
         thread.join()
 
 
-def test_many_who_restore_the_same_all_succeed(graph: Graph) -> None:
+def test_concurrent_restores_of_the_same_all_succeed(graph: Graph) -> None:
     """One restores it, the others find it there, and none waits for another for ever."""
     create(graph, entity("hub", "x"), *(entity(f"n{at}") for at in range(5)))
     relate(graph, *(link("hub", "has", f"n{at}") for at in range(5)))

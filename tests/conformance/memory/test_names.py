@@ -190,7 +190,7 @@ def _facts(memory: Memory, name: str) -> list[str]:
     )
 
 
-def test_h62_who_deletes_by_a_stored_spelling_deletes_that_one(doubled: Memory) -> None:
+def test_h62_a_delete_by_a_stored_spelling_deletes_that_one(doubled: Memory) -> None:
     """Facts, relations and the entity itself; the canonical one keeps all of its own."""
     gone = doubled.delete_observations([{"entityName": OLD, "observations": ["shared"]}])
     assert gone["observations"] == 1
@@ -212,7 +212,7 @@ def test_h62_who_deletes_by_a_stored_spelling_deletes_that_one(doubled: Memory) 
     assert _facts(doubled, OLD) == ["own"]
 
 
-def test_h62_who_deletes_by_any_other_spelling_deletes_the_canonical_one(doubled: Memory) -> None:
+def test_h62_a_delete_by_any_other_spelling_deletes_the_canonical_one(doubled: Memory) -> None:
     """As every write does; each of several is deleted once."""
     assert doubled.delete_entities(["concept#OLD name", "concept#old_name"])["entities"] == 1
     assert sorted(_names(doubled.read_graph())) == [OLD, "x"]

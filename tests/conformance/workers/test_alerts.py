@@ -140,12 +140,12 @@ def test_a_process_that_was_replaced_changes_nothing(
     ow: Onceward, ow_time: MovingTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen between looking and writing, it wakes up to a lost lease."""
-    frozen, thief = AlertEvaluator(ow, [rule()]), AlertEvaluator(ow, [rule()])
+    frozen, successor = AlertEvaluator(ow, [rule()]), AlertEvaluator(ow, [rule()])
     assert steps(frozen) == []
     set_errors(ow, 9)
     ow_time.advance(seconds=LEASE_SECONDS + 100)
     monkeypatch.setattr(frozen, "_ensure_lease", lambda: frozen._lease)
-    assert steps(thief) == [("begin", "fire")]
+    assert steps(successor) == [("begin", "fire")]
     assert frozen.evaluate() is None
     assert len(Alerts(ow).list()) == 1
 

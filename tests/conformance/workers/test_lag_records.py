@@ -1,4 +1,4 @@
-"""Measures: how far behind cursors are, for every process that asks."""
+"""Measures: the lag of cursors, for every process that asks."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ def test_without_a_time_of_the_message_standing_still_counts(ow: Onceward, bench
     assert LagRecords(ow).list()["c"].lag_seconds == pytest.approx(0, abs=3)
 
 
-def test_a_source_that_cannot_tell_is_measured_by_position_only(ow: Onceward, bench: Bench) -> None:
+def test_a_source_that_cannot_count_is_measured_by_position_only(
+    ow: Onceward, bench: Bench
+) -> None:
     """There is a rate, but no made-up lag."""
     bench.cursor(position="1")
     bench.measuring.add("c", ListSource(1, 2, 3), is_partition=False)
@@ -264,7 +266,7 @@ def test_what_a_dead_process_measured_is_measured_again(ow: Onceward, bench: Ben
 
 
 def test_processes_do_not_measure_the_same_twice(bench: Bench) -> None:
-    """Who comes second finds a fresh measure and asks no source."""
+    """The second process finds a fresh measure and asks no source."""
     bench.cursor()
     first, second = Behind(Lag(messages=1)), Behind(Lag(messages=1))
     other = bench.process()

@@ -102,7 +102,7 @@ def test_a_filter_reads_only_its_rows(leads: Onceward) -> None:
 
 
 def test_counts_are_between_two_positions(leads: Onceward) -> None:
-    """Behind the first, up to and with the second; None is the start, backwards is nothing."""
+    """After the first, up to and with the second; None is the start, backwards is nothing."""
     add(leads, *"abc")
     check_counts(TableSource(leads, "leads"))
 

@@ -126,7 +126,7 @@ def test_a_message_that_holds_its_cursor_is_named(
     lease.release()
     finding = only(ow)
     measured(ow, messages=2, seconds=5)
-    assert [each.kind for each in found(ow)] == ["held message"]  # That is why it is behind.
+    assert [each.kind for each in found(ow)] == ["held message"]  # That is why it lags.
     measured(ow, messages=0, seconds=0)
     assert (finding.kind, finding.subject) == ("held message", "leads")
     assert "position 7 failed 1 times" in finding.what
@@ -296,7 +296,7 @@ def test_a_position_that_its_source_refuses_is_reported(
     if moved_by_hand:
         assert (ow.cursors.show("leads").position, found(ow, app)) == ("3", [])
         stand("leads", "400")
-    # Neither a move that was undone nor one that work has left behind is the cause.
+    # Neither a move that was undone nor one that work has passed since is the cause.
     finding = only(ow, app)
     assert (finding.since, finding.settle) == (None, ("onceward cursors show leads",))
     ow.cursors.seek("leads", "2", "repeat", "ana")

@@ -38,7 +38,7 @@ def add(message: Message, tx: Transaction) -> None:
 
 
 def test_every_message_is_handled_once_and_in_order(ow: Onceward, done: Any) -> None:
-    """A drained cursor stands behind the last message, each effect is there once."""
+    """A drained cursor stands after the last message, each effect is there once."""
     app = App(ow)
     app.consumer("numbers", source=ListSource(*range(250)))(add)
     worked = drain(app)

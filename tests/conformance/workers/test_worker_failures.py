@@ -96,7 +96,7 @@ def test_a_seek_under_an_idle_worker_is_noticed_at_its_next_look(ow: Onceward) -
         time.sleep(0.1)
         epoch = ow.cursors.seek("numbers", "3", "skip two", "me", count=source.count).epoch
         assert epoch is not None
-        # A look that was under way when the cursor moved may still begin one message, in vain.
+        # A look that was under way when the cursor moved may still begin one message.
         until(lambda: ow.cursors.show("numbers").epoch > epoch)
         source.values.extend([2, 3, 4])
         until(lambda: 4 in seen)
@@ -116,7 +116,7 @@ def test_a_lost_slot_stops_its_worker(ow: Onceward, noticed: threading.Event) ->
         seen.append(message.data)
         if len(seen) == 3:
             (slot,) = ow.cursors.list("~*")
-            ow.cursors.seek(slot.name, None, "as if it ran out", "test")
+            ow.cursors.seek(slot.name, None, "as if it expired", "test")
             taken.append(ow.cursors.acquire(slot.name, "another", 3600.0))
             noticed.wait(PATIENCE_SECONDS)
 
@@ -301,7 +301,7 @@ def test_a_busy_store_is_not_counted(ow: Onceward, monkeypatch: pytest.MonkeyPat
 
 
 def test_whole_numbers_are_keys_and_keep_their_order(ow: Onceward, ow_time: MovingTime) -> None:
-    """A key of 7 is the key "7": the second message waits behind the first."""
+    """A key of 7 is the key "7": the second message waits for the first."""
     app, seen, broken = App(ow), [], [True]
     source = ListSource({"k": 7, "n": 1}, {"k": 7, "n": 2})
 
@@ -361,7 +361,7 @@ def test_a_failure_that_cannot_be_recorded_is_logged_and_waits(
 def test_what_is_set_aside_holds_its_cursor_no_longer(
     ow: Onceward, ow_time: MovingTime, order: Any
 ) -> None:
-    """A failing message that a new version cannot decode leaves no attempts behind."""
+    """A failing message that a new version cannot decode leaves no attempts."""
     first, second, source = App(ow), App(ow), ListSource(1)
 
     @first.consumer("numbers", source=source)

@@ -111,7 +111,7 @@ def test_h21_what_a_worker_died_of_is_counted_by_the_next(
 
 
 def test_parked_messages_do_not_keep_others_waiting(ow: Onceward, ow_time: MovingTime) -> None:
-    """Neither new messages of their cursor nor other cursors starve behind them."""
+    """Neither new messages of their cursor nor other cursors starve because of them."""
     app, other, broken = App(ow), list[tuple[str, int]](), [True]
     retried: list[int] = []
     source, others = ListSource(*range(60)), ListSource()
@@ -257,7 +257,7 @@ def watched(look: Callable[[str], None]) -> Iterator[None]:
 def test_the_cursor_passes_a_failed_message_when_it_is_parked(
     ow: Onceward, ow_url: str, waiting: dict[str, Any]
 ) -> None:
-    """Who looks between the two sees neither: a death there loses nothing."""
+    """A reader between the two sees neither: a death there loses nothing."""
     app, seen = App(ow), []
 
     @app.consumer("numbers", source=ListSource({"k": "a"}), **waiting)
@@ -277,7 +277,7 @@ def test_the_cursor_passes_a_failed_message_when_it_is_parked(
 
 
 def test_the_cursor_moves_in_the_commit_of_the_effects(ow: Onceward, ow_url: str) -> None:
-    """Who looks behind any commit sees as many effects as messages that the cursor has passed."""
+    """After any commit a reader sees as many effects as messages that the cursor has passed."""
     app, seen = App(ow), []
     with ow.transaction() as tx:
         tx.execute("create table effects (n bigint)")

@@ -40,11 +40,11 @@ class Bug:
     test: str
     #: The promise that it breaks, as in GUARANTEES.md.
     breaks: str
-    #: How long the test may take to notice: longer than what it waits for in vain.
+    #: How long the test may take to notice: longer than its longest wait.
     seconds: float = 180.0
     #: The block that holds the text: a query or a fragment, or a function of the schema.
     query: str = ""
-    #: Whether the test notices by waiting in vain; else a test that hangs has not noticed.
+    #: Whether the test notices by waiting without result; else a test that hangs has not noticed.
     is_noticed_by_hanging: bool = False
 
 

@@ -30,7 +30,7 @@ from tests.proof.disk.vfs import (
 #: What SQLite asks of a file system; `any` stands for all that change something.
 Operation = Literal["read", "write", "sync", "truncate", "delete", "open", "any"]
 CHANGES: Final = frozenset({"write", "sync", "truncate", "delete"})
-#: Errors: for this operation, or for all of its kind from then on; a write may leave a half behind.
+#: Errors: for this operation, or for all of its kind from then on; a write may be cut in half.
 ERRORS: Final = ("eio", "eio-lasting", "full", "full-lasting", "short")
 FULLS: Final = ("full", "full-lasting", "short")
 #: An error, and the process dies as soon as it was raised.

@@ -1,7 +1,7 @@
 """Campaign: a fault at the first operation, the second, and so on, until a life meets none.
 
 Run as `python -m tests.proof.disk.sqlite_campaign DIRECTORY SCENARIO SYNCHRONOUS FAULT…`. A fault
-is `operation:nth:kind:seed`; with `every=STRIDE=` in front, that one and those behind it. Prints
+is `operation:nth:kind:seed`; with `every=STRIDE=` in front, that one and those after it. Prints
 what was seen as JSON.
 
 Owns the verdict: before or after a step, never between, and nothing acknowledged is lost.

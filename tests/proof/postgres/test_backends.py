@@ -73,8 +73,8 @@ class Campaign:
         """Compare what is there with the error that the caller got."""
         before = now == self.calm.states[acked]
         if isinstance(exc, OutcomeUnknown):
-            behind = acked + 1 < len(self.calm.states) and now == self.calm.states[acked + 1]
-            assert before or behind, f"neither before nor behind commit {acked + 1}"
+            after = acked + 1 < len(self.calm.states) and now == self.calm.states[acked + 1]
+            assert before or after, f"neither before nor after commit {acked + 1}"
         else:
             assert before, f"{type(exc).__name__}, and something has changed"
             assert exc.retryable, exc

@@ -89,7 +89,7 @@ class Holder:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Freeze it while the block runs, and wait for its end behind that."""
+        """Freeze it while the block runs, and wait for its end after that."""
         self._thread.start()
         assert self._holds.wait(PATIENCE_SECONDS), self.error
         with frozen(self.backend):

@@ -62,7 +62,7 @@ class Losing:
             assert isinstance(exc, OutcomeUnknown), exc
             assert proxy.has_lost
             expected = self.states[nth if self.arrives else nth - 1]
-            assert state(direct) == expected, f"not as it was behind commit {nth}"
+            assert state(direct) == expected, f"not as it was after commit {nth}"
 
         does.run(refused)
         if not proxy.has_lost:

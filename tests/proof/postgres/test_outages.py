@@ -19,14 +19,14 @@ CALLS_IN_VAIN = 3
 #: How long the pool waits after it failed to connect, if calls do not make it begin again. It would
 #: wait twice as long after each failure; this is where a long outage ends up.
 BACKOFF_SECONDS = 3600.0
-#: Calls go on being in vain for so long at most, on the slowest machine.
+#: Calls go on failing for so long at most, on the slowest machine.
 GUARD_SECONDS = 60.0
 
 
 def test_a_long_outage_is_over_when_it_is_over(
     new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asks again soon after the server is back gets an answer, however long it was away."""
+    """A call soon after the server is back gets an answer, however long it was away."""
     monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", BACKOFF_SECONDS)
     with new_database() as url:
         port = urlsplit(url).port

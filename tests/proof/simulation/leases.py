@@ -24,7 +24,7 @@ class Leases(World):
     """One cursor over the numbers 1 to n."""
 
     name = "leases"
-    #: Five leases: one to run out, the rest for what is left and for who comes in between.
+    #: Five leases: one to expire, the rest for what is left and for workers in between.
     settle_seconds_max = 5 * LEASE_SECONDS
     claims = ("D1", "D2", "F1", "F2", "F4", "W1")
     sometimes: ClassVar[tuple[str, ...]] = (

@@ -46,7 +46,7 @@ AGAIN = (KeyInFlight, KeyAmbiguous, StoreBusy, OutcomeUnknown, FenceLost, Busy)
 
 
 class Outcomes(World):
-    """A few keys, and everybody wants all of them."""
+    """A few keys, and all callers want all of them."""
 
     name = "outcomes"
     claims = ("I1", "I2", "I3", "I4")
@@ -107,7 +107,7 @@ class Outcomes(World):
         for key in self.random.sample(self.keys, len(self.keys)):
             self.call(calls, key, self.amounts[process.name, key])
         if any(key.startswith("brief") for key in self.keys) and not self.simulation.is_healed:
-            # Results of some work run out, and it is asked for again.
+            # Results of some work expire, and it is asked for again.
             self.simulation.sleep(self.random.uniform(TTL_SECONDS, 2 * TTL_SECONDS))
             for key in self.keys:
                 self.call(calls, key, self.amounts[process.name, key])

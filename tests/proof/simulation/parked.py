@@ -141,7 +141,7 @@ class Parked(World):
     def leases_max(self) -> float:
         """Return after how many lease periods all must be at its end, once the faults have stopped.
 
-        One lease has to run out, and each message that fails may have its waits one by one.
+        One lease has to expire, and each message that fails may have its waits one by one.
         One that kills its workers costs a lease and a look for each death: it takes three before
         each message is watched, and then all its attempts.
         """

@@ -36,7 +36,7 @@ union all select 'move', id, kind, to_position, null
 
 
 class Waits(NamedTuple):
-    """A message that failed, or stands behind one that did."""
+    """A message that failed, or waits for one that did."""
 
     attempt: int
     #: When it is tried next; None for at once.

@@ -14,7 +14,7 @@ ENGINES = ("sqlite", "postgres")
 
 @dataclass(kw_only=True)
 class Seen:
-    """What one frozen process and those who went on without it left behind."""
+    """What one frozen process and those who went on without it left."""
 
     #: From the freeze to the first thing that another one did instead; None when none could.
     takeover_seconds: float | None = None

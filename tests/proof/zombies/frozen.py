@@ -1,4 +1,4 @@
-"""Frozen: children that freeze at a crash point, are left behind by the world, and are woken.
+"""Frozen: children that freeze at a crash point, while others go on, and are woken.
 
 Owns processes and what they tell; knows nothing of stores. Children are forked from a parent that
 has everything imported, opened nothing and started no thread, so that one costs milliseconds.

@@ -29,7 +29,7 @@ Step = Callable[[Onceward, Lease, Talk], None]
 
 
 def write(tx: Transaction, lease: Lease) -> str:
-    """Write the next number, and return the position behind it."""
+    """Write the next number, and return the position after it."""
     number = int(lease.position or 0) + 1
     row = [lease.name, number, lease.worker, lease.epoch]
     tx.execute("insert into counted values (?, ?, ?, ?)", row)

@@ -139,7 +139,7 @@ def exchanged(
 
 
 def judge(place: Place, name: str, seen: Seen, answers: list[Answer], effects: int) -> None:
-    """Count effects, and make sure that everybody was answered the same."""
+    """Count effects, and make sure that all clients got the same response."""
     with open_handle(place.url) as ow, ow.transaction() as tx:
         rows = tx.execute("select note from effects where note = ?", [name])
     seen.work = min(1, len(rows))

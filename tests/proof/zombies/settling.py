@@ -44,7 +44,7 @@ class Way:
     is_decided: bool = False
     #: The heir has an answer only when the zombie is awake again.
     heir_waits: bool = False
-    #: What everybody is answered in the end.
+    #: What all callers are answered in the end.
     answer: str = "by heir"
     #: How the woken one is refused, if it is.
     refused: tuple[str, ...] = ("FenceLost",)
@@ -170,7 +170,7 @@ def freeze(place: Place, *, name: str, way: Way, spec: str) -> Seen:
 
 
 def judge(place: Place, name: str, way: Way, seen: Seen, answers: list[str]) -> None:
-    """Count effects, and make sure that everybody was answered the same."""
+    """Count effects, and make sure that all callers were answered the same."""
     with open_handle(place.url) as ow, ow.transaction() as tx:
         inside = [row[0] for row in tx.execute("select cell from charged where cell = ?", [name])]
     charges = Bank(place.directory / "bank").charges()

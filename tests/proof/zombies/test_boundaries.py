@@ -1,4 +1,4 @@
-"""Boundaries: at its last moment something still holds, just behind it no more, on both engines.
+"""Boundaries: at its last moment something still holds, just after it no more, on both engines.
 
 On SQLite time stands still between two moves, so that the moment itself can be tried. PostgreSQL's
 own time runs, so that there a second lies on either side.

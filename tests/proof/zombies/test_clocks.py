@@ -16,7 +16,7 @@ from tests.proof.zombies.skewed import AHEAD, BEHIND, RIGHT, STILL, Skewed, skew
 from tests.proof.zombies.wait_until import WAIT_SECONDS_MAX, until
 from tests.support.evidence import Entry, Evidence
 
-#: Short, so that a test need not wait long for it to run out.
+#: Short, so that a test need not wait long for it to expire.
 SECONDS = 0.3
 LONG_SECONDS = 3600.0
 #: The clocks of the two as they begin, and what the first one's jumps to while it holds something.
@@ -58,7 +58,7 @@ def hold_a_lease(pair: Pair, name: str, jump: str) -> int:
 
 
 def leave_a_lease(pair: Pair, name: str, jump: str) -> int:
-    """One that runs out is given to the next, not early, and the jump of its holder is no help."""
+    """An expired lease is given to the next, not early, and the jump of its holder is no help."""
     one, two = pair
     began = time.monotonic()
     assert one.ask("acquire", name, "one", SECONDS) == 1

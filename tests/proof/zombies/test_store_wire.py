@@ -1,7 +1,7 @@
-"""Store wire: a worker whose way to PostgreSQL is slow, cut, refused and black, and its twin.
+"""Store wire: a worker whose way to PostgreSQL is slow, cut, refused and black, and a second one.
 
-The twin has a way of its own. Whatever happens to the first, each message has its effect once, and
-when the wire is mended the first one works again by itself.
+The second worker has a way of its own. Whatever happens to the first, each message has its effect
+once, and when the wire is mended the first one works again by itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEASE_SECONDS = 0.5
 #: How many messages are there, at most; they come as fast as they are taken.
 MESSAGES_MAX = 1_000_000
 #: In the place of a worker's name.
-ANYBODY = "%"
+ANY_WORKER = "%"
 #: How many are done between two troubles.
 STEP = 5
 
@@ -95,20 +95,20 @@ class Watching:
 
 
 def trouble(kind: str, proxy: Proxy, seen: Watching) -> None:
-    """Let something happen to the first one's wire; where it cannot work, its twin must."""
+    """Let something happen to the first one's wire; where it cannot work, the second must."""
     if kind == "delayed":
         proxy.delay(0.005)
-        # It can work; where a renewal comes too late its twin takes over, and may keep the lease.
-        seen.more(ANYBODY)
+        # It can work; where a renewal comes too late the second takes over, and may keep the lease.
+        seen.more(ANY_WORKER)
     elif kind == "reset":
         proxy.reset()
     elif kind == "refused":
         proxy.refuse()
         proxy.reset()
-        seen.more("twin")
+        seen.more("second")
     else:
         proxy.blackhole()
-        seen.more("twin")
+        seen.more("second")
     proxy.pass_everything()
 
 
@@ -132,7 +132,7 @@ def test_a_worker_outlives_its_wire(ow_url: str, prove: bool, evidence: Evidence
         with working(by_wire, "first"):
             seen.more("first")
             for kind in kinds:
-                with working(ow_url, "twin"):
+                with working(ow_url, "second"):
                     trouble(kind, proxy, seen)
                 # Alone again, it has to do it.
                 recovered.append(seen.more("first"))

@@ -62,11 +62,11 @@ class Life:
         nodes = self.model.nodes.items()
         return [name for name, node in nodes if name not in SHARED and bool(node.gone) == gone]
 
-    def anybody(self) -> str:
+    def some_name(self) -> str:
         return self.source.choice([*self.own(), *SHARED])
 
     def text(self, at: int) -> str:
-        """Choose what is observed: something of one's own, or what everybody sees."""
+        """Choose what is observed: something of one's own, or what all clients see."""
         return self.source.choice([f"w{self.number} saw {at}", f"all see {at % 7}"])
 
     # --- what to do -----------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class Life:
 
     def create(self, at: int) -> Callable[[Memory], Answer]:
         self._made += 1
-        name = self.source.choice([f"w{self.number} n{self._made}", self.anybody()])
+        name = self.source.choice([f"w{self.number} n{self._made}", self.some_name()])
         kind = self.source.choice(["x", "y"])
         texts = (self.text(at), self.text(at))
         entities = [NewEntity(name=name, entity_type=kind, observations=texts)]
@@ -92,13 +92,14 @@ class Life:
 
     def observe(self, at: int) -> Callable[[Memory], Answer]:
         groups = [
-            NewObservations(entity_name=self.anybody(), contents=(self.text(at),)) for _ in range(2)
+            NewObservations(entity_name=self.some_name(), contents=(self.text(at),))
+            for _ in range(2)
         ]
         return self.write("add_observations", WriteBatch(observations=tuple(groups)))
 
     def relate(self, at: int) -> Callable[[Memory], Answer]:
         links = [
-            Link(from_name=self.anybody(), to_name=self.anybody(), relation_type=f"r{at % 3}")
+            Link(from_name=self.some_name(), to_name=self.some_name(), relation_type=f"r{at % 3}")
             for _ in range(2)
         ]
         return self.write("create_relations", WriteBatch(relations=tuple(links)))

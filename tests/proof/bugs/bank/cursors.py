@@ -71,7 +71,7 @@ BUGS: Final = (
     Bug(
         id="checkpoint-does-not-raise",
         name="a stale checkpoint on PostgreSQL finds no row and raises nothing in the database",
-        harm="The commit that is sent behind it happens: the effects of a stale worker stay.",
+        harm="The commit that is sent after it happens: the effects of a stale worker stay.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_checkpoint",
         find="""updated_at = _now
@@ -110,7 +110,7 @@ BUGS: Final = (
     ),
     Bug(
         id="null-lease-sqlite",
-        name="a lease without an end never runs out, on SQLite",
+        name="a lease without an end never expires, on SQLite",
         harm="A cursor whose owner an administrator set by hand is held for ever.",
         file="stores/queries/cursors.sql",
         query="cursor_acquire",
@@ -126,7 +126,7 @@ BUGS: Final = (
     ),
     Bug(
         id="null-lease-postgres",
-        name="a lease without an end never runs out, on PostgreSQL",
+        name="a lease without an end never expires, on PostgreSQL",
         harm="A cursor whose owner an administrator set by hand is held for ever.",
         file="stores/schema/postgres.sql",
         query="onceward_cursor_is_held",

@@ -82,7 +82,7 @@ BUGS: Final = (
     ),
     Bug(
         id="torn-line-not-ended",
-        name="an append behind a torn line does not begin a new one",
+        name="an append after a torn line does not begin a new one",
         harm="Half a line of a dead process swallows the next record, which was acknowledged.",
         file="journal/journal.py",
         find='self._write(file, b"\\n" + lines if is_torn else lines)',

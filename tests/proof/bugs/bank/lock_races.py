@@ -15,7 +15,7 @@ BUGS: Final = (
         query="cursor_still",
         find=" {{ lock(no key update) }}",
         replace="",
-        test=f"{_MORE}::test_of_two_who_saw_the_same_cursor_one_acts[postgres]",
+        test=f"{_MORE}::test_of_two_operators_who_saw_the_same_cursor_one_acts[postgres]",
         breaks="C1",
     ),
     Bug(
@@ -72,7 +72,7 @@ BUGS: Final = (
         query="onceward_cursor_end_marked",
         find="if pg_try_advisory_xact_lock(onceward_cursor_key(_name)) then",
         replace="if false then",
-        test=f"{_MORE}::test_while_a_cursor_is_granted_who_loses_it_begins_nothing[postgres]",
+        test=f"{_MORE}::test_a_replaced_worker_cannot_begin_work_during_the_takeover[postgres]",
         breaks="W1",
     ),
     Bug(

@@ -38,7 +38,7 @@ BUGS: Final = (
         query="lock_migrations",
         find="select pg_advisory_xact_lock(hashtext('onceward_migrations'))",
         replace="select hashtext('onceward_migrations')",
-        test=f"{_RACES}::test_who_opens_a_new_store_waits_for_who_migrates_it[postgres]",
+        test=f"{_RACES}::test_opening_a_new_store_waits_for_its_migration[postgres]",
         breaks="D1",
     ),
     Bug(
@@ -96,7 +96,7 @@ BUGS: Final = (
     ),
     Bug(
         id="claim-not-locked",
-        name="a claim does not see a twin that works in a transaction, on PostgreSQL",
+        name="a claim does not see a concurrent call in a transaction, on PostgreSQL",
         harm="The same key is run twice, once in a transaction and once outside.",
         file="stores/queries/outcomes.sql",
         query="outcome_claim",
@@ -139,7 +139,7 @@ BUGS: Final = (
     ),
     Bug(
         id="heartbeat-too-slow",
-        name="a lease is renewed when it runs out, and not before",
+        name="a lease is renewed when it expires, and not before",
         harm="Long work is started twice because its worker was a moment late.",
         file="cursors/models.py",
         find="HEARTBEATS_PER_LEASE: Final = 3",

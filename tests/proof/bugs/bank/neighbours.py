@@ -112,7 +112,7 @@ BUGS: Final = (
     Bug(
         id="find-waits-with-its-lock",
         name="the lock for finding rows is held while a connection is opened",
-        harm="A finalizer that finds a row meanwhile waits for ever, and everybody else with it.",
+        harm="A finalizer that finds a row meanwhile waits for ever, and all threads with it.",
         file="stores/sqlite/store.py",
         find="        return self._read("
         "name, params, (self._opened or self._open()).lookup_lock)\n",

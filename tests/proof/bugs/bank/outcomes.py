@@ -133,7 +133,7 @@ BUGS: Final = (
     ),
     Bug(
         id="claim-lease-boundary",
-        name="a claim that has run out counts as alive for ever, on SQLite",
+        name="an expired claim counts as alive for ever, on SQLite",
         harm="After a crash no error is raised, and that work can never run again.",
         file="stores/queries/fragments.sql",
         query="outcome_state",

@@ -155,7 +155,7 @@ BUGS: Final = (
     ),
     Bug(
         id="table-boundary",
-        name="a table is read from the row of its cursor on, not behind it",
+        name="a table is read from the row of its cursor on, not after it",
         harm="Every restart does the last row again.",
         file="workers/sources/postgres_rows.py",
         find='return _bound(made, ">", *first)',
@@ -166,7 +166,7 @@ BUGS: Final = (
     ),
     Bug(
         id="dispatch-by-time",
-        name="messages are handed out behind the time of the last one, not its number",
+        name="messages are handed out after the time of the last one, not its number",
         harm="Of two messages of one millisecond the second is never answered.",
         file="stores/queries/dispatch.sql",
         query="dispatch_message_between",

@@ -21,7 +21,7 @@ BUGS: Final = (
     ),
     Bug(
         id="orphans-of-other-runs-live",
-        name="a new run does not end agents that a killed run left behind",
+        name="a new run does not end agents that a killed run left running",
         harm="The old agent writes into files that the new run has pinned and reviewed.",
         file="orchestrator/orchestrator.py",
         find="        end_orphans(left, clock=self._clock)\n",

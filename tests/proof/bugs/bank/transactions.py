@@ -64,7 +64,7 @@ BUGS: Final = (
     Bug(
         id="comment-before-commit",
         name="only the very first word of a statement is looked at",
-        harm="A commit behind a comment ends the transaction; its fence and its end come too late.",
+        harm="A commit after a comment ends the transaction; its fence and its end come too late.",
         file="stores/user_statements.py",
         find='first = words[0] if words else ""',
         replace='first = sql.split(None, 1)[0].lower() if sql.split() else ""',
