@@ -123,7 +123,7 @@ def test_h47_a_transaction_ended_by_sql_is_an_error_and_never_silent(
 ) -> None:
     """SQLite refuses the statement; on PostgreSQL the block's end raises and says what stays."""
     is_refused = False
-    with pytest.raises((SqlFailed, Undone)) as told, shop.transaction() as tx:
+    with pytest.raises((SqlFailed, Undone)) as caught, shop.transaction() as tx:
         add(tx.connection, 1)
         try:
             tx.connection.execute(ending)
@@ -135,7 +135,7 @@ def test_h47_a_transaction_ended_by_sql_is_an_error_and_never_silent(
             raise Undone
     assert is_refused == (shop.store.engine == "sqlite")
     if not is_refused:
-        assert "sent as SQL" in str(told.value)
+        assert "sent as SQL" in str(caught.value)
     stays = not is_refused and ending == "commit"
     assert numbers(shop) == ([1] if stays else [])
 

@@ -58,8 +58,8 @@ def test_a_quoted_key_is_the_bare_key(shop: Shop) -> None:
 )
 def test_a_malformed_key_is_rejected(shop: Shop, key: bytes) -> None:
     """What is not 1 to 255 printable characters is 400, and nothing runs."""
-    told = problem(call(shop.once(), key=key), 400, "INVALID_ARGUMENT")
-    assert "Idempotency-Key" in told["detail"]
+    rejected = problem(call(shop.once(), key=key), 400, "INVALID_ARGUMENT")
+    assert "Idempotency-Key" in rejected["detail"]
     assert shop.effects() == 0
 
 
@@ -174,8 +174,8 @@ def test_an_exception_leaves_the_key_ambiguous(shop: Shop) -> None:
     with pytest.raises(ZeroDivisionError):
         call(app)
     shop.error = None
-    told = problem(call(app), 409, "AMBIGUOUS")
-    assert "onceward outcomes reconcile 'POST /charges' k1" in told["fix"]
+    rejected = problem(call(app), 409, "AMBIGUOUS")
+    assert "onceward outcomes reconcile 'POST /charges' k1" in rejected["fix"]
     assert shop.effects() == 1
     by: Any = {"actor": "ada", "reason": "saw it in the bank's list"}
     shop.ow.outcomes.reconcile("POST /charges", "k1", done={"order": 1}, **by)
@@ -192,8 +192,8 @@ def test_what_was_not_done_runs_again(shop: Shop, ow_time: MovingTime) -> None:
     shop.ow.outcomes.claim("POST /charges", "k1", fingerprint=fingerprint, owner="a dead server")
     problem(call(app), 409, "IN_FLIGHT")
     ow_time.advance(seconds=61)
-    told = problem(call(app), 409, "AMBIGUOUS")
-    assert "a dead server" not in str(told)
+    rejected = problem(call(app), 409, "AMBIGUOUS")
+    assert "a dead server" not in str(rejected)
     by: Any = {"actor": "ada", "reason": "the bank knows nothing of it"}
     shop.ow.outcomes.reconcile("POST /charges", "k1", not_done=True, **by)
     assert call(app).status_code == 201

@@ -48,15 +48,15 @@ def principal(scope: AsgiScope) -> str | None:
 
 def check_refused(shop: Shop, answer: Any, *, effects: int = 1) -> dict[str, Any]:
     """Check that another caller was refused, and learned nothing."""
-    told = problem(answer, 422, "KEY_REUSED")
-    assert "another caller" in told["detail"]
-    assert "caller=" in told["fix"]
-    assert "caller_cookies=" in told["fix"]
+    rejected = problem(answer, 422, "KEY_REUSED")
+    assert "another caller" in rejected["detail"]
+    assert "caller=" in rejected["fix"]
+    assert "caller_cookies=" in rejected["fix"]
     assert SECRET not in answer.content
     assert SECRET.decode() not in str(answer.headers)
     assert "idempotent-replayed" not in answer.headers
     assert shop.effects() == effects
-    return told
+    return rejected
 
 
 # --- without `caller=`: credentials are compared --------------------------------------------------
@@ -78,8 +78,8 @@ def test_h57_a_refreshed_credential_has_no_second_effect(shop: Shop) -> None:
     ada, refreshed = ({"authorization": f"Bearer ada-{number}"} for number in (1, 2))
     app = secret_app(shop)
     call(app, headers=ada)
-    told = check_refused(shop, call(app, headers=refreshed))
-    assert "may have been carried out" in told["fix"]
+    rejected = check_refused(shop, call(app, headers=refreshed))
+    assert "may have been carried out" in rejected["fix"]
     app = secret_app(shop, caller=principal)
     call(app, key="k2", headers=ada)
     again = call(app, key="k2", headers=refreshed)
@@ -142,8 +142,8 @@ def test_another_payload_of_another_caller_reveals_nothing_of_the_payload(shop: 
     same, other = (call(app, headers=bob, body=body) for body in (b'{"amount":5}', b"other"))
     assert same.content == other.content
     check_refused(shop, other)
-    told = problem(call(app, headers=ada, body=b"other"), 422, "KEY_REUSED")
-    assert "caller" not in told["detail"]
+    rejected = problem(call(app, headers=ada, body=b"other"), 422, "KEY_REUSED")
+    assert "caller" not in rejected["detail"]
 
 
 def test_a_caller_is_compared_when_no_payload_is(shop: Shop) -> None:

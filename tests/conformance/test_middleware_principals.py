@@ -63,8 +63,8 @@ def test_requests_without_a_principal_are_separated_by_credentials(
     """A function that finds no principal, such as before authentication, leaks no answer."""
     app = shop.once(caller=lambda _: principal)
     call(app, headers={"authorization": "Bearer ada"})
-    told = problem(call(app, headers={"authorization": "Bearer bob"}), 422, "KEY_REUSED")
-    assert "another caller" in told["detail"]
+    rejected = problem(call(app, headers={"authorization": "Bearer bob"}), 422, "KEY_REUSED")
+    assert "another caller" in rejected["detail"]
     problem(call(app), 422, "KEY_REUSED")
     assert call(app, headers={"authorization": "Bearer ada"}).status_code == 201
     assert shop.effects() == 1

@@ -42,9 +42,9 @@ def test_kills_lose_and_double_nothing(
     on = ["--engine", engine, "--url", url] if url else []
     ran = matrix("--family", name, "--tier", tier, *on)
     assert ran.returncode == 0, ran.stderr[-8000:]
-    told = json.loads(ran.stdout)
+    reported = json.loads(ran.stdout)
     points = family.points(engine)
-    cells = told["cells"]
+    cells = reported["cells"]
     if prove and not soak:
         check_cells(name, engine, cells)
         cells = [*cells, *seldom(family, engine)]
@@ -54,12 +54,12 @@ def test_kills_lose_and_double_nothing(
             layer="matrix",
             claims=family.claims,
             engine=engine,
-            schedules=told["plans"],
-            faults={"kill": sum(told["kills"].values())},
-            work=told["acknowledged"],
-            repeated=told["repeated"],
-            recovery_seconds=tuple(each["recover_ms"] / 1000 for each in told["cells"]),
-            reached={point: told["kills"].get(point, 0) for point in points},
+            schedules=reported["plans"],
+            faults={"kill": sum(reported["kills"].values())},
+            work=reported["acknowledged"],
+            repeated=reported["repeated"],
+            recovery_seconds=tuple(each["recover_ms"] / 1000 for each in reported["cells"]),
+            reached={point: reported["kills"].get(point, 0) for point in points},
             cells=tuple({**each, "engine": engine} for each in cells),
         )
     )

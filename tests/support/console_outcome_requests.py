@@ -51,7 +51,7 @@ def shown(asking: Asking, key: str = "k") -> Any:
     return asking.body("/api/outcomes/show", scope=SCOPE, key=key)
 
 
-def told(asking: Asking, key: str = "k") -> list[str]:
+def history_of(asking: Asking, key: str = "k") -> list[str]:
     return [each["what"] for each in shown(asking, key)["attempts"]]
 
 

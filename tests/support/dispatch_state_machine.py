@@ -270,8 +270,8 @@ class DispatchStateMachine(RuleBasedStateMachine):
     def say_late(self, group: GroupModel, record: Record, delivery: Delivery) -> None:
         number = next(self.texts)
         text, name = f"text {number}", f"{group.name}/{number}"
-        told = {"is_stored": group.is_stored, "is_over": True}
-        assert self.talk.outbox.add(delivery, text, key=name, **told)
+        options = {"is_stored": group.is_stored, "is_over": True}
+        assert self.talk.outbox.add(delivery, text, key=name, **options)
         group.say(record, name, text, delivery.batch.position, is_over=True)
 
     def fail(self, place: str, number: int, death: str | None) -> None:

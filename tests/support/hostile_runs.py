@@ -58,14 +58,14 @@ class Run(SupervisedRun):
         self.stop()
         self.workspace = self.workspace / f"times-{times}"
         self.workspace.mkdir()
-        self.told.clear()
+        self.logged.clear()
         self.events.clear()
 
     def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.told if kind != "agent.log"]
+        return [kind for kind, _ in self.logged if kind != "agent.log"]
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        return [fields for each, fields in self.told if each == kind]
+        return [fields for each, fields in self.logged if each == kind]
 
     def noise(self) -> dict[str, int]:
         found = self.of("agent.noise")

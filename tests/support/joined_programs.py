@@ -79,7 +79,7 @@ class Program:
         self.ow, self.is_async, self.seen = ow, is_async, seen
         self.scope = f"program{next(_numbers)}"
         self.kept = Kept()
-        self.told: list[int] = []
+        self.after_commit: list[int] = []
         self.running: list[int] = []
         self.ids = itertools.count(1)
 
@@ -131,7 +131,7 @@ class Program:
 
     async def last(self, _step: Step, tx: Transaction) -> None:
         number = next(self.ids)
-        tx.run_with_commit("list_migrations", lambda _: self.told.append(number))
+        tx.run_with_commit("list_migrations", lambda _: self.after_commit.append(number))
         self.kept.lasts.append(number)
 
     async def savepoint(self, step: Step, tx: Transaction) -> None:
@@ -209,7 +209,7 @@ class Program:
             assert tx.execute("select id from effects order by id") == [
                 (number,) for number in self.kept.rows
             ]
-        assert self.told == self.kept.lasts
+        assert self.after_commit == self.kept.lasts
         done = self.ow.outcomes.list(scope=self.scope)
         assert {(each.key, each.state) for each in done} == {
             (str(key), OutcomeState.DONE) for key in self.kept.done

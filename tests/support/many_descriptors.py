@@ -104,8 +104,8 @@ def main(url: str) -> None:
     with open_handle(url) as ow:
         with ow.transaction() as tx:
             tx.execute("create table effects (n bigint)")
-        told = {"lowest": lowest, "called": call(ow), "worked": work(ow), "captured": capture()}
-    print(json.dumps(told))  # noqa: T201 - its answer
+        summary = {"lowest": lowest, "called": call(ow), "worked": work(ow), "captured": capture()}
+    print(json.dumps(summary))  # noqa: T201 - its answer
 
 
 if __name__ == "__main__":

@@ -47,12 +47,12 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     """Check the one shape of our own answers, and return it."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    told: dict[str, Any] = response.json()
-    assert told.keys() == {"type", "title", "status", "detail", "code", "fix"}
-    assert (told["status"], told["code"]) == (status, code)
-    assert told["title"]
-    assert told["fix"]
-    return told
+    reported: dict[str, Any] = response.json()
+    assert reported.keys() == {"type", "title", "status", "detail", "code", "fix"}
+    assert (reported["status"], reported["code"]) == (status, code)
+    assert reported["title"]
+    assert reported["fix"]
+    return reported
 
 
 def answering(handler: Handler) -> AsgiApp:

@@ -23,7 +23,7 @@ class SupervisedRun:
 
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.supervisors: list[Supervisor] = []
 
     def supervise(
@@ -39,7 +39,7 @@ class SupervisedRun:
             run_id="run-1",
             limits=limits,
             redactor=Redactor(secrets),
-            on=lambda kind, fields: self.told.append((kind, fields)),
+            on=lambda kind, fields: self.logged.append((kind, fields)),
             randomness=ZeroRandomness(),
         )
         self.supervisors.append(supervisor)

@@ -72,7 +72,7 @@ def test_handlers_may_print_and_start_programs(run: Run) -> None:
     assert without_ids(run.call(supervisor)) == without_ids(first)
     supervisor.stop()
     assert run.count("begun") == 1
-    assert not [fields for kind, fields in run.told if kind == "agent.noise"]
+    assert not [fields for kind, fields in run.logged if kind == "agent.noise"]
     log = (run.workspace / "logs" / "builder" / "run-1.log").read_text()
     assert "printed by the handler" in log
     assert "printed by a program" in log
@@ -101,7 +101,7 @@ def test_an_agent_killed_around_its_cache_completes_once(spec: str, begun: int, 
     answer = run.call(armed)
     assert answer["event"] == "builder.completed"
     assert run.count("begun") == begun
-    assert [kind for kind, _ in run.told] == [
+    assert [kind for kind, _ in run.logged] == [
         "agent.started",
         "agent.exited",
         "agent.restarting",

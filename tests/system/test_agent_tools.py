@@ -115,8 +115,8 @@ def test_a_program_dies_with_its_time(tmp_path: Path, has_option: bool) -> None:
             answer = agent.ask(command(seconds=600 if has_option else 1.5 * times))
             if not (place / "state" / "pids.txt").exists():
                 return False
-            told = answer["payload"]
-            assert (told["code"], told["retryable"]) == ("TIMED_OUT", True)
+            payload = answer["payload"]
+            assert (payload["code"], payload["retryable"]) == ("TIMED_OUT", True)
             until(lambda: not any(map(is_running, pids(place))))
         return True
 
@@ -165,9 +165,9 @@ sys.exit(int(os.environ.get("CODE", "0")))
         variables = {"MY_TOKEN": "hunter2hunter2", "CODE": code}
         with wrapped(tmp_path, program, "--check", "echo $MY_TOKEN", **variables) as agent:
             answer = agent.ask(command(inputs={"goal": code}))
-            told = json.dumps([answer, *agent.heard])
-            assert "hunter2" not in told
-            assert "[redacted]" in told
+            dumped = json.dumps([answer, *agent.heard])
+            assert "hunter2" not in dumped
+            assert "[redacted]" in dumped
             assert 20 <= len(agent.heard) <= 60
             assert all(len(each) < 1000 for each in agent.said())
     for path in (tmp_path / "state").rglob("*"):

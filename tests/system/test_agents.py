@@ -324,7 +324,7 @@ def test_h32_secrets_reach_neither_log_nor_callbacks(run: Run) -> None:
     answer = run.call("secrets")
     run.supervisors[0].stop()
     log = (run.workspace / "logs" / "builder" / "run-1.log").read_text()
-    assert SECRET not in repr((answer, run.told, run.events)) + log
+    assert SECRET not in repr((answer, run.logged, run.events)) + log
     assert answer["payload"]["note"] == "it is [redacted]"
     assert "stderr [redacted]" in log
     assert "log [redacted]" in log
@@ -348,7 +348,7 @@ def test_a_command_that_is_too_big_starts_no_agent(run: Run) -> None:
     assert "300" in error.message
     assert "262144" in error.message
     assert error.fix
-    assert run.told == []
+    assert run.logged == []
 
 
 def test_invalid_commands_start_no_agent(run: Run) -> None:
@@ -359,4 +359,4 @@ def test_invalid_commands_start_no_agent(run: Run) -> None:
     with pytest.raises(AgentFailed) as caught:
         supervisor.call(a_command(agent_type="reviewer"), on_event=run.events.append)
     assert caught.value.code == "NO_AGENT"
-    assert run.told == []
+    assert run.logged == []

@@ -88,10 +88,10 @@ def check_covered(story: dict[str, Any]) -> None:
     assert all(row["retried"] > 0 for row in rows.values()), rows
     assert min(rows["leads"]["taken_over"], rows["leads"]["refused"]) > 0, rows
     assert rows["run"]["taken_over"] == 1
-    told = [event["text"] for event in story["events"]]
-    assert not [text for text in told if text.startswith("not seen")], told
+    reported = [event["text"] for event in story["events"]]
+    assert not [text for text in reported if text.startswith("not seen")], reported
     for words in ("taken over", "is refused", "resumed", "rolled back", "handed out again"):
-        assert any(words in text for text in told), (words, told)
+        assert any(words in text for text in reported), (words, reported)
 
 
 def played_until_covered(directory: Path) -> tuple[Path, dict[str, Any]]:

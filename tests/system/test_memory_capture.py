@@ -134,14 +134,14 @@ def test_with_json_stdout_is_one_object(place: MemoryDirectory) -> None:
     )
     assert ran.returncode == 1
     assert "out\n" in ran.stderr
-    told = json.loads(ran.stdout)
-    assert told["recorded"]
-    assert told["exitCode"] == 1
-    (issue,) = told["issues"]
+    printed = json.loads(ran.stdout)
+    assert printed["recorded"]
+    assert printed["exitCode"] == 1
+    (issue,) = printed["issues"]
     assert issue["name"] == "err#modulenotfounderror: no module named 'nothere'"
     assert (issue["kind"], issue["detector"]) == ("ModuleNotFoundError", "python")
     assert (issue["isNew"], issue["isWarning"], issue["known"]) == (True, False, None)
-    shown = place.json("show", told["run"])
+    shown = place.json("show", printed["run"])
     envelope = json.loads(shown["entities"][0]["observations"][0]["content"])
     assert [envelope[name] for name in ("mode", "repo", "branch")] == ["tester@1", "acme/shop", "b"]
 
@@ -179,9 +179,9 @@ def test_a_store_that_fails_does_not_hide_the_result(place: MemoryDirectory) -> 
     assert "error: " in ran.stderr
     machine = place.run("capture", "--store", store, "--json", "--", "sh", "-c", "exit 5")
     assert machine.returncode == 5
-    told = json.loads(machine.stdout)
-    assert (told["exitCode"], told["recorded"]) == (5, False)
-    assert told["error"]["message"]
+    printed = json.loads(machine.stdout)
+    assert (printed["exitCode"], printed["recorded"]) == (5, False)
+    assert printed["error"]["message"]
 
 
 def test_a_closed_output_stops_the_command(place: MemoryDirectory) -> None:
@@ -228,9 +228,9 @@ def test_a_flood_is_passed_on_whole_and_kept_in_part(place: MemoryDirectory) -> 
     )
     ran = place.run("capture", "--json", "--", sys.executable, "-c", program)
     assert len(ran.stderr) > 10_000_000
-    told = json.loads(ran.stdout)
-    assert [each["message"] for each in told["issues"]] == ["at the beginning", "at the end"]
-    (command,) = place.json("show", told["command"])["entities"]
+    printed = json.loads(ran.stdout)
+    assert [each["message"] for each in printed["issues"]] == ["at the beginning", "at the end"]
+    (command,) = place.json("show", printed["command"])["entities"]
     assert len(command["observations"][0]["content"]) < 10_000
 
 

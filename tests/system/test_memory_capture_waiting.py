@@ -40,8 +40,8 @@ def test_h63_a_capture_does_not_overtake_records_that_another_process_writes(
                 assert "older records are being written" in first.stderr
                 second = place.run("capture", "--json", "--", "sh", "-c", "exit 4")
                 assert second.returncode == 4
-                told = json.loads(second.stdout)
-                assert (told["recorded"], told["buffered"]) == (False, True)
+                reported = json.loads(second.stdout)
+                assert (reported["recorded"], reported["buffered"]) == (False, True)
                 assert memory.graph.counts().entities == 0
             replay(call, memory_factory(memory))
 

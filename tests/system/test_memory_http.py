@@ -86,8 +86,8 @@ def test_clients_share_one_memory_over_http(tmp_path: Path, mode: str) -> None:
             graph = await data(one, "read_graph")
             assert {each["name"] for each in graph["entities"]} == set(names)
             assert graph["relations"] == [relation("e0", "e1")]
-            told = await refusal(one, "create_relations", relations=[relation("e0", "ghost")])
-            assert "'ghost'" in told
+            refused = await refusal(one, "create_relations", relations=[relation("e0", "ghost")])
+            assert "'ghost'" in refused
             assert "mcp:http client" in str(await data(one, "explain", name="e0"))
 
     with http_server(tmp_path) as (url, process):

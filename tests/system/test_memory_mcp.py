@@ -257,9 +257,9 @@ def test_bad_arguments_are_refused_with_the_place_and_the_way_out(tmp_path: Path
             await data(memory, "create_entities", entities=[entity("a")])
             before = await data(memory, "read_graph")
             for tool, arguments, expected in REFUSALS:
-                told = await refusal(memory, tool, **arguments)
-                assert expected in told, (tool, arguments, told)
-                assert "\nfix: " in told, told
+                reported = await refusal(memory, tool, **arguments)
+                assert expected in reported, (tool, arguments, reported)
+                assert "\nfix: " in reported, reported
             assert await data(memory, "read_graph") == before
 
     asyncio.run(main())

@@ -98,8 +98,8 @@ def test_read_only_offers_no_tool_that_changes_anything(tmp_path: Path) -> None:
     async def main() -> None:
         async with client(tmp_path, "--read-only") as memory:
             assert {each.name for each in (await memory.list_tools()).tools} == READS
-            told = await refusal(memory, "create_entities", entities=[entity("a")])
-            assert "unknown tool 'create_entities'" in told
+            error = await refusal(memory, "create_entities", entities=[entity("a")])
+            assert "unknown tool 'create_entities'" in error
             assert await data(memory, "read_graph") == {"entities": [], "relations": []}
         async with client(tmp_path, "--no-delete") as memory:
             names = {each.name for each in (await memory.list_tools()).tools}
@@ -116,18 +116,18 @@ def test_strict_takes_nothing_but_the_policy_s_words(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with client(tmp_path, "--strict") as memory:
-            told = await refusal(memory, "create_entities", entities=[entity("anything")])
-            assert told.startswith("entities[0].name")
+            error = await refusal(memory, "create_entities", entities=[entity("anything")])
+            assert error.startswith("entities[0].name")
             sent = {**entity("concept#ports", kind="Concept"), "colour": "red"}
-            told = await refusal(memory, "create_entities", entities=[sent])
-            assert told.startswith("entities[0].colour")
-            told = await refusal(memory, "read_graph", colour="red")
-            assert told.startswith("colour")
+            error = await refusal(memory, "create_entities", entities=[sent])
+            assert error.startswith("entities[0].colour")
+            error = await refusal(memory, "read_graph", colour="red")
+            assert error.startswith("colour")
             made = [entity("concept#ports", kind="Concept"), entity("file#a", kind="File")]
             await data(memory, "create_entities", entities=made)
             link = relation("concept#ports", "file#a", "LIKES")
-            told = await refusal(memory, "create_relations", relations=[link])
-            assert told.startswith("relations[0].relationType")
+            error = await refusal(memory, "create_relations", relations=[link])
+            assert error.startswith("relations[0].relationType")
 
     asyncio.run(main())
 

@@ -53,9 +53,9 @@ def test_garbage_is_answered_and_does_no_harm(tmp_path: Path) -> None:
         server.raw(b"\n \r\n\n")
         number = server.call("create_entities", entities=[entity("a")])
         assert server.answer()["id"] == number
-        code, answers, told = server.end()
+        code, answers, stderr = server.end()
     assert (code, answers) == (0, [])
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
 
 
 def test_odd_but_legal_requests_are_answered(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_calls_that_do_not_wait_are_done_in_their_order(tmp_path: Path) -> None:
             numbers.append(server.call("create_relations", relations=[link]))
         numbers.append(server.call("delete_relations", relations=[link]))
         numbers.append(server.call("read_graph"))
-        code, answers, told = server.end()
-    assert code == 0, told
+        code, answers, stderr = server.end()
+    assert code == 0, stderr
     assert [each["id"] for each in answers] == numbers
     assert not [each for each in answers if each["result"].get("isError")]
     graph = answers[-1]["result"]["structuredContent"]
@@ -161,8 +161,8 @@ def test_the_end_of_stdin_is_the_end(tmp_path: Path) -> None:
             if last:
                 server.open()
             server.raw(last)
-            code, answers, told = server.end()
-        assert (code, "Traceback" in told) == (0, False), told
+            code, answers, stderr = server.end()
+        assert (code, "Traceback" in stderr) == (0, False), stderr
         assert len(answers) == (1 if last else 0)
 
 
@@ -173,8 +173,8 @@ def test_a_signal_ends_it_after_what_was_asked(tmp_path: Path, how: signal.Signa
         server.open()
         server.call("create_entities", entities=[entity("a")])
         assert server.answer()["result"]["structuredContent"]["entities"] == [entity("a")]
-        code, _, told = server.end(how)
-    assert (code, told) == (0, "stopped\n")
+        code, _, stderr = server.end(how)
+    assert (code, stderr) == (0, "stopped\n")
     assert names_in(tmp_path) == ["a"]
 
 
@@ -223,12 +223,12 @@ def test_stdout_is_for_messages_and_stderr_for_the_log(tmp_path: Path) -> None:
         server.open()
         server.call("create_entities", entities=[entity("a", "a private matter")])
         server.answer()
-        code, answers, told = server.end()
+        code, answers, stderr = server.end()
     assert (code, answers) == (0, [])
-    lines: list[dict[str, Any]] = [json.loads(line) for line in told.splitlines()]
+    lines: list[dict[str, Any]] = [json.loads(line) for line in stderr.splitlines()]
     [call] = [each for each in lines if each["event"] == "create_entities"]
     assert set(call) >= {"level", "event", "key", "durationMs", "retries"}
-    assert "a private matter" not in told
+    assert "a private matter" not in stderr
 
 
 def test_calls_from_a_file_are_answered(tmp_path: Path) -> None:

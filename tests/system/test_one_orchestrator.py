@@ -101,13 +101,13 @@ def test_h70_a_second_orchestrator_is_refused_and_the_holder_named(
         until(lambda: is_reviewing(workspace))
         (ledger,) = (workspace / "events").iterdir()
         with started(workspace, *words) as second:
-            _, told = second.communicate(timeout=HANG_SECONDS)
+            _, reported = second.communicate(timeout=HANG_SECONDS)
         assert second.returncode == 1
         since = r"since \d{4}-\d\d-\d\dT[0-9:.]+Z"
         assert re.search(
-            rf"{ledger.stem} is being worked on by process {first.pid} on .* {since}", told
+            rf"{ledger.stem} is being worked on by process {first.pid} on .* {since}", reported
         )
-        assert "--wait" in told
+        assert "--wait" in reported
         assert [each.name for each in (workspace / "events").iterdir()] == [ledger.name]
         (workspace / "state" / "go").touch()
         assert first.wait(timeout=HANG_SECONDS) == 0
@@ -152,8 +152,8 @@ def test_h70_a_killed_orchestrator_holds_nothing_and_its_agents_neither(workspac
         first.wait(timeout=HANG_SECONDS)
         (workspace / "state" / "go").touch()
         with started(workspace, "run", "--task", "T-1") as second:
-            _, told = second.communicate(timeout=HANG_SECONDS)
-        assert second.returncode == 0, told
+            _, reported = second.communicate(timeout=HANG_SECONDS)
+        assert second.returncode == 0, reported
 
 
 def test_h70_orphans_of_a_killed_run_end_before_the_next_run_pins_its_snapshot(
@@ -173,13 +173,13 @@ def test_h70_orphans_of_a_killed_run_end_before_the_next_run_pins_its_snapshot(
     change(workspace, "builder", normal)
     (workspace / "state" / "go").touch()
     with started(workspace, "run", "--task", "T-1") as second:
-        _, told = second.communicate(timeout=HANG_SECONDS)
+        _, reported = second.communicate(timeout=HANG_SECONDS)
     found = process_stat(orphan["pid"])
     is_gone = found is None or not found.is_alive or found.started_ticks != orphan["started_ticks"]
     if not is_gone:
         os.killpg(orphan["pid"], signal.SIGKILL)
     assert is_gone
-    assert second.returncode == 0, told
+    assert second.returncode == 0, reported
     assert path.read_text() == "built\n"
 
 

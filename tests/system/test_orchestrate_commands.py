@@ -105,9 +105,9 @@ def test_a_new_workspace_runs_at_once(finished: Place) -> None:
     place, ran = finished, finished.ran
     assert ran.returncode == 0, ran.stderr
     assert (place.directory / "greeting.txt").read_text() == "Hello!\n"
-    told = [line[10:].split(" (")[0] for line in ran.stdout.splitlines()]
-    assert told[1:] == [
-        told[1],
+    reported = [line[10:].split(" (")[0] for line in ran.stdout.splitlines()]
+    assert reported[1:] == [
+        reported[1],
         "T-0001    implement · builder is asked",
         "T-0001    implement · builder is working: writing greeting.txt",
         "T-0001    implement · builder is done, tests pass, 1 file",

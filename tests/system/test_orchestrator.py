@@ -47,8 +47,8 @@ def process(workspace: Path, **env: str) -> subprocess.Popen[str]:
 def killed_at(workspace: Path, spec: str) -> None:
     """Run in a process that dies at a crash point."""
     with process(workspace, ONCEWARD_CRASH=spec) as dying:
-        _, told = dying.communicate()
-    assert dying.returncode == -signal.SIGKILL, told
+        _, reported = dying.communicate()
+    assert dying.returncode == -signal.SIGKILL, reported
 
 
 def run(workspace: Path) -> RunResult:
@@ -216,11 +216,11 @@ def one_works(directory: Path, seconds: int) -> bool:
         assert each.stdin is not None
         each.stdin.write("\n")
         each.stdin.flush()
-    told = {each.pid: each.communicate()[0].strip() for each in three}
-    done = [pid for pid, said in told.items() if said == "done"]
-    for said in told.values():
+    reported = {each.pid: each.communicate()[0].strip() for each in three}
+    done = [pid for pid, said in reported.items() if said == "done"]
+    for said in reported.values():
         held = any(f"is being worked on by process {pid} on " in said for pid in done)
-        assert held or said == "done", told
+        assert held or said == "done", reported
     assert set(started(workspace).values()) == {1}
     if len(done) > 1:
         return False
@@ -291,6 +291,6 @@ def test_h32_secrets_reach_none_of_our_files(
     ours = ("events", "logs", "receipts", "snapshots", "state", "transcripts")
     files = [path for name in ours for path in (workspace / name).rglob("*") if path.is_file()]
     assert {path.relative_to(workspace).parts[0] for path in files} == set(ours)
-    told = [str(path) for path in files if SECRET.encode() in path.read_bytes()]
-    assert told == []
+    reported = [str(path) for path in files if SECRET.encode() in path.read_bytes()]
+    assert reported == []
     assert verified(workspace)

@@ -38,15 +38,15 @@ def test_a_failing_test_passes_after_a_run_as_the_documentation_shows(tmp_path: 
         )
 
     assert "1 failed, 2 passed" in ran("pytest", "-q").stdout
-    told = ran("onceward", "run", "--task", "T-0001")
-    assert told.returncode == 0, told.stderr
+    reported = ran("onceward", "run", "--task", "T-0001")
+    assert reported.returncode == 0, reported.stderr
     assert "3 passed" in ran("pytest", "-q").stdout
     assert (place / "CHANGELOG.md").read_text().startswith("# Changelog\n\n- T-0001: Shipping")
     changed = {path.name for path in EXAMPLE.iterdir() if path.is_file()}
     changed = {name for name in changed if not filecmp.cmp(place / name, EXAMPLE / name)}
     assert changed == {"CHANGELOG.md", "prices.py"}
     assert ran("onceward", "runs", "verify").returncode == 0
-    transcript = told.stdout
+    transcript = reported.stdout
     for pattern, instead in TRIMMED.items():
         transcript = re.sub(pattern, instead, transcript)
     assert f"```text\n{transcript}```\n" in PAGE.read_text()

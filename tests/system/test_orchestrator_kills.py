@@ -23,18 +23,18 @@ def test_kills_at_any_moment_change_nothing(
     command = [*module, str(times), str(SEED)]
     ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"
-    told = json.loads(ran.stdout)
-    assert told["kills"] >= times
+    reported = json.loads(ran.stdout)
+    assert reported["kills"] >= times
     evidence.record(
         Entry(
             campaign="runs whose orchestrator and agents are killed",
             layer="storms",
             claims=("O1",),
             engine="files",
-            schedules=told["runs"],
-            faults={"kill": told["kills"]},
-            work=told["commands"],
-            repeated=told["repeated"],
+            schedules=reported["runs"],
+            faults={"kill": reported["kills"]},
+            work=reported["commands"],
+            repeated=reported["repeated"],
         )
     )
 
@@ -52,17 +52,21 @@ def test_h70_h71_h72_kills_beside_a_person_and_impatient_runs(
     command = [*module, str(times), str(SEED)]
     ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"REPRO: {' '.join(command)} DIRECTORY\n{ran.stderr}"
-    told = json.loads(ran.stdout)
-    assert told["kills"] >= times
+    reported = json.loads(ran.stdout)
+    assert reported["kills"] >= times
     evidence.record(
         Entry(
             campaign="runs that are killed while a person edits files and other runs are started",
             layer="storms",
             claims=("O1", "O3"),
             engine="files",
-            schedules=told["runs"],
-            faults={"kill": told["kills"], "edit": told["edits"], "second run": told["refused"]},
-            work=told["commands"],
-            repeated=told["repeated"],
+            schedules=reported["runs"],
+            faults={
+                "kill": reported["kills"],
+                "edit": reported["edits"],
+                "second run": reported["refused"],
+            },
+            work=reported["commands"],
+            repeated=reported["repeated"],
         )
     )

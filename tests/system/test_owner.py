@@ -222,9 +222,9 @@ def test_h65_a_declared_server_has_no_owner(options: tuple[str, ...]) -> None:
     with serving("lab", *options) as server:
         assert read(server, "/healthz").status_code == 401
         assert server.process.stderr is not None
-        told = [server.process.stderr.readline().strip() for _ in range(2)]
+        lines = [server.process.stderr.readline().strip() for _ in range(2)]
         url = "https://lab.example" if "--public-url" in options else server.url
-        assert told == [f"token: {read_token()}", f"open {url}/lab#token={read_token()}"]
+        assert lines == [f"token: {read_token()}", f"open {url}/lab#token={read_token()}"]
         answer = read(server, "/api/config", authorization=f"Bearer {read_token()}")
         assert (answer.status_code, answer.json()["token"]) == (200, None)
 

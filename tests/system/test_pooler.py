@@ -85,9 +85,9 @@ def test_h48_undetected_a_prepared_statement_of_another_client_is_never_run(
         with only_session(url, b):
             insert(two, "second", 3)
         with only_session(url, a):
-            with pytest.raises(StoreUnavailable) as told:
+            with pytest.raises(StoreUnavailable) as caught:
                 insert(two, "second", 1)
-            assert told.value.context["sqlstate"] == "26000"
+            assert caught.value.context["sqlstate"] == "26000"
             assert (one.connections.is_pooled, two.connections.is_pooled) == (False, True)
             insert(two, "second", 1)
     with psycopg.connect(direct) as connection:

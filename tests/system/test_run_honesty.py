@@ -135,10 +135,10 @@ def test_h73_the_next_prompt_includes_the_output_of_the_check(place: Place) -> N
     assert ran.returncode == 0, ran.stderr
     assert "E: [redacted] there is no 1 in out.txt" in ran.stdout
     assert "failed" not in place.prompt("implement-0")
-    told = place.prompt("implement-1")
-    assert "The last attempt failed: TESTS_FAILED: " in told
-    assert "Result of the last check: fail (exit code 3)\n" in told
-    assert "E: [redacted] there is no 1 in out.txt" in told
+    prompt = place.prompt("implement-1")
+    assert "The last attempt failed: TESTS_FAILED: " in prompt
+    assert "Result of the last check: fail (exit code 3)\n" in prompt
+    assert "E: [redacted] there is no 1 in out.txt" in prompt
     (events,) = (place.directory / "events").iterdir()
     assert b"hunter2" not in events.read_bytes()
     kinds = [json.loads(line) for line in events.read_text().splitlines()]
@@ -151,9 +151,9 @@ def test_h73_the_next_prompt_includes_the_last_error(place: Place) -> None:
     place.set("builder", script)
     ran = place.onceward("run", "--task", "T-1")
     assert ran.returncode == 0, ran.stderr
-    told = place.prompt("implement-1")
-    assert "The last attempt failed: PROGRAM_INTERRUPTED: " in told
-    assert "no quota left" in told
+    prompt = place.prompt("implement-1")
+    assert "The last attempt failed: PROGRAM_INTERRUPTED: " in prompt
+    assert "no quota left" in prompt
 
 
 def test_h73_prompts_carry_findings_changes_and_tests(place: Place) -> None:
@@ -165,11 +165,11 @@ def test_h73_prompts_carry_findings_changes_and_tests(place: Place) -> None:
     place.set("reviewer", reviewer, "--verdict", "exit")
     ran = place.onceward("run", "--task", "T-1")
     assert ran.returncode == 0, ran.stderr
-    told = place.prompt("review-0")
-    assert "Result of the last check: pass (exit code 0)\n7 passed" in told
-    assert "- changed out.txt" in told
-    assert "- added b.txt" in told
-    assert " first\n-old\n+try 1\n" in told
+    prompt = place.prompt("review-0")
+    assert "Result of the last check: pass (exit code 0)\n7 passed" in prompt
+    assert "- changed out.txt" in prompt
+    assert "- added b.txt" in prompt
+    assert " first\n-old\n+try 1\n" in prompt
     assert "- the second line is wrong" in place.prompt("implement_changes-0")
     again = place.prompt("review-1")
     assert "Your findings in the last review:\n- the second line is wrong" in again

@@ -104,10 +104,10 @@ def test_it_serves_the_page_and_its_health() -> None:
 def test_json_is_one_line_for_machines() -> None:
     """Standard output is a single line with url and session, from start to end."""
     with up("--port", "0", "--json") as server:
-        told = json.loads(server.line)
-        assert list(told) == ["url", "sessionId"]
-        assert told["url"].startswith("http://127.0.0.1:")
-        assert told["sessionId"].startswith("lab_")
+        reported = json.loads(server.line)
+        assert list(reported) == ["url", "sessionId"]
+        assert reported["url"].startswith("http://127.0.0.1:")
+        assert reported["sessionId"].startswith("lab_")
         assert server.stop() == (0, "", "stopped\n")
 
 

@@ -185,13 +185,13 @@ def test_a_wheel_holds_the_package_and_nothing_else(wheel: Path, project: Path) 
 
 def test_a_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
     """One version, a page for people, and extras for what not all users need."""
-    told = Parser().parsestr(contents(wheel)[f"{INFO}METADATA"].decode())
-    assert (told["Name"], told["Version"]) == ("onceward", __version__)
-    assert told["License-Expression"] == "Apache-2.0"
-    assert told["Description-Content-Type"] == "text/markdown"
-    assert str(told.get_payload()).startswith("# Onceward")
+    metadata = Parser().parsestr(contents(wheel)[f"{INFO}METADATA"].decode())
+    assert (metadata["Name"], metadata["Version"]) == ("onceward", __version__)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert str(metadata.get_payload()).startswith("# Onceward")
     by_extra: dict[str, set[str]] = {}
-    for each in told.get_all("Requires-Dist") or []:
+    for each in metadata.get_all("Requires-Dist") or []:
         wanted, _, extra = each.partition("; extra == ")
         by_extra.setdefault(extra.strip("'\""), set()).add(wanted)
     assert not [each for each in by_extra[""] if each.startswith("psycopg")]

@@ -17,7 +17,7 @@ from onceward.client import open as open_handle
 from onceward.testing.zombie import freeze, wake, zombie
 from tests.support.lease_worker import false_time
 
-PATIENCE_SECONDS = 120.0
+WAIT_SECONDS_MAX = 120.0
 LEASE_SECONDS = 0.5
 #: A busy machine may be late for a short lease, so a test that needs one to be kept passes with the
 #: first that is. A heartbeat that does not work keeps none of them.
@@ -56,8 +56,8 @@ class Started:
         self.pid = self.process.pid
 
     def began(self, number: int) -> list[int]:
-        told = self.place / f"began-{number}"
-        return [int(line) for line in told.read_text().split()] if told.exists() else []
+        marker = self.place / f"began-{number}"
+        return [int(line) for line in marker.read_text().split()] if marker.exists() else []
 
     def go(self, *numbers: int) -> None:
         for number in numbers:
@@ -100,7 +100,7 @@ def _may_write(database: Path) -> bool:
 
 
 def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not happened():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.01)
@@ -148,7 +148,7 @@ def test_a_worker_frozen_for_three_leases_leaves_no_trace(
         time.sleep(2 * LEASE_SECONDS)
         assert effects(real) == [(n, heir.pid) for n in (1, 2, 3)]
         frozen.process.send_signal(signal.SIGTERM)
-        assert frozen.process.wait(PATIENCE_SECONDS) == 0
+        assert frozen.process.wait(WAIT_SECONDS_MAX) == 0
     assert effects(real) == [(n, heir.pid) for n in (1, 2, 3)]
 
 
@@ -194,7 +194,7 @@ def test_a_stopped_worker_finishes_and_gives_its_lease_back(
         until((tmp_path / "stopping").exists)
         assert worker.process.poll() is None
         worker.go(1, 2)
-        assert worker.process.wait(PATIENCE_SECONDS) == 0
+        assert worker.process.wait(WAIT_SECONDS_MAX) == 0
         assert position(real) == "1"
         assert not worker.began(2)
         assert real.cursors.show("slow").lease_owner is None
@@ -207,7 +207,7 @@ def test_a_handler_that_does_not_end_is_abandoned(
     with started(ow_url, tmp_path, "--stop-seconds", "0.2") as worker:
         until(lambda: worker.began(1))
         worker.process.send_signal(signal.SIGTERM)
-        assert worker.process.wait(PATIENCE_SECONDS) == 1
+        assert worker.process.wait(WAIT_SECONDS_MAX) == 1
     assert effects(real) == []
     assert real.cursors.show("slow").lease_owner is None
 
@@ -253,7 +253,7 @@ def test_processes_of_a_fleet_are_started_again(
             fleet.go(1, 2, 3)
             until(lambda: position(real, place.name) == "3")
             fleet.process.send_signal(signal.SIGTERM)
-            assert fleet.process.wait(PATIENCE_SECONDS) == 0
+            assert fleet.process.wait(WAIT_SECONDS_MAX) == 0
         assert [n for n, _ in effects(real)] == [1, 2, 3]
         return real.cursors.show(place.name).steal_count == 2
 
@@ -292,11 +292,11 @@ def test_a_fleet_that_is_to_end_says_whether_all_is_done(
         (tmp_path / f"go-{number}").touch()
     options = ("--processes", "2", "--once")
     with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="100") as fleet:
-        assert fleet.process.wait(PATIENCE_SECONDS) == 0
+        assert fleet.process.wait(WAIT_SECONDS_MAX) == 0
     assert position(real) == "100"
     real.cursors.pause("slow")
     with started(ow_url, tmp_path, *options, WORKER_APP_MESSAGES="101") as fleet:
-        assert fleet.process.wait(PATIENCE_SECONDS) == 1
+        assert fleet.process.wait(WAIT_SECONDS_MAX) == 1
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
@@ -309,13 +309,21 @@ def test_unfinished_work_is_reported_with_its_reason(
     lease.release()
     real.cursors.pause("slow")
     command = [sys.executable, "-m", "onceward", "worker", "tests.support.worker_app:app", "--once"]
-    told = {"WORKER_APP_STORE": ow_url, "WORKER_APP_PLACE": str(tmp_path), "WORKER_APP_LEASE": "1"}
+    settings = {
+        "WORKER_APP_STORE": ow_url,
+        "WORKER_APP_PLACE": str(tmp_path),
+        "WORKER_APP_LEASE": "1",
+    }
     for words, expected in (
         ([], "0 messages\nleft: slow is paused, or another worker has it\n"),
         (["--json"], '{"messages":0,"left":["slow"],"states":{"slow":"elsewhere"}}\n'),
     ):
         ran = subprocess.run(
-            [*command, *words], env=os.environ | told, capture_output=True, text=True, check=False
+            [*command, *words],
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (ran.returncode, ran.stdout) == (1, expected), ran.stderr
 
@@ -333,7 +341,7 @@ def test_a_fleet_that_is_stopped_while_it_starts_ends(
             if not after:
                 break
         fleet.process.send_signal(signal.SIGTERM)
-        assert fleet.process.wait(PATIENCE_SECONDS) == 0
+        assert fleet.process.wait(WAIT_SECONDS_MAX) == 0
     assert position(real) is None or real.cursors.show("slow").lease_owner is None
 
 

@@ -141,13 +141,13 @@ def test_a_group_that_is_not_there(site: Site) -> None:
 
 def test_a_group_is_paused_and_resumed(site: Site) -> None:
     """The change names the version it is based on; the dispatcher is notified."""
-    told = site.done("/api/dispatch/pause", group="team", reason="agent is ill", seen="open")
-    assert (told["group"]["is_paused"], told["group"]["version"]) == (True, "paused")
+    changed = site.done("/api/dispatch/pause", group="team", reason="agent is ill", seen="open")
+    assert (changed["group"]["is_paused"], changed["group"]["version"]) == (True, "paused")
     assert site.dispatcher.groups.nudged() == ["team"]
     assert error_of(site.act("/api/dispatch/pause", group="team", seen="open"))[0] == 409
     assert site.done("/api/dispatch/pause", group="team")["group"]["is_paused"]
-    told = site.done("/api/dispatch/resume", group="team", seen="paused")
-    assert not told["group"]["is_paused"]
+    changed = site.done("/api/dispatch/resume", group="team", seen="paused")
+    assert not changed["group"]["is_paused"]
     assert not site.group()["is_paused"]
 
 

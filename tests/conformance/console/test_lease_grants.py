@@ -20,7 +20,7 @@ __all__ = ["table"]
 _numbers = itertools.count()
 
 
-def told(ow: Onceward, name: str = "c") -> list[tuple[int, str, str | None]]:
+def grant_rows(ow: Onceward, name: str = "c") -> list[tuple[int, str, str | None]]:
     """Epoch, worker and ending of each grant, oldest first."""
     found = grants_of(ow.store, name, 100)
     return [(each.epoch, each.worker, each.ending) for each in reversed(found)]
@@ -54,13 +54,13 @@ def test_a_lease_that_is_given_back_ends_its_grant(ow: Onceward, ow_time: Moving
     assert found.ended_at > found.granted_at
     assert found.expired_at is None
     acquire(ow, "w2")
-    assert told(ow) == [(1, "w1", "released"), (2, "w2", None)]
+    assert grant_rows(ow) == [(1, "w1", "released"), (2, "w2", None)]
 
 
 def test_a_take_over_ends_the_grant_of_the_silent(ow: Onceward, ow_time: MovingTime) -> None:
     """It is taken over at that moment; when it had expired is known."""
     stolen(ow, ow_time)
-    assert told(ow) == [(1, "w1", "stolen"), (2, "w2", None)]
+    assert grant_rows(ow) == [(1, "w1", "stolen"), (2, "w2", None)]
     first, second = reversed(grants_of(ow.store, "c", 2))
     assert first.expired_at is not None
     assert first.ended_at is not None
@@ -71,18 +71,18 @@ def test_a_move_by_hand_ends_the_grant(ow: Onceward) -> None:
     """A seek takes the lease from its holder; a seek of a free cursor ends no grant."""
     acquire(ow)
     ow.cursors.seek("c", "5", "r", "me")
-    assert told(ow) == [(1, "w1", "moved")]
+    assert grant_rows(ow) == [(1, "w1", "moved")]
     ow.cursors.undo("c", "me")
-    assert told(ow) == [(1, "w1", "moved")]
+    assert grant_rows(ow) == [(1, "w1", "moved")]
     acquire(ow, "w2")
-    assert told(ow) == [(1, "w1", "moved"), (4, "w2", None)]
+    assert grant_rows(ow) == [(1, "w1", "moved"), (4, "w2", None)]
 
 
 def test_the_same_worker_is_granted_again(ow: Onceward) -> None:
     """Its earlier handle is refused from then on, so that grant is over."""
     acquire(ow)
     acquire(ow)
-    assert told(ow) == [(1, "w1", "released"), (2, "w1", None)]
+    assert grant_rows(ow) == [(1, "w1", "released"), (2, "w1", None)]
 
 
 def test_work_writes_no_grants(table: Onceward) -> None:
@@ -97,7 +97,7 @@ def test_work_writes_no_grants(table: Onceward) -> None:
     lease.fail()
     table.cursors.pause("c")
     table.cursors.resume("c")
-    assert told(table) == [(1, "w1", None)]
+    assert grant_rows(table) == [(1, "w1", None)]
 
 
 @pytest.mark.parametrize("ow_url", ["sqlite"], indirect=True)
@@ -122,7 +122,7 @@ def test_cursors_of_our_own_have_no_grants(ow: Onceward) -> None:
     assert lease is not None
     lease.release()
     assert ow.cursors.acquire("~lock", "w2") is not None
-    assert told(ow, "~lock") == []
+    assert grant_rows(ow, "~lock") == []
 
 
 def test_a_grant_that_is_undone_was_none(ow: Onceward) -> None:
@@ -131,7 +131,7 @@ def test_a_grant_that_is_undone_was_none(ow: Onceward) -> None:
     with pytest.raises(ZeroDivisionError), ow.transaction():
         ow.cursors.seek("c", "5", "r", "me")
         raise ZeroDivisionError
-    assert told(ow) == [(1, "w1", None)]
+    assert grant_rows(ow) == [(1, "w1", None)]
 
 
 def test_one_grant_at_a_time_is_open_however_many_want_it(
@@ -154,7 +154,7 @@ def test_one_grant_at_a_time_is_open_however_many_want_it(
         thread.join()
     ow_time.advance(seconds=61)
     acquire(ow, "last")
-    found = told(ow)
+    found = grant_rows(ow)
     assert [epoch for epoch, _, _ in found] == list(range(1, len(found) + 1))
     assert len(found) == ow.cursors.show("c").epoch
     assert [ending for _, _, ending in found] == ["released"] * (len(found) - 1) + [None]

@@ -246,10 +246,10 @@ def test_provenance_leads_back_to_the_run(site: Site) -> None:
     site.add("b")
     site.link(("a", "b"))
     first = site.body("/api/memory/entity", name="a")["observations"][1]
-    told = site.body("/api/memory/explain", name="a", observation=first["id"])
-    assert [each["content"] for each in told["facts"]] == ["one"]
-    assert told["facts"][0]["stored_at"] == first["created_at"]
-    assert (told["relations"][0]["from"], told["relations"][0]["to"]) == ("a", "b")
+    explained = site.body("/api/memory/explain", name="a", observation=first["id"])
+    assert [each["content"] for each in explained["facts"]] == ["one"]
+    assert explained["facts"][0]["stored_at"] == first["created_at"]
+    assert (explained["relations"][0]["from"], explained["relations"][0]["to"]) == ("a", "b")
     for number in (first["id"] + 1000, 2**62):
         response = site.get("/api/memory/explain", name="a", observation=number)
         assert error_of(response) == (404, "NOT_FOUND", "observation")
@@ -260,8 +260,8 @@ def test_provenance_leads_back_to_the_run(site: Site) -> None:
 # --- bringing back --------------------------------------------------------------------------------
 
 
-def counts(told: dict[str, Any]) -> tuple[int, int, int]:
-    return told["entities"], told["observations"], told["relations"]
+def counts(restored: dict[str, Any]) -> tuple[int, int, int]:
+    return restored["entities"], restored["observations"], restored["relations"]
 
 
 def test_a_restoration_is_thought_through_and_then_done(site: Site) -> None:
@@ -319,10 +319,10 @@ def test_an_entity_that_was_created_again_says_what_it_lacks(site: Site) -> None
     site.graph.remove(Removal(entities=("a",)))
     site.add("a", "two")
     for dry_run, key in ((True, None), (False, "")):
-        told = site.done("/api/memory/restore", key, name="a", dry_run=dry_run)
-        assert counts(told) == (0, 0, 0)
-        assert len(told["changes"]) == 1
-    done = site.done("/api/memory/restore", change=told["changes"][0])
+        restored = site.done("/api/memory/restore", key, name="a", dry_run=dry_run)
+        assert counts(restored) == (0, 0, 0)
+        assert len(restored["changes"]) == 1
+    done = site.done("/api/memory/restore", change=restored["changes"][0])
     assert counts(done)[1] == 1
 
 

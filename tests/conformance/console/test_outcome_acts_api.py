@@ -16,9 +16,9 @@ from tests.support.console_outcome_requests import (
     asking_of,
     beside,
     granted,
+    history_of,
     shown,
     silent,
-    told,
 )
 from tests.support.console_requests import Asking, error_of
 
@@ -215,7 +215,7 @@ def test_forgetting_frees_a_key_after_a_dry_run(ow: Onceward, asking: Asking) ->
     assert shown(asking)["state"] == "done"
     for _ in range(2):
         assert asking.done("/api/outcomes/forget", **body)["outcome"]["version"] == "free.2"
-    assert told(asking) == ["claimed", "decided"]
+    assert history_of(asking) == ["claimed", "decided"]
     granted(ow, fingerprint="other")
 
 

@@ -11,10 +11,10 @@ from tests.support.console_outcome_requests import (
     SCOPE,
     asking,
     granted,
+    history_of,
     keys,
     shown,
     silent,
-    told,
 )
 from tests.support.console_requests import Asking, error_of
 
@@ -137,11 +137,11 @@ def test_the_history_of_a_key_is_shown_in_order(
 
     with pytest.raises(SystemExit):
         ow.once(key="k", scope=SCOPE, fingerprint=None)(work)()
-    assert told(asking)[:2] == ["claimed", "step done"]
+    assert history_of(asking)[:2] == ["claimed", "step done"]
     fence = granted(ow, "j")
-    assert told(asking, "j") == ["claimed", "running"]
+    assert history_of(asking, "j") == ["claimed", "running"]
     ow_time.advance(seconds=61)
-    assert told(asking, "j") == ["claimed", "silent"]
+    assert history_of(asking, "j") == ["claimed", "silent"]
     ow.outcomes.reconcile(SCOPE, "j", done={"id": 7}, actor="ann", reason="asked the bank")
     story = shown(asking, "j")["attempts"]
     assert [each["what"] for each in story] == ["claimed", "decided"]
@@ -156,7 +156,7 @@ def test_a_note_of_before_does_not_follow_a_later_claim(
     """Found not done, run again, done: the verdict stands before the claim, without a time."""
     silent(ow, ow_time)
     ow.outcomes.reconcile(SCOPE, "k", not_done=True, actor="ann", reason="no trace")
-    assert told(asking) == ["claimed", "decided"]
+    assert history_of(asking) == ["claimed", "decided"]
     ow.outcomes.finish(granted(ow, owner="host/2"), b"1")
     story = shown(asking)["attempts"]
     assert [each["what"] for each in story] == ["decided", "claimed", "done"]
@@ -177,7 +177,7 @@ def test_work_in_one_commit_says_so(ow: Onceward, asking: Asking, ow_time: Movin
     assert "in one commit" in found["attempts"][0]["detail"]
     assert (found["result"], found["result_size"]) == ("fine", 6)
     ow_time.advance(seconds=101)
-    assert told(asking)[-1] == "expired"
+    assert history_of(asking)[-1] == "expired"
 
 
 def test_a_huge_result_is_not_sent_to_a_page(ow: Onceward, asking: Asking) -> None:

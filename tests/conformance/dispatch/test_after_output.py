@@ -83,8 +83,8 @@ def test_what_was_said_about_nothing_keeps_nothing(talk: Talk) -> None:
     """An agent that speaks before it has looked at anything fails like one that was silent."""
     talk.hear("one")
     delivery = talk.begun()
-    told = {"key": "hello", "is_stored": True, "upto": 0}
-    assert talk.outbox.add(delivery, "hello", **told)  # type: ignore[arg-type]
+    expected = {"key": "hello", "is_stored": True, "upto": 0}
+    assert talk.outbox.add(delivery, "hello", **expected)  # type: ignore[arg-type]
     assert talk.failed(delivery) is ROLLED_BACK
     assert talk.groups.show("team").attempts == 1
     assert ids(talk.begin()) == ["one"]

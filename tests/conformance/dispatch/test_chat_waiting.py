@@ -79,8 +79,8 @@ def test_what_others_do_ends_the_wait(site: Site) -> None:
 
     paused = run(lambda: work(pause, state=page["state"]["tag"]))
     assert (paused["items"], paused["state"]["isPaused"]) == ([], True)
-    told = run(lambda: work(tell))
-    assert [each["text"] for each in told["items"]] == ["second"]
+    reported = run(lambda: work(tell))
+    assert [each["text"] for each in reported["items"]] == ["second"]
 
 
 def test_a_change_in_another_group_wakes_no_waiter(

@@ -87,10 +87,10 @@ def test_h63_a_replayed_capture_reports_its_own_issue_as_new(ow: Onceward, tmp_p
     passed = _passed("error: old\nerror: new\n")
     buffer_capture(buffer, memory, passed, PLACE)
     assert buffer.replay(lambda call: replay(call, memory_factory(memory))) == 1
-    told = {each.name: each for each in capture(memory, passed, PLACE).issues}
-    assert (told["err#new"].is_new, told["err#new"].known) == (True, None)
-    assert not told["err#old"].is_new
-    assert told["err#old"].known
+    reported = {each.name: each for each in capture(memory, passed, PLACE).issues}
+    assert (reported["err#new"].is_new, reported["err#new"].known) == (True, None)
+    assert not reported["err#old"].is_new
+    assert reported["err#old"].known
 
 
 def test_h63_a_fix_that_waited_counts_as_one_that_was_recorded_at_once(
@@ -134,12 +134,12 @@ def test_h63_a_document_whose_call_timed_out_is_noted_once(
             ow, buffer=Buffer(tmp_path / f"{call_seconds}"), call_seconds=call_seconds
         )
         with monkeypatch.context() as patch:
-            told = timed_out(server, patch)
-        if told is not None:
+            reported = timed_out(server, patch)
+        if reported is not None:
             break
-    assert told is not None, "no call was begun in time"
-    assert told["observation"] == "buffered"
-    [doc] = server._memory_for("mcp", "", "", "").graph.open([told["name"]]).entities
+    assert reported is not None, "no call was begun in time"
+    assert reported["observation"] == "buffered"
+    [doc] = server._memory_for("mcp", "", "", "").graph.open([reported["name"]]).entities
     assert len(doc.observations) == 1
 
 
@@ -174,6 +174,6 @@ def timed_out(server: MemoryServer, patch: pytest.MonkeyPatch) -> dict[str, Any]
             assert await asyncio.to_thread(has_written.wait, HANG_SECONDS)
         return answer.data if was_begun else None
 
-    told = asyncio.run(call())
+    reported = asyncio.run(call())
     breaker.close()
-    return told
+    return reported

@@ -225,12 +225,12 @@ def test_the_history_lists_every_change_newest_first(graph: Graph) -> None:
     relate(graph, link("b", "knows", "a"))
     graph.remove(Removal(entities=("a",)), WriteOrigin(source="two", run="r"))
     graph.restore(name="a", origin=WriteOrigin(source="three"))
-    told = graph.history("a")
-    assert [(c.action, c.what, c.source) for c in told[:2]] == [
+    reported = graph.history("a")
+    assert [(c.action, c.what, c.source) for c in reported[:2]] == [
         (ChangeAction.RESTORED, "entity", "three"),
         (ChangeAction.DELETED, "entity", "two"),
     ]
-    assert {(c.action, c.text) for c in told[2:]} == {
+    assert {(c.action, c.text) for c in reported[2:]} == {
         (ChangeAction.CREATED, "a"),
         (ChangeAction.CREATED, "x"),
         (ChangeAction.CREATED, "b knows a"),

@@ -102,8 +102,8 @@ class GraphMachine(RuleBasedStateMachine):
         fates |= {each.link: each.status for each in written.relations}
         assert fates == self.model.write(batch)
         self.counts.update(fates.values())
-        told = len(written.entities) + len(written.observations) + len(written.relations)
-        assert told == len(fates)
+        count = len(written.entities) + len(written.observations) + len(written.relations)
+        assert count == len(fates)
         for each in written.entities:
             assert each.entity_type == self.model.nodes[each.name].type
 

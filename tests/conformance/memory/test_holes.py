@@ -232,8 +232,8 @@ def test_h32_no_secret_reaches_the_memory(
     )  # fmt: skip
     for secret in [*VALUES.values(), *FORMS, BLOCK, *NAMED]:
         tell_everything(memory, secret)
-    (told,) = memory.graph.open(["name [redacted]"]).entities
-    assert "doc.note" in [each.kind for each in told.observations]  # It is an envelope still.
+    (reported,) = memory.graph.open(["name [redacted]"]).entities
+    assert "doc.note" in [each.kind for each in reported.observations]  # It is an envelope still.
     stored = everything_stored(ow, ow_url).lower()
     assert "[redacted]" in stored
     needles = [*VALUES.values(), *FORMS, "hunter2hunter2", "MIIEowIBAAKCAQEA"]

@@ -19,7 +19,7 @@ class Subscriber:
     def __init__(self, *, stuck: Counter[str] | None = None, is_gone: bool = False) -> None:
         #: Counts those who are stuck now, and at most; None for one that is not.
         self.stuck, self.is_gone = stuck, is_gone
-        self.told = 0
+        self.notified = 0
 
     async def send_resource_updated(self, uri: str) -> None:
         assert uri == GRAPH_URI
@@ -32,7 +32,7 @@ class Subscriber:
                 await asyncio.Event().wait()
             finally:
                 self.stuck["now"] -= 1
-        self.told += 1
+        self.notified += 1
 
 
 def test_subscribers_that_are_stuck_or_gone_neither_stall_nor_fail_a_call(
@@ -53,6 +53,6 @@ def test_subscribers_that_are_stuck_or_gone_neither_stall_nor_fail_a_call(
             await server._notify_subscribers()
 
     asyncio.run(tell())
-    assert [each.told for each in fine] == [2, 2]
+    assert [each.notified for each in fine] == [2, 2]
     assert stuck == {"now": 0, "most": 50}
     assert list(server._subscribers) == ["0", "52"]

@@ -146,16 +146,16 @@ def test_what_is_restored_is_new_again(memory: Memory) -> None:
     memory.delete_entities(["Ann"])
     restored = memory.restore(name="Ann")
     assert restored["message"] == "restored: 1 entity, 1 observation"
-    told = memory.restore(name="Ann")
-    assert told["success"] is True
+    answered = memory.restore(name="Ann")
+    assert answered["success"] is True
     changes = memory.history("Ann")["changes"]
     assert [each["action"] for each in changes].count("deleted") == 2
     assert {each["source"] for each in changes} == {"test"}
     first = min(each["id"] for each in changes if each["action"] == "deleted")
-    assert told["message"] == (
+    assert answered["message"] == (
         f"nothing to be restored: it exists; to restore earlier parts, restore change {first}"
     )
-    assert told["changes"] == [first]
+    assert answered["changes"] == [first]
     assert memory.restore(change=first)["observations"] == 1
     assert memory.restore(name="Ann")["message"] == "nothing to be restored"
     assert memory.open_nodes(["Ann"])["entities"] == [ANN]

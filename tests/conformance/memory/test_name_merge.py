@@ -111,10 +111,10 @@ def test_h62_the_origin_and_the_history_of_merged_facts_stay(
         "of c": "writer c",
     }
     history = graph.history(SPELLINGS[0])
-    told = [(each.action, each.what, each.text, each.source) for each in history]
-    assert ("deleted", "entity", SPELLINGS[0], "merge") in told
-    assert ("created", "entity", SPELLINGS[0], "writer a") in told
-    assert ("created", "entity", CANONICAL, "writer c") in told
+    reported = [(each.action, each.what, each.text, each.source) for each in history]
+    assert ("deleted", "entity", SPELLINGS[0], "merge") in reported
+    assert ("created", "entity", SPELLINGS[0], "writer a") in reported
+    assert ("created", "entity", CANONICAL, "writer c") in reported
     assert [each.at for each in history] == sorted((e.at for e in history), reverse=True)
 
 

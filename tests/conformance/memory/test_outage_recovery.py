@@ -88,9 +88,9 @@ def test_h63_records_wait_in_order_and_are_written_once(
     assert (first["name"], first["entity"]) == (make[0], "created")
     switch.is_away = True
     for number in (1, 2, 1):
-        told = breaker.record("record_error", memory, _error(number), WHERE)
-        assert (told["name"], told["entityType"]) == (make[number], "Error")
-        assert (told["entity"], told["observation"]) == ("buffered", "buffered")
+        response = breaker.record("record_error", memory, _error(number), WHERE)
+        assert (response["name"], response["entityType"]) == (make[number], "Error")
+        assert (response["entity"], response["observation"]) == ("buffered", "buffered")
     fix = breaker.record("record_fix", memory, {"issue": make[1], "strategy": "s"}, WHERE)
     by_message = {"issue": "boom two", "strategy": "s"}
     assert breaker.record("record_fix", memory, by_message, WHERE)["name"] == fix["name"]

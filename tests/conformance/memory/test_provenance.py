@@ -25,21 +25,21 @@ from tests.support.memory_records import ISSUE, MESSAGE, STARTED_AT, URL, story
 
 def test_each_fact_has_its_source_run_and_times(graph: Graph, recorder: Recorder) -> None:
     """Observed and stored are two times; the newest fact comes first."""
-    told = story(recorder)
-    other = Recorder(graph, clock=ManualClock(), origin=WriteOrigin(source="ci", run=told.run))
+    recorded = story(recorder)
+    other = Recorder(graph, clock=ManualClock(), origin=WriteOrigin(source="ci", run=recorded.run))
     other.outcome(
-        told.fix,
+        recorded.fix,
         status="failed",
         verification_method="pytest -q",
         duration_to_verify=1,
         ts="2020-02-02T00:00:00Z",
     )
-    found = explain(graph, told.fix)
-    stored = memory_records.entity(graph, told.fix)
-    assert (found.name, found.entity_type, found.node_id) == (told.fix, "Fix", stored.id)
+    found = explain(graph, recorded.fix)
+    stored = memory_records.entity(graph, recorded.fix)
+    assert (found.name, found.entity_type, found.node_id) == (recorded.fix, "Fix", stored.id)
     assert (found.source, found.run, found.stored_at) == ("test", None, stored.created_at)
     newest, oldest = found.facts
-    assert (newest.kind, newest.source, newest.run) == ("fix.outcome", "ci", told.run)
+    assert (newest.kind, newest.source, newest.run) == ("fix.outcome", "ci", recorded.run)
     assert newest.observed_at == "2020-02-02T00:00:00Z"
     assert newest.stored_at == stored.observations[-1].created_at
     assert (oldest.kind, oldest.source, oldest.run) == ("fix.apply", "test", None)
@@ -50,16 +50,16 @@ def test_a_fix_leads_back_to_the_run_that_showed_the_error(
     graph: Graph, recorder: Recorder
 ) -> None:
     """Fix, error, command, run: each step with where it came from."""
-    told = story(recorder)
-    found = explain(graph, told.fix)
+    recorded = story(recorder)
+    found = explain(graph, recorded.fix)
     assert [(each.from_name, each.relation_type, each.to_name) for each in found.chain] == [
-        (told.fix, "RESOLVES", told.error),
-        (told.command, "EMITS", told.error),
-        (told.run, "EXECUTES", told.command),
+        (recorded.fix, "RESOLVES", recorded.error),
+        (recorded.command, "EMITS", recorded.error),
+        (recorded.run, "EXECUTES", recorded.command),
     ]
-    assert found.runs == (told.run,)
+    assert found.runs == (recorded.run,)
     assert {each.source for each in found.chain} == {"test"}
-    assert found.chain[2].run == told.run
+    assert found.chain[2].run == recorded.run
     assert {each.relation_type for each in found.relations} == {"RESOLVES", "DERIVED_FROM"}
     assert all(word in found.text for word in ("RESOLVES", "EMITS", "EXECUTES"))
 
@@ -80,13 +80,13 @@ def test_everything_in_the_vocabulary_leads_back_to_a_run(
     graph: Graph, recorder: Recorder, name: str, steps: int
 ) -> None:
     """Documents, topics, causes, tools, files and modes are followed as well."""
-    told = story(recorder)
+    recorded = story(recorder)
     recorder.error(
         MESSAGE, kind="KeyError", detector="pytest", dependency="pydantic", concepts=["dict"]
     )
     found = explain(graph, name)
     assert len(found.chain) == steps
-    assert found.runs == (told.run,)
+    assert found.runs == (recorded.run,)
 
 
 def test_what_has_no_run_says_so(graph: Graph) -> None:

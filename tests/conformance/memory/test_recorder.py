@@ -163,12 +163,12 @@ def test_a_neighbour_that_is_not_there_is_reported_not_invented(
 
 def test_a_fix_resolves_an_error_that_was_recorded(graph: Graph, recorder: Recorder) -> None:
     """By name or by message as seen; documents are noted by their URL, once."""
-    told = story(recorder)
-    assert told.fix == fix_key(ISSUE, strategy="use .get", changes=["cart.py"])
+    seeded = story(recorder)
+    assert seeded.fix == fix_key(ISSUE, strategy="use .get", changes=["cart.py"])
     doc = doc_key(URL)
-    assert sentences(graph, told.fix) == {
-        (told.fix, "RESOLVES", ISSUE),
-        (told.fix, "DERIVED_FROM", doc),
+    assert sentences(graph, seeded.fix) == {
+        (seeded.fix, "RESOLVES", ISSUE),
+        (seeded.fix, "DERIVED_FROM", doc),
     }
     assert facts(graph, doc)[0].data == {"url": URL, "accessed_at": "2026-01-01"}
     by_message = recorder.fix(
@@ -177,7 +177,7 @@ def test_a_fix_resolves_an_error_that_was_recorded(graph: Graph, recorder: Recor
         changes=["cart.py"],
         docs=[URL, doc],
     )
-    assert (by_message.name, set(fates(by_message))) == (told.fix, {KNOWN})
+    assert (by_message.name, set(fates(by_message))) == (seeded.fix, {KNOWN})
     assert len(facts(graph, doc)) == 1
 
 
@@ -300,10 +300,10 @@ def test_h36_another_fact_at_the_same_time_is_another_observation(
 
 def test_a_record_keeps_who_wrote_it_and_in_which_run(graph: Graph, recorder: Recorder) -> None:
     """The source is the recorder's; the run is the one that the record names."""
-    told = story(recorder)
-    assert entity(graph, told.command).run == told.run
-    assert entity(graph, told.command).source == "test"
-    assert entity(graph, told.error).run is None
+    seeded = story(recorder)
+    assert entity(graph, seeded.command).run == seeded.run
+    assert entity(graph, seeded.command).source == "test"
+    assert entity(graph, seeded.error).run is None
 
 
 @pytest.mark.parametrize("run", [f"run#{STARTED_AT}#deadbeef", "the moon"])

@@ -129,12 +129,12 @@ def test_a_fix_says_which_time_it_is_applied(ow: Onceward) -> None:
     memory = Memory(ow)
     run(memory, "record_error", {"message": "boom", "kind": "k", "detector": "d"})
     sent = {"issue": "boom", "strategy": "again"}
-    told = [
+    reported = [
         run(memory, "record_fix", {**sent, **more})
         for more in ({}, {"attempt": 1}, {"attempt": 2.0}, {"attempt": 2})
     ]
-    assert [each["observation"] for each in told] == ["created", "known", "created", "known"]
-    assert len({each["name"] for each in told}) == 1
+    assert [each["observation"] for each in reported] == ["created", "known", "created", "known"]
+    assert len({each["name"] for each in reported}) == 1
     with pytest.raises(InvalidArgument, match="attempt: "):
         run(memory, "record_fix", {**sent, "attempt": 0})
 

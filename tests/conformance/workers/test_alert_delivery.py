@@ -33,12 +33,12 @@ def test_a_crash_around_the_sending_sends_it_again_under_the_same_key(
             sender.deliver()
     finally:
         crash_points.arm(None)
-    told = len(inbox.take_count)
-    assert told == (0 if "fire" in point else 1)
+    sent_before = len(inbox.take_count)
+    assert sent_before == (0 if "fire" in point else 1)
     ow_time.advance(seconds=LEASE_SECONDS + 10)
     assert steps(AlertEvaluator(ow, [rule()])) == []
     AlertSender(ow, [rule()], send=inbox).deliver()
-    assert len(inbox.take_count) == told + 1
+    assert len(inbox.take_count) == sent_before + 1
     assert len({key for _, _, key in inbox.take_count}) == 1
     (alert,) = Alerts(ow).list()
     assert inbox.take_count[0][1]["id"] == inbox.take_count[0][2] == f"{alert.id}:fired"
@@ -109,7 +109,7 @@ def test_a_webhook_that_is_down_keeps_nothing_from_the_others(
     ]
     for number in range(120):
         set_errors(ow, 9, f"a{number}")
-    evaluator, told = AlertEvaluator(ow, rules), []
+    evaluator, urls = AlertEvaluator(ow, rules), []
     evaluator.evaluate()
     ow_time.advance(seconds=5)
     set_errors(ow, 9, "z")
@@ -120,7 +120,7 @@ def test_a_webhook_that_is_down_keeps_nothing_from_the_others(
         assert key
         if "down" in url:
             raise ConnectionError
-        told.append(url)
+        urls.append(url)
 
     assert AlertSender(ow, rules, send=send).deliver() == 120
-    assert told == ["https://up.test/"]
+    assert urls == ["https://up.test/"]

@@ -83,24 +83,24 @@ def test_a_refused_source_is_logged_once_with_what_to_run(
     execute(ow, TABLES[ow.store.engine], "insert into leads (kind) values ('a')")
     app, seen = consuming(ow)
 
-    def told() -> list[str]:
+    def logged() -> list[str]:
         wanted = [each for each in caplog.records if each.name == "onceward.workers"]
         facts = [(each, getattr(each, "facts", {})) for each in wanted]
         return [r.getMessage() for r, each in facts if each.get("action") == "source_refused"]
 
     with at_work(app):
         until(lambda: turns.count("trouble") >= 4)
-        (line,) = told()
+        (line,) = logged()
         for statement in STATEMENTS[ow.store.engine]:
             assert f"{statement};" in line
         assert "onceward db prepare" in line
         execute(ow, *STATEMENTS[ow.store.engine])
         until(lambda: seen)
-        assert len(told()) == 1
+        assert len(logged()) == 1
         for number in (2, 3):
             execute(ow, "alter table leads rename to others")
-            until(lambda wanted=number: len(told()) == wanted)  # type: ignore[misc]
-            assert "there is none of" in told()[-1]
+            until(lambda wanted=number: len(logged()) == wanted)  # type: ignore[misc]
+            assert "there is none of" in logged()[-1]
             execute(
                 ow,
                 "alter table others rename to leads",

@@ -114,8 +114,8 @@ def test_two_consumers_never_share_a_cursor(
     worked = Worker(app).run(once=True)
     assert sorted(seen) == [1, 100]
     assert worked.unfinished == ("orders_all",)
-    (told,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert "orders_{region}" in told.getMessage()
+    (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "orders_{region}" in logged.getMessage()
 
 
 def test_the_pattern_that_says_more_has_the_cursor(ow: Onceward) -> None:
@@ -170,8 +170,8 @@ def test_no_error_at_all_keeps_a_cursor(
     monkeypatch.setattr("onceward.workers.worker.BACKOFF_SECONDS_MAX", 0.05)
     assert Worker(app, threads=1).run(once=True).unfinished == ()
     assert seen == [1]
-    (told,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
-    assert "numbers" in told.getMessage()
+    (logged,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    assert "numbers" in logged.getMessage()
 
 
 def test_cursors_in_trouble_do_not_wake_each_other(ow: Onceward) -> None:

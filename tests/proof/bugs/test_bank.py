@@ -72,8 +72,8 @@ def test_without_bugs_the_same_tests_pass(prove: bool) -> None:
 def test_the_canary_is_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
     """A bug that changes nothing is reported as such, and the command fails: the bank can fail."""
     assert main(["canary", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["caught"], told["why"]) == (False, "passed: ")
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["caught"], printed["why"]) == (False, "passed: ")
 
 
 @pytest.mark.parametrize("bug", [*BUGS, CANARY], ids=lambda bug: bug.id)
@@ -140,8 +140,8 @@ def test_the_copy_wins_over_what_is_installed(tmp_path: Path) -> None:
         "sys.argv[1:] and subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     )
     command = [sys.executable, "-c", look, look]
-    told = subprocess.check_output(command, env=environment(copy, tmp_path), text=True)
-    assert told.splitlines() == [f"{copy}/onceward/__init__.py {CANARY.replace}"] * 2
+    printed = subprocess.check_output(command, env=environment(copy, tmp_path), text=True)
+    assert printed.splitlines() == [f"{copy}/onceward/__init__.py {CANARY.replace}"] * 2
     original = SOURCE / "onceward" / CANARY.file
     assert CANARY.find in original.read_text(encoding="utf-8")
     assert (copy / "onceward" / CANARY.file).stat().st_ino != original.stat().st_ino

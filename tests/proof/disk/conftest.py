@@ -13,7 +13,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     try:
         return (yield)
     except Exception as exc:
-        told = f"{exc}{getattr(exc, '__notes__', '')}"
-        if "REPRO: " not in told:
+        text = f"{exc}{getattr(exc, '__notes__', '')}"
+        if "REPRO: " not in text:
             exc.add_note(f"REPRO: make test ARGS='{item.nodeid} -n 0'")
         raise

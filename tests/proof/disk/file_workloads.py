@@ -211,10 +211,10 @@ class Judging(Workload):
 
     def check(self, files: Files, promises: Promises) -> int:
         """Ask for all of it again: the same answers, and each entry once."""
-        told = dict(promises)
+        acknowledged = dict(promises)
         lab = make_lab(self.directory, files=files, ids=Ids(SeededRandomness(8)))
-        if "experiment" not in told:
+        if "experiment" not in acknowledged:
             return 1
         experiment = self.experiment
         assert experiment is not None
-        return len(say_and_decide_again(lab, experiment, told))
+        return len(say_and_decide_again(lab, experiment, acknowledged))

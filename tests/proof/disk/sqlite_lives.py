@@ -193,8 +193,8 @@ class _Worker:
             self._do()
         except OncewardError as exc:
             is_unknown = isinstance(exc, OutcomeUnknown)
-            told = {"struck_in": self.disk.struck_in, "first": self.disk.first}
-            self.tell(error=repr(exc), is_unknown=is_unknown, hits=self.disk.hits, **told)
+            details = {"struck_in": self.disk.struck_in, "first": self.disk.first}
+            self.tell(error=repr(exc), is_unknown=is_unknown, hits=self.disk.hits, **details)
             self._after_error()
         self.tell(hits=self.disk.hits, first=self.disk.first, is_over=True)
         if self.fault is not None and self.fault.kind == CUT:

@@ -130,8 +130,8 @@ def main(place: str, calls: str, processes: str) -> None:
         acknowledged += Counter(found)
         errors += Counter(wrong)
     found_all = examine(path, acknowledged)
-    told = {"acknowledged": acknowledged.total(), "errors": errors, **found_all}
-    sys.stdout.write(json.dumps(told))
+    summary = {"acknowledged": acknowledged.total(), "errors": errors, **found_all}
+    sys.stdout.write(json.dumps(summary))
 
 
 def beside(path: str, calls: str) -> None:

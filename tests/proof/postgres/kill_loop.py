@@ -228,12 +228,12 @@ class Loop:
 
 def judge(history: History, f: str, there: Counter[str]) -> Counter[str]:
     """Compare what was reported to callers with what is there, value by value; count them."""
-    told: dict[str, set[str]] = {}
+    responses: dict[str, set[str]] = {}
     for entry in history.entries:
         if entry.f == f:
-            told.setdefault(entry.key, set()).add(entry.type)
+            responses.setdefault(entry.key, set()).add(entry.type)
     said: Counter[str] = Counter()
-    for value, kinds in told.items():
+    for value, kinds in responses.items():
         count = there[value]
         said["lost"] += "ok" in kinds and not count
         said["doubled"] += count > 1
@@ -243,7 +243,7 @@ def judge(history: History, f: str, there: Counter[str]) -> Counter[str]:
         said["refused"] += "fail" in kinds
         said["unknown"] += "info" in kinds
         said["unknown and there"] += "info" in kinds and "ok" not in kinds and count > 0
-    said["from nowhere"] += len(set(there) - set(told))
+    said["from nowhere"] += len(set(there) - set(responses))
     bad = {word: said[word] for word in ("lost", "doubled", "denied", "from nowhere")}
     assert not any(bad.values()), (f, bad)
     return said

@@ -105,12 +105,12 @@ def main(url: str, number: str, rows: str) -> None:
         load.run(int(rows))
         assert isinstance(ow.store, PostgresStore)
         is_pooled = ow.store.connections.is_pooled
-    told = {
+    reported = {
         "acknowledged": sorted(load.acknowledged),
         "refused": load.refused,
         "is_pooled": is_pooled,
     }
-    print(json.dumps(told))  # noqa: T201 - its answer
+    print(json.dumps(reported))  # noqa: T201 - its answer
 
 
 if __name__ == "__main__":

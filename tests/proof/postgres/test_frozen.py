@@ -113,7 +113,9 @@ def rows(ow: Onceward, sql: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in tx.execute(sql)]
 
 
-def record(evidence: Evidence, what: str, claims: tuple[str, ...], work: int, told: int) -> None:
+def record(
+    evidence: Evidence, what: str, claims: tuple[str, ...], work: int, reported: int
+) -> None:
     entry = Entry(
         campaign=what,
         layer="postgres",
@@ -122,7 +124,7 @@ def record(evidence: Evidence, what: str, claims: tuple[str, ...], work: int, to
         schedules=1,
         faults={"freeze": 1},
         work=work,
-        reached={"refused within its limit": told} if told else {},
+        reached={"refused within its limit": reported} if reported else {},
     )
     evidence.record(entry)
 
@@ -180,19 +182,19 @@ def test_a_frozen_backend_that_holds_an_outcome(ow: Onceward, evidence: Evidence
         tx.execute("select 1 from onceward_outcomes where scope = 'mail' for update")
 
     holder = Holder(ow, hold)
-    told = 0
+    reported = 0
     with holder.frozen():
         for again in (lambda: concurrent("o1"), lambda: ow.outcomes.finish(fence, b'"sent"')):
             with pytest.raises((KeyInFlight, StoreBusy)):
                 again()
-            told += 1
+            reported += 1
     assert holder.error is None
     ow.outcomes.finish(fence, b'"sent"')
     assert concurrent("o1") == "o1"
     assert rows(ow, "select what from effects") == [("o1",)]
     states = rows(ow, "select key, state, result from onceward_outcomes order by key")
     assert states == [("o1", "done", '"o1"'), ("o2", "done", '"sent"')]
-    record(evidence, "a backend that holds outcomes is frozen", ("I1", "I3"), 2, told)
+    record(evidence, "a backend that holds outcomes is frozen", ("I1", "I3"), 2, reported)
 
 
 @pytest.mark.prove

@@ -47,18 +47,18 @@ def load(direct: str, url: str, rows: int) -> Seen:
         for number in range(PROCESSES)
     ]
     running = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
-    told = [each.communicate()[0] for each in running]
+    reported = [each.communicate()[0] for each in running]
     assert [each.returncode for each in running] == [0] * PROCESSES
-    return compared(direct, [json.loads(each) for each in told])
+    return compared(direct, [json.loads(each) for each in reported])
 
 
-def compared(direct: str, told: list[dict[str, Any]]) -> Seen:
+def compared(direct: str, reported: list[dict[str, Any]]) -> Seen:
     """Compare what the processes say with the rows in their tables."""
     lost = doubled = misplaced = 0
     users: dict[int, set[int]] = {}
     backends: list[int] = []
     with psycopg.connect(direct) as connection:
-        for number, said in enumerate(told):
+        for number, said in enumerate(reported):
             sql = f"select process, number, backend from own_{number}"
             found = connection.execute(sql.encode()).fetchall()
             misplaced += sum(process != number for process, _, _ in found)
@@ -69,13 +69,13 @@ def compared(direct: str, told: list[dict[str, Any]]) -> Seen:
             for backend in {backend for _, _, backend in found}:
                 users.setdefault(backend, set()).add(number)
     return Seen(
-        acknowledged=sum(len(each["acknowledged"]) for each in told),
+        acknowledged=sum(len(each["acknowledged"]) for each in reported),
         lost=lost,
         doubled=doubled,
         misplaced=misplaced,
         shared=sum(len(users[each]) > 1 for each in backends),
-        refused=sum((Counter(each["refused"]) for each in told), Counter()),
-        are_pooled=[each["is_pooled"] for each in told],
+        refused=sum((Counter(each["refused"]) for each in reported), Counter()),
+        are_pooled=[each["is_pooled"] for each in reported],
     )
 
 

@@ -236,7 +236,7 @@ class Outcomes(World):
     def check_in_store(self, key: str, state: object, result: object) -> None:
         """Effects and outcome are in one commit: both, or neither."""
         rows = self.stores.rows("select amount, result, at from effects where key = ?", key)
-        told = {orjson.dumps(given).decode() for _, given, _ in rows}
+        reported = {orjson.dumps(given).decode() for _, given, _ in rows}
         if key.startswith("brief"):
             for (*_, before), (*_, after) in pairwise(rows):
                 apart = after - before
@@ -245,10 +245,10 @@ class Outcomes(World):
         else:
             assert state in ("done", "failed"), f"{key} ends as {state}"
             assert len(rows) == (state == "done"), f"{key} is {state} with {rows}"
-            assert state == "failed" or told == {result}, f"{key}: {result} with {rows}"
+            assert state == "failed" or reported == {result}, f"{key}: {result} with {rows}"
             assert len({amount for amount, *_ in rows}) <= 1, f"{key}: {rows}"
         for _, answer in self.answers[key]:
-            assert answer in told or answer.startswith("declined"), f"{key}: {answer}, {rows}"
+            assert answer in reported or answer.startswith("declined"), f"{key}: {answer}, {rows}"
 
     def check_outside(self, key: str, state: object, result: object) -> None:
         """Nothing happens twice that was not allowed to; what is done has happened."""

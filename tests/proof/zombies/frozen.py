@@ -28,13 +28,13 @@ _PR_SET_PDEATHSIG = 1
 class Talk:
     """The child's end: it reports, waits for the parent, and can freeze at a line of its own."""
 
-    def __init__(self, told: int, orders: int) -> None:
-        self._told, self._orders = told, orders
+    def __init__(self, reports: int, orders: int) -> None:
+        self._reports, self._orders = reports, orders
 
     def tell(self, what: str, **fields: Any) -> None:
         """Say where it is; everything before this has happened."""
         line = json.dumps({"what": what, "at": time.monotonic(), **fields})
-        os.write(self._told, line.encode() + b"\n")
+        os.write(self._reports, line.encode() + b"\n")
 
     def wait(self) -> None:
         """Wait until the parent lets the child go on."""
@@ -49,15 +49,15 @@ class Child:
     """A process that is ours; `spec` is a crash point, as in `point:nth:stop`."""
 
     def __init__(self, work: Callable[[Talk], object], spec: str | None = None) -> None:
-        self._told, told = os.pipe()
+        self._reports, reports = os.pipe()
         orders, self._orders = os.pipe()
         self._rest = b""
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self._told)
+            os.close(self._reports)
             os.close(self._orders)
-            _live(work, spec, Talk(told, orders))
-        os.close(told)
+            _live(work, spec, Talk(reports, orders))
+        os.close(reports)
         os.close(orders)
 
     def until_frozen(self) -> None:
@@ -77,7 +77,7 @@ class Child:
 
     def is_silent(self, seconds: float) -> bool:
         """Say whether it tells nothing for so long."""
-        return b"\n" not in self._rest and not select.select([self._told], [], [], seconds)[0]
+        return b"\n" not in self._rest and not select.select([self._reports], [], [], seconds)[0]
 
     def hear(self, what: str) -> dict[str, Any]:
         """Wait for the next thing that it tells, which must be this."""
@@ -90,9 +90,9 @@ class Child:
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while b"\n" not in self._rest:
             left = max(0.0, deadline - time.monotonic())
-            ready = select.select([self._told], [], [], left)[0]
+            ready = select.select([self._reports], [], [], left)[0]
             assert ready, "it tells nothing"
-            data = os.read(self._told, 65536)
+            data = os.read(self._reports, 65536)
             assert data, "it ended instead of telling something"
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
@@ -101,7 +101,7 @@ class Child:
 
     def heard(self) -> list[dict[str, Any]]:
         """Wait for its good end, and return everything that was not heard before."""
-        with os.fdopen(self._told, "rb", closefd=False) as stream:
+        with os.fdopen(self._reports, "rb", closefd=False) as stream:
             lines = (self._rest + stream.read()).splitlines()
         status = self._reaped()
         assert os.waitstatus_to_exitcode(status) == 0, status
@@ -114,7 +114,7 @@ class Child:
 
     def _reaped(self) -> int:
         _, status = os.waitpid(self.pid, 0)
-        os.close(self._told)
+        os.close(self._reports)
         os.close(self._orders)
         return status
 

@@ -175,29 +175,31 @@ def freeze(place: Place, *, name: str, step: Step, spec: str | None, blocks: str
         zombie.go()
         # The heir may come in between two transactions: it must not hold what the zombie waits for.
         heir.go()
-        told = zombie.heard()
+        reports = zombie.heard()
     else:
         seen.takeover_seconds = heir.hear("taken over")["at"] - frozen_at
         seen.reached.append("taken over while frozen")
-        told = [heir.hear("advanced")]
+        reports = [heir.hear("advanced")]
         zombie.wake()
         zombie.go()
-        told += until_refused(zombie)
+        reports += until_refused(zombie)
         heir.go()
-        told += zombie.heard()
+        reports += zombie.heard()
         seen.reached.append("refused after waking")
-    told += heir.heard()
-    seen.refused = [each["error"] for each in told if each["what"] == "refused"]
-    judge(place, name, seen, {each["n"] for each in told if each["what"] in ("acked", "advanced")})
+    reports += heir.heard()
+    seen.refused = [each["error"] for each in reports if each["what"] == "refused"]
+    judge(
+        place, name, seen, {each["n"] for each in reports if each["what"] in ("acked", "advanced")}
+    )
     return seen
 
 
 def until_refused(zombie: Child) -> list[dict[str, Any]]:
     """Return what a woken process tells up to where it knows that its lease is lost."""
-    told = [zombie.next()]
-    while told[-1]["what"] != "lost":
-        told.append(zombie.next())
-    return told
+    reports = [zombie.next()]
+    while reports[-1]["what"] != "lost":
+        reports.append(zombie.next())
+    return reports
 
 
 def expires_without_takeover(place: Place, name: str, heir: Child) -> None:

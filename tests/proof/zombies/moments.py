@@ -52,7 +52,7 @@ def run(place: Place, *, name: str, seed: int) -> Seen:
     with open_handle(place.url) as ow, ow.transaction() as tx:
         tx.execute(TABLE)
     zombie = Child(partial(count_until_refused, place.url, name))
-    told = [zombie.hear("acked")]
+    reports = [zombie.hear("acked")]
     seen = Seen()
     time.sleep(source.uniform(0, MOMENT_SECONDS_MAX))
     freeze(zombie)
@@ -67,13 +67,13 @@ def run(place: Place, *, name: str, seed: int) -> Seen:
     seen.takeover_seconds = heir.hear("taken over")["at"] - frozen_at
     reached = heir.hear("advanced")["n"]
     zombie.wake()
-    told += until_refused(zombie)
+    reports += until_refused(zombie)
     zombie.heard()
     heir.go()
     heir.heard()
     seen.reached += ["taken over while frozen", "refused after waking"]
-    seen.refused = [each["error"] for each in told if each["what"] == "refused"]
-    judge(place, name, seen, {*(each["n"] for each in told if each["what"] == "acked"), reached})
+    seen.refused = [each["error"] for each in reports if each["what"] == "refused"]
+    judge(place, name, seen, {*(each["n"] for each in reports if each["what"] == "acked"), reached})
     return seen
 
 

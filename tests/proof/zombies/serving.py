@@ -122,13 +122,13 @@ def exchanged(
         assert not retried.done(), "another server wrote beside a frozen writer"
         seen.reached.append("waited for, and not done twice")
     else:
-        told = retried.result(WAIT_SECONDS_MAX)
+        response = retried.result(WAIT_SECONDS_MAX)
         seen.takeover_seconds = time.monotonic() - frozen_at
         seen.reached.append("answered by another while frozen")
-        if not told.is_charged:
-            assert (told.status, b'"AMBIGUOUS"' in told.body) == (409, True), told
+        if not response.is_charged:
+            assert (response.status, b'"AMBIGUOUS"' in response.body) == (409, True), response
             seen.reached.append("ambiguous, and not done twice")
-            retried = pool.submit(lambda: told)
+            retried = pool.submit(lambda: response)
     first.child.wake()
     answers = [hanging.result(WAIT_SECONDS_MAX), retried.result(WAIT_SECONDS_MAX)]
     if not answers[0].is_charged:

@@ -145,10 +145,10 @@ def freeze(place: Place, *, name: str, way: Way, spec: str) -> Seen:
     frozen_at = time.monotonic()
     heir = Child(partial(call_instead, place, name, way))
     heir.hear("asking")
-    seen, told = Seen(), []
+    seen, reports = Seen(), []
     if not way.heir_waits:
-        told.append(heir.hear("answered"))
-        seen.takeover_seconds = told[0]["at"] - frozen_at
+        reports.append(heir.hear("answered"))
+        seen.takeover_seconds = reports[0]["at"] - frozen_at
         seen.reached.append("answered by another while frozen")
     elif way.in_tx:
         assert heir.is_silent(SILENCE_SECONDS), "another worker settled what was at work"
@@ -158,14 +158,14 @@ def freeze(place: Place, *, name: str, way: Way, spec: str) -> Seen:
         seen.reached.append("ambiguous, and not done twice")
     zombie.wake()
     zombie.go()
-    told += zombie.heard()
+    reports += zombie.heard()
     if way.heir_waits:
         heir.go()
-        told.append(heir.hear("answered"))
+        reports.append(heir.hear("answered"))
     heir.go()
-    told += heir.heard()
-    seen.refused = [each["error"] for each in told if each["what"] == "refused"]
-    judge(place, name, way, seen, [each["result"] for each in told if "result" in each])
+    reports += heir.heard()
+    seen.refused = [each["error"] for each in reports if each["what"] == "refused"]
+    judge(place, name, way, seen, [each["result"] for each in reports if "result" in each])
     return seen
 
 

@@ -105,12 +105,12 @@ def send_under(fault: Fault, proxy: Proxy, data: bytes, answer_bytes: int) -> An
     if fault.during is None:
         answer = ask(proxy.port, data, seconds)
     else:
-        told: list[Answer | None] = []
-        client = threading.Thread(target=lambda: told.append(ask(proxy.port, data, seconds)))
+        answers: list[Answer | None] = []
+        client = threading.Thread(target=lambda: answers.append(ask(proxy.port, data, seconds)))
         client.start()
         fault.during(proxy)
         client.join()
-        (answer,) = told
+        (answer,) = answers
     proxy.pass_everything()
     return answer
 

@@ -237,20 +237,20 @@ def _lines(ledger: Path) -> list[dict[str, Any]]:
 
 def main(kills: int, seed: int, directory: Path) -> None:
     source = random.Random(seed)
-    told = {"kills": 0, "runs": 0, "edits": 0, "refused": 0, "repeated": 0, "commands": 0}
-    while told["kills"] < kills:
-        told["runs"] += 1
-        assert told["runs"] <= 3 * kills, "it is seldom killed"
-        story = EditedRun(Place("", directory / str(told["runs"]), source))
-        story.rage(min(kills - told["kills"], 15))
+    summary = {"kills": 0, "runs": 0, "edits": 0, "refused": 0, "repeated": 0, "commands": 0}
+    while summary["kills"] < kills:
+        summary["runs"] += 1
+        assert summary["runs"] <= 3 * kills, "it is seldom killed"
+        story = EditedRun(Place("", directory / str(summary["runs"]), source))
+        story.rage(min(kills - summary["kills"], 15))
         story.compare()
-        told["kills"] += story.kills
-        told["edits"] += story.edits
-        told["refused"] += story.refused
-        told["repeated"] += story.repeated
-        told["commands"] += len(world.counts(story.workspace))
+        summary["kills"] += story.kills
+        summary["edits"] += story.edits
+        summary["refused"] += story.refused
+        summary["repeated"] += story.repeated
+        summary["commands"] += len(world.counts(story.workspace))
         shutil.rmtree(story.workspace)
-    json.dump(told, sys.stdout)
+    json.dump(summary, sys.stdout)
 
 
 if __name__ == "__main__":

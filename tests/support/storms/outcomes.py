@@ -143,13 +143,13 @@ class Storm:
                 int(each.key): json.loads(each.result or b"null")
                 for each in ow.outcomes.list(state="done", limit=10**6)
             }
-        told = self.results.tokens()
+        reported = self.results.tokens()
         twice = {key: tokens for key, tokens in effects.items() if len(tokens) > 1}
         assert not twice, twice
-        for key, tokens in told.items():
+        for key, tokens in reported.items():
             assert set(tokens) == set(effects[key]) == {recorded[key]}, key
         assert set(effects) >= set(recorded)
-        return {"keys": len(recorded), "results": sum(map(len, told.values()))}
+        return {"keys": len(recorded), "results": sum(map(len, reported.values()))}
 
 
 def main(url: str, directory: Path, seed: int, visits: int, kills: int) -> None:
