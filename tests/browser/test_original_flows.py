@@ -89,11 +89,11 @@ def test_h61_one_shot(page: Page, bench: Bench) -> None:
     """The config says that the server stops after one submission; it does, with the result."""
     words = ["--json", "lab", "compare", "runs/a", "runs/b", "--no-open", "--port", "0"]
     with bench.start(*words) as server:
-        page.goto(server.told["pageUrl"])
+        page.goto(server.announced["pageUrl"])
         config = call(page, "/api/config")
-        assert config["task"] == {"type": "compare", "experimentId": server.told["experimentId"]}
+        assert config["task"] == {"type": "compare", "experimentId": server.announced["experimentId"]}
         assert config["exitAfterSubmit"] == 1
-        experiment_id = server.told["experimentId"]
+        experiment_id = server.announced["experimentId"]
         path = f"/api/experiments/{experiment_id}"
         body = swipe(call(page, path))
         submitted = call(page, f"{path}/submit", body)
@@ -102,7 +102,7 @@ def test_h61_one_shot(page: Page, bench: Bench) -> None:
     assert (code, err) == (0, "")
     result = json.loads(line)
     assert result["feedbackIds"] == submitted["feedbackIds"]
-    assert result["winner"]["runId"] == server.told["variantRunId"]
+    assert result["winner"]["runId"] == server.announced["variantRunId"]
     assert result["answers"] == body["answers"]
 
 

@@ -140,7 +140,7 @@ def test_a_comparison_asked_for_by_a_command(
     with bench.lab("compare", "runs/a", "runs/b", "--name", "Scores") as server:
         page.goto(f"{server.url}/lab")
         page.get_by_role("link", name="Continue: compare").click()
-        expect(page).to_have_url(server.told["pageUrl"])
+        expect(page).to_have_url(server.announced["pageUrl"])
         expect(page.get_by_role("heading", level=1)).to_have_text("Scores")
         page.keyboard.press("n")
         page.keyboard.type("quicker")
@@ -162,7 +162,7 @@ def test_a_review_asked_for_by_a_command(page: Page, tmp_path: Path, watch: Page
     watch.expect_restart()
     bench = Bench(tmp_path)
     with bench.lab("review", "runs/a") as server:
-        page.goto(server.told["pageUrl"])
+        page.goto(server.announced["pageUrl"])
         page.get_by_label("Overall, exact number").fill("71")
         page.locator("#submit").click()
         expect_heading(page)

@@ -19,11 +19,11 @@ class Served:
         assert process.stdout is not None
         self.line = process.stdout.readline()
         assert self.line, process.communicate()
-        self.told = json.loads(self.line) if self.line.startswith("{") else {}
+        self.announced = json.loads(self.line) if self.line.startswith("{") else {}
 
     @property
     def url(self) -> str:
-        found: str = self.told["url"]
+        found: str = self.announced["url"]
         return found
 
 

@@ -29,7 +29,7 @@ def test_h45_a_text_comes_back_from_an_agent_as_it_was_typed(chat: World, with_k
     chat.start()
     for name, text in TEXTS.items():
         chat.tell(text, name)
-    until(lambda: len(chat.replies()) == len(TEXTS), lambda: chat.told("team"))
+    until(lambda: len(chat.replies()) == len(TEXTS), lambda: chat.summary("team"))
     assert chat.replies() == list(TEXTS.values())
 
 
@@ -187,7 +187,7 @@ def test_an_agent_that_closes_a_pipe_is_not_waited_for_for_ever(chat: World, how
         group = f"team-{seconds:.0f}"
         own = chat.group(group, hard_seconds=seconds)
         chat.tell(f"!once {how}; say well", "1", group=group)
-        until(lambda: chat.is_idle(group), lambda: chat.told(group))
+        until(lambda: chat.is_idle(group), lambda: chat.summary(group))
         begun = len(lines(own / "begun"))
         return (begun, chat.replies(group)) == (2 if how == "mute" else 1, ["well"])
 

@@ -135,7 +135,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
             chat.dispatcher.wake()
             until(lambda: shown_again(chat, "two"))
             until(lambda: shown_again(chat, "there", "other"))
-            until(lambda: chat.replies()[-1:] == ["two"], lambda: chat.told("team"))
+            until(lambda: chat.replies()[-1:] == ["two"], lambda: chat.summary("team"))
             chat.answered("there", group="other")
             assert chat.replies() == ["one", "two"]
     finally:

@@ -60,7 +60,7 @@ def test_an_agent_that_does_not_finish_is_ended(chat: World) -> None:
         group = f"team-{seconds:.0f}"
         own = chat.group(group, hard_seconds=seconds)
         chat.tell("!once wait never; say at last", "1", group=group)
-        until(lambda: chat.is_idle(group), lambda: chat.told(group))
+        until(lambda: chat.is_idle(group), lambda: chat.summary(group))
         starts = list(map(int, lines(own / "starts")))
         if not starts:  # Each was ended before it could say that it runs.
             return False
@@ -84,7 +84,7 @@ def test_the_hard_limit_is_for_what_is_not_done_and_not_for_a_long_talk(chat: Wo
         for number in range(8):
             chat.tell(f"!sleep {0.5 * times}; say {number}", str(number), group=group)
             time.sleep(0.3 * times)
-        until(lambda: chat.is_idle(group), lambda: chat.told(group))
+        until(lambda: chat.is_idle(group), lambda: chat.summary(group))
         if len(lines(own / "starts")) > 1:
             return False
         assert chat.replies(group) == [str(number) for number in range(8)]
@@ -150,7 +150,7 @@ def test_h43_a_stream_of_messages_does_not_starve_other_groups(chat: World) -> N
     chat.tell("me too", group="other")
     press_on("other")
     count = next(numbers)
-    until(lambda: len(chat.replies("busy")) == count, lambda: chat.told("busy"))
+    until(lambda: len(chat.replies("busy")) == count, lambda: chat.summary("busy"))
     assert chat.replies("busy") == [str(each) for each in range(count)]
 
 
@@ -184,7 +184,7 @@ def test_h43_a_backlog_is_worked_off_and_others_come_in_between(chat: World) -> 
         chat.tell(f"{number:02}" + "x" * size, f"{number:02}", group="long")
     chat.tell("me too", group="other")
     chat.start(agents_max=1)
-    until(lambda: len(chat.replies("long")) == 40, lambda: chat.told("long")[0])  # type: ignore[index]
+    until(lambda: len(chat.replies("long")) == 40, lambda: chat.summary("long")[0])  # type: ignore[index]
     assert [each[:2] for each in chat.replies("long")] == [f"{each:02}" for each in range(40)]
     chat.answered("me too", group="other")
 

@@ -44,7 +44,7 @@ class Traffic:
             assert self._chat.replies(name) == expected
             assert lines(place / "begun") == expected
             # A reply is seen a moment before its agent says that it is done.
-            until(partial(self._chat.is_idle, name), partial(self._chat.told, name))
+            until(partial(self._chat.is_idle, name), partial(self._chat.summary, name))
             assert set(self._chat.states(name)) == {DeliveryState.DONE}
 
 

@@ -27,9 +27,9 @@ def bench(tmp_path: Path) -> Bench:
 def test_lab_alone_serves_the_lab(bench: Bench) -> None:
     """`serve` may be left out; one line for machines, then quiet until Ctrl-C."""
     with bench.lab() as server:
-        assert list(server.told) == ["url", "sessionId"]
+        assert list(server.announced) == ["url", "sessionId"]
         config = server.get("/api/config")
-        assert config["sessionId"] == server.told["sessionId"]
+        assert config["sessionId"] == server.announced["sessionId"]
         assert config["allowedRoots"] == [str(bench.directory)]
         assert (config["task"], config["exitAfterSubmit"]) == (None, 0)
         assert httpx.get(f"{server.url}/lab", trust_env=False, timeout=60).status_code == 200
@@ -74,11 +74,11 @@ def test_up_serves_the_lab_too(bench: Bench) -> None:
     """The same paths and a session that is really there."""
     with bench.start("up", "--port", "0", "--json", "--allow-root", "runs") as server:
         config = server.get("/api/config")
-        assert config["sessionId"] == server.told["sessionId"]
+        assert config["sessionId"] == server.announced["sessionId"]
         assert config["allowedRoots"] == [str(bench.directory / "runs")]
         path = str(bench.directory / "runs" / "a")
         assert server.post("/api/runs/import", {"path": path}).status_code == 200
-        assert (bench.root / "sessions" / server.told["sessionId"]).is_dir()
+        assert (bench.root / "sessions" / server.announced["sessionId"]).is_dir()
         assert server.stop() == (0, [], "stopped\n")
 
 
@@ -176,7 +176,7 @@ def test_open_opens_the_page_of_the_task_also_for_machines(bench: Bench, tmp_pat
     environment = {**bench.environment, **browser}
     words = ["review", "runs/a", "--port", "0", "--json", "--open"]
     with bench.start("lab", *words, env=environment) as server:
-        assert called.read_text().strip() == server.told["pageUrl"]
+        assert called.read_text().strip() == server.announced["pageUrl"]
 
 
 def test_no_open_opens_nothing_on_a_terminal(bench: Bench, tmp_path: Path) -> None:

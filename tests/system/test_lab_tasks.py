@@ -29,8 +29,8 @@ def test_compare_waits_for_the_decision_and_prints_it(bench: Bench) -> None:
     questions = ["--question", "Is B clearer?", "--question", "text:What is missing?"]
     with bench.lab("compare", *words, "--topic", "cats", *questions) as server:
         task = server.get("/api/config")["task"]
-        assert server.told["pageUrl"] == f"{server.url}/lab/compare/{task['experimentId']}"
-        assert httpx.get(server.told["pageUrl"], trust_env=False, timeout=60).status_code == 200
+        assert server.announced["pageUrl"] == f"{server.url}/lab/compare/{task['experimentId']}"
+        assert httpx.get(server.announced["pageUrl"], trust_env=False, timeout=60).status_code == 200
         experiment = server.get(f"/api/experiments/{task['experimentId']}")
         said = [experiment[name] for name in ("name", "hypothesis", "topic")]
         assert said == ["hooks", "b wins", "cats"]
@@ -69,7 +69,7 @@ def test_people_read_the_decision(bench: Bench, decision: dict[str, Any], says: 
     words = ["compare", "runs/a", "runs/b", "--question", "Clear?", "--port", "0", "--no-open"]
     with bench.start("lab", *words) as server:
         page = server.line.split()[2]
-        server.told = {"url": page.partition("/lab/")[0]}
+        server.announced = {"url": page.partition("/lab/")[0]}
         assert server.submit(reason="why", answers={"q1": "no"}, **decision).status_code == 200
         code, lines, err = server.end()
     assert (code, err) == (0, "")
@@ -92,7 +92,7 @@ def test_time_runs_out(bench: Bench) -> None:
     words = ["compare", "runs/a", "runs/b"]
     with bench.lab(*words, "--timeout", "0.1") as server:
         code, lines, err = server.end()
-        session_id = server.told["sessionId"]
+        session_id = server.announced["sessionId"]
     assert (code, lines) == (1, [])
     error = json.loads(err)["error"]
     assert "within 0.1 seconds" in error["message"]
@@ -154,7 +154,7 @@ def test_a_decision_through_another_server_counts(bench: Bench) -> None:
     """The files are the truth: it does not matter who took the submission."""
     with (
         bench.lab("compare", "runs/a", "runs/b") as waiting,
-        bench.lab("--session", waiting.told["sessionId"]) as other,
+        bench.lab("--session", waiting.announced["sessionId"]) as other,
     ):
         assert other.submit().status_code == 200
         code, (line,), _ = waiting.end()
@@ -235,7 +235,7 @@ def test_review_waits_for_a_judgement(bench: Bench) -> None:
     """Entries about other runs, or of other sessions, are not the answer."""
     with bench.lab("review", "runs/a") as server:
         task = server.get("/api/config")["task"]
-        assert server.told["pageUrl"] == f"{server.url}/lab/review/{task['runId']}"
+        assert server.announced["pageUrl"] == f"{server.url}/lab/review/{task['runId']}"
         assert bench.run("feedback", "add", "--run", task["runId"], "--notes", "x").returncode == 0
         assert server.post("/api/feedback", {"notes": "in general"}).status_code == 200
         judged = {"runId": task["runId"], "ratings": {"overall": 70}, "tags": ["slow"]}
@@ -266,7 +266,7 @@ def test_people_read_the_review(bench: Bench) -> None:
     """Ratings, notes and tags in a line."""
     with bench.start("lab", "review", "runs/a/script.json", "--port", "0", "--no-open") as server:
         page = server.line.split()[2]
-        server.told = {"url": page.partition("/lab/")[0]}
+        server.announced = {"url": page.partition("/lab/")[0]}
         judged = {"runId": page.rpartition("/")[2], "ratings": {"overall": 70, "hook": 5}}
         server.post("/api/feedback", {**judged, "notes": "fine", "tags": ["a", "b"]})
         code, lines, _ = server.end()
@@ -281,7 +281,7 @@ def test_the_first_line_names_the_experiment_and_its_runs(bench: Bench) -> None:
     """An agent submits by itself, without asking the server what it is about."""
     words = ["--json", "lab", "compare", "runs/a", "runs/b", "runs/c", "--no-open", "--port", "0"]
     with bench.start(*words) as server:
-        started = server.told
+        started = server.announced
         experiment = server.get(f"/api/experiments/{started['experimentId']}")
         assert started["baselineRunId"] == experiment["baselineRunId"]
         assert started["variantRunIds"] == [each["runId"] for each in experiment["variants"]]
@@ -291,19 +291,19 @@ def test_the_first_line_names_the_experiment_and_its_runs(bench: Bench) -> None:
         assert server.end()[0] == 0
     with bench.start("lab", "review", "runs/a", "--json", "--port", "0") as server:
         runs = server.get("/api/runs")["items"]
-        assert server.told["runId"] == runs[-1]["runId"]
+        assert server.announced["runId"] == runs[-1]["runId"]
 
 
 def test_it_stays_open_when_asked_to(bench: Bench) -> None:
     """The result is printed when it comes; the server answers until it is stopped, and exits 0."""
     words = ["compare", "runs/a", "runs/b", "--stay-open", "--require-overall", "--good-bad"]
     with bench.lab(*words) as server:
-        assert server.told["pageUrl"].endswith("?requireOverall=1&goodBadMode=1")
+        assert server.announced["pageUrl"].endswith("?requireOverall=1&goodBadMode=1")
         assert server.get("/api/config")["exitAfterSubmit"] == 0
         assert server.submit().status_code == 200
         assert server.process.stdout is not None
         result = json.loads(server.process.stdout.readline())
-        assert result["experimentId"] == server.told["experimentId"]
+        assert result["experimentId"] == server.announced["experimentId"]
         assert server.get("/api/config")["exitAfterSubmit"] == 0
         code, lines, err = server.stop()
     assert (code, lines, err) == (0, [], "")
