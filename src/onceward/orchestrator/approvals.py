@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 from onceward.journal import Record
 from onceward.keys import canonical_json
@@ -77,21 +78,27 @@ def unapproved_paths(
     approval: CommandState,
     files_of: Callable[[str], Manifest | None],
     now: Manifest,
+    untracked: Manifest | None = None,
 ) -> list[str] | None:
     """Return the paths whose content an approval does not cover; None if that is unknown.
 
     A review approves the files as they were when its command was sent. Sent in several states, it
     may have approved any of them. Files declared by this and later answers that are not builds,
-    such as a specification, need no approval, unless a build had made them.
+    such as a specification, need no approval, unless a build had made them. `untracked` are the
+    artifacts that snapshots leave out; None if unknown.
     """
     theirs = _named_since(state, approval, files_of)
     found: set[str] = set()
-    for tree in approval.trees:
-        approved = files_of(tree)
+    for tree, beside in product(approval.trees, approval.untracked):
+        approved, present = files_of(tree), now
         if approved is None:
             return None
-        changed = [path for path in {**approved, **now} if approved.get(path) != now.get(path)]
-        found |= {path for path in changed if path not in theirs or now.get(path) != theirs[path]}
+        if beside is not None and untracked is not None:
+            approved, present = {**approved, **beside}, {**now, **untracked}
+        for path in {**approved, **present}:
+            is_theirs = path in theirs and present.get(path) == theirs[path]
+            if approved.get(path) != present.get(path) and not is_theirs:
+                found.add(path)
     return sorted(found) if approval.trees else None
 
 

@@ -48,6 +48,8 @@ class CommandState:
     sent: int = 0
     #: The snapshots of the workspace at which it was sent.
     trees: set[str] = field(default_factory=set)
+    #: The artifacts that snapshots leave out, at each sending; None where that was not recorded.
+    untracked: list[Mapping[str, tuple[str, int]] | None] = field(default_factory=list)
     #: The answer that ended it.
     event: Record | None = None
     answered_at: str | None = None
@@ -212,6 +214,9 @@ def _sent(state: RunState, record: Record) -> None:
     command.sent += 1
     if "tree" in record:
         command.trees.add(record["tree"])
+    beside = record.get("untracked")
+    found = None if beside is None else {path: (file[0], file[1]) for path, file in beside.items()}
+    command.untracked.append(found)
 
 
 def _answered(state: RunState, record: Record) -> None:

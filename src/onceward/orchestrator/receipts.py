@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from typing import Any
 
 from onceward.agents import artifacts
@@ -108,6 +109,24 @@ def latest_artifacts(state: RunState) -> Iterator[tuple[CommandState, dict[str, 
     for path, (command, each) in last.items():
         if command.receipt is None or command.receipt["seq"] > state.accepted.get(path, 0):
             yield command, each
+
+
+def untracked_artifacts(
+    state: RunState, workspace: Workspace, tracked: Container[str]
+) -> dict[str, tuple[str, int]]:
+    """Return the run's artifacts that a snapshot leaves out, as they are on disk now."""
+    named = {
+        each["path"]
+        for command in state.commands
+        for each in (command.event or {}).get("artifacts") or []
+    }
+    found: dict[str, tuple[str, int]] = {}
+    for path in sorted(named):
+        if path not in tracked:
+            with suppress(OncewardError):  # Missing, or no longer a possible artifact.
+                described = artifacts.describe(workspace.root, path)
+                found[path] = described["sha256"], described["size"]
+    return found
 
 
 def stale_steps(

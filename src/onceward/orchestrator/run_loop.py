@@ -222,10 +222,13 @@ class RunLoop:
 
     def _is_approved(self, now: str) -> bool:
         """Return whether the last approval covers the files; if not, withdraw it."""
-        approval, present = approvals.last_approval(self.state), self._tree.manifest(now)
+        approval, present = approvals.last_approval(self.state), self._tree.manifest(now) or {}
         if approval is None:
             return True
-        paths = approvals.unapproved_paths(self.state, approval, self._tree.manifest, present or {})
+        beside = receipts.untracked_artifacts(self.state, self.workspace, present)
+        paths = approvals.unapproved_paths(
+            self.state, approval, self._tree.manifest, present, beside
+        )
         if paths is None:
             self._withdraw(approval, "the list of files that it approved is missing", [])
         elif paths:
@@ -284,7 +287,9 @@ class RunLoop:
         }
         tree = self.back_up_changes()
         message = self._context.add_to(message, command, self.state, tree)
-        self.record("command.sent", step=command.step, attempt=attempt, tree=tree)
+        self.record(
+            "command.sent", step=command.step, attempt=attempt, **self._shown(command, tree)
+        )
         crash_point("orchestrator.send.before_call")
         agent = command.message["to"]["agent_type"]
         try:
@@ -304,6 +309,14 @@ class RunLoop:
         crash_point("orchestrator.answer.before_record")
         self.record("command.answered", step=command.step, event=event)
         crash_point("orchestrator.answer.after_record")
+
+    def _shown(self, command: CommandState, tree: str) -> Record:
+        """Return the state of the files that an agent is shown; a review approves it."""
+        if not self.state.flow[command.stage].approves:
+            return {"tree": tree}
+        tracked = self._tree.manifest(tree) or {}
+        beside = receipts.untracked_artifacts(self.state, self.workspace, tracked)
+        return {"tree": tree, "untracked": beside}
 
     def _accept_answer(self, command: CommandState) -> None:
         """Check an answer and its artifacts, and write its receipt."""

@@ -76,7 +76,10 @@ def _unapproved(
         return None
     is_last = last_run(workspace, files) in (None, state.run_id)
     now = tree.files_now() if is_last else tree.manifest(state.delivered_tree)
-    return None if now is None else approvals.unapproved_paths(state, approval, tree.manifest, now)
+    if now is None:
+        return None
+    untracked = receipts.untracked_artifacts(state, workspace, now) if is_last else None
+    return approvals.unapproved_paths(state, approval, tree.manifest, now, untracked)
 
 
 def _receipts(state: RunState, workspace: Workspace, files: Files) -> list[VerificationFinding]:

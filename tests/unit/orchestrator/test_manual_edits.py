@@ -205,3 +205,45 @@ def test_ids_of_runs_are_in_the_order_of_their_start(harness: OrchestratorHarnes
     harness.workspace.joinpath("events").mkdir()
     harness.ledger(later).write_bytes(b"")
     assert harness.run(FIRST).run_id > later
+
+
+def hidden(command: Message, workspace: Path) -> Record:
+    """Build a file that snapshots leave out, beside the others."""
+    said = play(command, workspace)
+    if command["action"] == "implement":
+        (workspace / ".settings").write_text("built\n")
+        said["paths"] = [*said["paths"], ".settings"]
+    return said
+
+
+@pytest.mark.parametrize("action", ["review", "update_spec"])
+def test_h71_an_edit_of_an_artifact_that_snapshots_leave_out_is_reviewed(
+    action: str, harness: OrchestratorHarness
+) -> None:
+    """A hidden file is delivered like any other: its approval does not cover the edit."""
+    harness.plays = hidden
+    once(harness, action, lambda: (harness.workspace / ".settings").write_text(MINE))
+    assert harness.run().status == "done"
+    assert harness.stages().count("review") == 2
+    (withdrawn,) = harness.records("approval.withdrawn")
+    assert withdrawn["paths"] == [".settings"]
+    run_id = harness.ledger().stem
+    assert harness.orchestrator().verify(run_id).is_as_approved
+    (harness.workspace / ".settings").write_text("slipped in\n")
+    assert harness.orchestrator().verify(run_id).is_as_approved is False
+
+
+def test_h71_an_accepted_artifact_that_snapshots_leave_out_is_reviewed(
+    harness: OrchestratorHarness,
+) -> None:
+    """Accepted is not approved."""
+    harness.plays = hidden
+    crash_points.arm("orchestrator.run.before_complete:1:raise")
+    with pytest.raises(crash_points.Crashed):
+        harness.run()
+    crash_points.arm(None)
+    (harness.workspace / ".settings").write_text(MINE)
+    harness.asked.clear()
+    assert harness.resume(accept_drift=True).status == "done"
+    assert harness.stages() == ["review", "update_spec"]
+    assert (harness.workspace / ".settings").read_text() == MINE

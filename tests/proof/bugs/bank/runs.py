@@ -5,6 +5,7 @@ from typing import Final
 from tests.proof.bugs.bug import Bug
 
 _APPROVALS: Final = "tests/unit/orchestrator/test_approvals.py"
+_NEIGHBOURS: Final = "tests/unit/orchestrator/test_neighbours.py"
 _KEPT: Final = "tests/unit/orchestrator/test_file_backups.py"
 
 BUGS: Final = (
@@ -49,6 +50,16 @@ BUGS: Final = (
         find="        return paths == []\n",
         replace="        return True\n",
         test=f"{_APPROVALS}::test_h71_accepted_changes_are_reviewed_before_they_are_delivered",
+        breaks="O3",
+    ),
+    Bug(
+        id="hidden-artifact-keeps-approval",
+        name="an artifact that snapshots leave out may change after its review",
+        harm="A hidden or ignored file that was built is delivered as no reviewer saw it.",
+        file="orchestrator/approvals.py",
+        find="        if beside is not None and untracked is not None:\n",
+        replace="        if approved is None:\n",
+        test=f"{_NEIGHBOURS}::test_h71_an_edit_of_an_artifact_that_snapshots_leave_out_is_reviewed[update_spec]",
         breaks="O3",
     ),
     Bug(
