@@ -201,6 +201,8 @@ class _ProgramRunner:
             # The check may have written files; they belong to the tree although not to the work.
             changed = difference(before, self._tree(command))
         paths, payload = self._changes(command, changed)
+        # A person may have written some of them while the program ran.
+        payload |= {"observed": True} if paths else {}
         return self._result("completed", {**payload, "tests": tests}, paths)
 
     def _review_result(
@@ -209,8 +211,7 @@ class _ProgramRunner:
         verdict = self._verdict(result, has_changed=bool(changed))
         paths, payload = self._changes(command, changed)
         if paths and self._options.type == "reviewer":
-            # A review rarely writes files. Other changes may be a person's: do not approve them.
-            payload["observed"] = True
+            payload["observed"] = True  # A person may have made some changes: do not approve them.
         if verdict.comments:
             payload["comments"] = list(verdict.comments)
         if verdict.status == "updated" and not changed:

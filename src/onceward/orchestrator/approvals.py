@@ -102,19 +102,18 @@ def unapproved_paths(
     return sorted(found) if approval.trees else None
 
 
-def declared_files(command: CommandState) -> Manifest:
-    """Return the files that an answer declares as its agent's work, with their content."""
-    return {} if _is_observed(command) else _named_files(command)
+def declared_files(state: RunState, command: CommandState) -> Manifest:
+    """Return the files that an answer declares as its agent's work, with their content.
+
+    Changes that a build only observed are backed up before the next build, if there is one.
+    """
+    is_build = state.flow[command.stage].makes_outputs
+    return _named_files(command) if is_build or not command.is_observed else {}
 
 
 def _named_files(command: CommandState) -> dict[str, tuple[str, int]]:
     found = (command.event or {}).get("artifacts") or []
     return {each["path"]: (each["sha256"], each["size"]) for each in found}
-
-
-def _is_observed(command: CommandState) -> bool:
-    """Return whether an answer lists all changes during the command, also those of a person."""
-    return bool(((command.event or {}).get("payload") or {}).get("observed"))
 
 
 def _named_since(
@@ -130,7 +129,7 @@ def _named_since(
         if state.flow[command.stage].makes_outputs:
             built |= set(named)
             continue
-        if _is_observed(command):
+        if command.is_observed:
             # A change made while a program ran is its own only if it created the file.
             existing = {path for tree in command.trees for path in files_of(tree) or ()}
             made |= set(named) - existing

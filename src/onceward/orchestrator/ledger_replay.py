@@ -69,6 +69,11 @@ class CommandState:
         key: str = self.message["idempotency_key"]
         return key
 
+    @property
+    def is_observed(self) -> bool:
+        """Return whether its answer lists all changes during the command, also a person's."""
+        return bool(((self.event or {}).get("payload") or {}).get("observed"))
+
 
 @dataclass(kw_only=True, slots=True)
 class RunState:
@@ -97,6 +102,8 @@ class RunState:
     delivered_tree: str | None = None
     #: By path: number of the record with which a person last accepted the file's changes.
     accepted: dict[str, int] = field(default_factory=dict)
+    #: Files that changed during a command; a person may have written some of them.
+    observed: set[str] = field(default_factory=set)
     #: Agents without a recorded exit, by pid.
     agents: dict[int, Record] = field(default_factory=dict)
     #: Additional rounds granted by retries.
@@ -229,6 +236,9 @@ def _receipt(state: RunState, record: Record) -> None:
     command.state, command.receipt = RECEIVED, record
     state.unfinished.discard(command.step)
     state.tree = record["tree"]
+    if command.is_observed:
+        found = (command.event or {}).get("artifacts") or []
+        state.observed |= {each["path"] for each in found}
 
 
 def _command_failed(state: RunState, record: Record) -> None:

@@ -129,6 +129,23 @@ def untracked_artifacts(
     return found
 
 
+def shown_files(
+    state: RunState, command: CommandState, workspace: Workspace, tree: WorkspaceTree, now: str
+) -> Record:
+    """Return the state of the files that an agent is shown; a review approves it."""
+    if not state.flow[command.stage].approves:
+        return {"tree": now}
+    untracked = untracked_artifacts(state, workspace, tree.manifest(now) or {})
+    return {"tree": now, "untracked": untracked}
+
+
+def observed_files(state: RunState, command: CommandState, workspace: Workspace) -> list[str]:
+    """Return files that changed during earlier commands, if a build may overwrite them."""
+    if not state.flow[command.stage].makes_outputs:
+        return []
+    return [each for each in state.observed if os.path.lexists(workspace.root / each)]
+
+
 def stale_steps(
     state: RunState, workspace: Workspace, tree: WorkspaceTree, *, only_lost: bool
 ) -> dict[int, tuple[str, str]]:

@@ -226,9 +226,8 @@ class RunLoop:
         if approval is None:
             return True
         beside = receipts.untracked_artifacts(self.state, self.workspace, present)
-        paths = approvals.unapproved_paths(
-            self.state, approval, self._tree.manifest, present, beside
-        )
+        files_of = self._tree.manifest
+        paths = approvals.unapproved_paths(self.state, approval, files_of, present, beside)
         if paths is None:
             self._withdraw(approval, "the list of files that it approved is missing", [])
         elif paths:
@@ -285,11 +284,10 @@ class RunLoop:
             "deadline": self._deadline(command.stage),
             "retry": {"attempt": attempt, "max_attempts": self.limits.attempts_max},
         }
-        tree = self.back_up_changes()
+        tree = self.back_up_changes(receipts.observed_files(self.state, command, self.workspace))
         message = self._context.add_to(message, command, self.state, tree)
-        self.record(
-            "command.sent", step=command.step, attempt=attempt, **self._shown(command, tree)
-        )
+        shown = receipts.shown_files(self.state, command, self.workspace, self._tree, tree)
+        self.record("command.sent", step=command.step, attempt=attempt, **shown)
         crash_point("orchestrator.send.before_call")
         agent = command.message["to"]["agent_type"]
         try:
@@ -310,14 +308,6 @@ class RunLoop:
         self.record("command.answered", step=command.step, event=event)
         crash_point("orchestrator.answer.after_record")
 
-    def _shown(self, command: CommandState, tree: str) -> Record:
-        """Return the state of the files that an agent is shown; a review approves it."""
-        if not self.state.flow[command.stage].approves:
-            return {"tree": tree}
-        tracked = self._tree.manifest(tree) or {}
-        beside = receipts.untracked_artifacts(self.state, self.workspace, tracked)
-        return {"tree": tree, "untracked": beside}
-
     def _accept_answer(self, command: CommandState) -> None:
         """Check an answer and its artifacts, and write its receipt."""
         problem = receipts.answer_problem(command, self.workspace)
@@ -326,7 +316,7 @@ class RunLoop:
             return
         self._redo_lost_work(command)
         # Files not declared by the answer may be a person's; the next command may overwrite them.
-        tree = self.back_up_changes(named=approvals.declared_files(command))
+        tree = self.back_up_changes(named=approvals.declared_files(self.state, command))
         self.diffs.save_recorded(self.state, tree)
         receipt = receipts.receipt_of(command, self.state.run_id, tree)
         crash_point("orchestrator.receipt.before_file")

@@ -46,6 +46,11 @@ def test_h73_required_outputs_are_no_passing_test(tmp_path: Path) -> None:
         (f"echo Hello; echo '{CHOICE}'; echo '1. SQLite'; echo '2. PostgreSQL'", "2. PostgreSQL"),
         (f"echo '**{CHOICE}**'; echo 'Let me know.'", CHOICE),
         ("printf 'Overwrite main.py [y/N] '", "Overwrite main.py [y/N]"),
+        ("printf 'Overwrite main.py [y/n/a] '", "Overwrite main.py [y/n/a]"),
+        ("echo 'SQLite or PostgreSQL??'", "SQLite or PostgreSQL??"),
+        ("echo 'May I really delete it?!'", "May I really delete it?!"),
+        ("echo 'Quelle base dois-je utiliser ?'", "Quelle base dois-je utiliser ?"),
+        ("echo '“Which one?”'", "“Which one?”"),
         ("echo 'May I delete it?' >&2", "May I delete it?"),
         ("""echo '{"type":"result","result":"Shall I go on?"}'""", "Shall I go on?"),
     ],
@@ -122,6 +127,11 @@ def test_h71_a_wrapped_reviewer_says_that_it_only_saw_changes(tmp_path: Path) ->
     answer = build(tmp_path, "echo fine > REVIEW.md", asked=command("review"), **options)
     assert (answer["status"], answer["payload"]["observed"]) == ("approved", True)
     assert [each["path"] for each in answer["artifacts"]] == ["REVIEW.md"]
+
+
+def test_h72_a_wrapped_builder_says_that_it_only_saw_changes(tmp_path: Path) -> None:
+    """A person may have saved one of the files, so the next build needs a copy first."""
+    assert build(tmp_path, CHANGES)["payload"]["observed"] is True
 
 
 @pytest.mark.parametrize("agent", ["reviewer", "spec_maintainer"])

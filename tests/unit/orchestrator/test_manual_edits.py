@@ -15,7 +15,7 @@ from onceward.orchestrator.ledger_replay import CommandState
 from onceward.orchestrator.models import RunLimits
 from onceward.orchestrator.workspace import Workspace, new_run_id
 from onceward.system import SystemClock, crash_points
-from tests.support.function_agents import FIRST, OrchestratorHarness, play
+from tests.support.function_agents import FIRST, OrchestratorHarness, complaining, play
 from tests.unit.orchestrator.test_approvals import died, once
 from tests.unit.orchestrator.test_file_backups import copies
 
@@ -247,3 +247,40 @@ def test_h71_an_accepted_artifact_that_snapshots_leave_out_is_reviewed(
     assert harness.resume(accept_drift=True).status == "done"
     assert harness.stages() == ["review", "update_spec"]
     assert (harness.workspace / ".settings").read_text() == MINE
+
+
+@pytest.mark.parametrize("path", ["app.py", "new.py"])
+def test_h72_an_edit_during_a_wrapped_build_is_kept_before_the_next_one(
+    path: str, harness: OrchestratorHarness
+) -> None:
+    """A wrapped program's answer names whatever changed meanwhile; the next round overwrites it."""
+    (harness.workspace / "app.py").write_text("old\n")
+
+    def wrapped(command: Message, workspace: Path) -> Record:
+        said = complaining(command, workspace)
+        if command["action"].startswith("implement"):
+            (workspace / path).write_text(MINE if command["action"] == "implement" else "its own\n")
+            said["payload"] |= {"observed": True}
+            said["paths"] = [*said["paths"], path]
+        return said
+
+    harness.plays = wrapped
+    assert harness.run().status == "done"
+    assert (harness.workspace / path).read_text() == "its own\n"
+    assert MINE in copies(harness)
+
+
+def test_h72_a_wrapped_build_that_is_approved_at_once_copies_nothing(
+    harness: OrchestratorHarness,
+) -> None:
+    """The files are still in the workspace."""
+
+    def wrapped(command: Message, workspace: Path) -> Record:
+        said = play(command, workspace)
+        if command["action"] == "implement":
+            said["payload"] |= {"observed": True}
+        return said
+
+    harness.plays = wrapped
+    assert harness.run().status == "done"
+    assert copies(harness) == []
