@@ -14,9 +14,15 @@ BUILDER_LINES: Final = 20
 #: Only the last line of a reviewer: linters and test suites print question marks too.
 JUDGE_LINES: Final = 1
 QUESTION_CHARACTERS_MAX: Final = 1000
-#: A question mark at the end of a sentence, not inside a URL or pattern; or a `[y/n]` prompt.
+#: A question mark at the end of a sentence, not inside a URL or pattern; or a `[y/n]` prompt. The
+#: mark may be repeated, and at the end of a line after a space, as in French.
 _ASKS: Final = re.compile(
-    r"""[^\s?][?\uff1f](?=[\s"'*_`)\]\\]|$)|[\[(]\s*y(?:es)?\s*/\s*no?\s*[\])]""", re.IGNORECASE
+    r"""
+    [^\s?][?\uff1f\u061f][?!\uff1f\uff01]*(?=[\s"'*_`)\]\\<\u2026\u201c\u201d\u2019\u00bb]|:?\s*$)
+    |\w\s[?]\W*$
+    |[\[(]\s*y(?:es)?\s*/\s*no?(?:\s*/\s*\w+)*\s*[\])]
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

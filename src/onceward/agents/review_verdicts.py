@@ -31,8 +31,9 @@ COMMENT_CHARACTERS_MAX: Final = 2000
 #: Number of output lines used as the comment if the program gives none.
 TAIL_LINES: Final = 40
 
+#: With a choice of words, or a question mark, it is no verdict.
 _VERDICT_LINE: Final = re.compile(
-    r"^[\s*#>`_]*VERDICT[\s*`_]*:[\s*`_]*([A-Za-z_ -]+)", re.MULTILINE
+    r"^[\s*#>`_]*VERDICT[\s*`_]*:[\s*`_]*([A-Za-z_ -]+(?:[|/?].*)?)", re.MULTILINE
 )
 #: Fields under which coding tools that print JSON put the text of the model.
 _ENVELOPES: Final = ("result", "response", "text", "content", "message", "output")

@@ -107,6 +107,16 @@ def test_text_verdicts(output: str, expected: str) -> None:
     assert read("text", output)[0] == expected
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["approved | changes_requested", "approved|changes_requested", "approved/no", "approved?"],
+)
+def test_h73_a_choice_of_verdicts_is_no_verdict(said: str) -> None:
+    """A program that repeats the instruction of its prompt has approved of nothing."""
+    with pytest.raises(NoVerdict):
+        read_verdict("text", "reviewer", exit_code=0, output=f"VERDICT: {said}", has_changed=False)
+
+
 def test_text_without_a_verdict_is_refused() -> None:
     """The word in the middle of a sentence is none."""
     with pytest.raises(NoVerdict):
