@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 
 from onceward.errors import AgentFailed
+from onceward.journal.process_lock import is_process_lock_held
 from onceward.orchestrator import orchestrator as module
 from onceward.orchestrator.tasks import load_task
+from onceward.orchestrator.workspace import Workspace
 from onceward.system import process_stat
 from tests.support import scripted_workspace as world
+from tests.support.namespaces import pid_namespace
 
 HANG_SECONDS = 120
 COMMAND = [sys.executable, "-m", "onceward"]
@@ -180,6 +183,38 @@ def test_h70_orphans_of_a_killed_run_end_before_the_next_run_pins_its_snapshot(
         os.killpg(orphan["pid"], signal.SIGKILL)
     assert is_gone
     assert second.returncode == 0, reported
+    assert path.read_text() == "built\n"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_h70_a_run_is_refused_while_an_orphan_runs_in_another_container(workspace: Path) -> None:
+    """Its pid says nothing here, and it cannot be ended from here; it holds a lock."""
+    normal = json.loads((workspace / "onceward.json").read_text())["agents"]["builder"]["command"]
+    change(workspace, "builder", [sys.executable, "-c", WRITER])
+    path = workspace / "src" / "T-1.txt"
+    lock = Workspace(root=workspace).orchestrator_lock()
+    killed = {**os.environ, "ONCEWARD_CRASH": "agents.send.after_write:1:kill"}
+    stays = ("sh", "-c", '"$@"; sleep 600', "sh", *COMMAND, "run", "--task", "T-1")
+    with subprocess.Popen(
+        [*pid_namespace(), *stays], cwd=workspace, env=killed, stderr=subprocess.DEVNULL
+    ) as container:
+        try:
+            until(lambda: path.exists() and not is_process_lock_held(lock))
+            change(workspace, "builder", normal)
+            (workspace / "state" / "go").touch()
+            for words in (("run", "--task", "T-1"), ("resume",)):
+                with started(workspace, *words) as second:
+                    _, told = second.communicate(timeout=HANG_SECONDS)
+                assert second.returncode == 1, told
+                assert "still runs in another container" in told
+            with started(workspace, "run", "--task", "T-1", "--wait") as third:
+                assert third.stderr is not None
+                assert "still runs in another container" in third.stderr.readline()
+                assert len(kinds(workspace, "run.started")) == 1
+                container.kill()
+                assert third.wait(timeout=HANG_SECONDS) == 0
+        finally:
+            container.kill()
     assert path.read_text() == "built\n"
 
 

@@ -168,10 +168,14 @@ class AgentProcess:
         redactor: Redactor,
         line_bytes_max: int = LINE_BYTES_MAX,
         clock: Clock | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """Start the agent in its own process group; raise AgentFailed if it cannot be started."""
+        """Start the agent in its own process group; raise AgentFailed if it cannot be started.
+
+        It inherits `descriptors`.
+        """
         self._clock = clock or SystemClock()
-        self._popen = _spawn(command, env, cwd)
+        self._popen = _spawn(command, env, cwd, descriptors)
         assert self._popen.stdin and self._popen.stdout and self._popen.stderr  # noqa: PT018 - pipes
         #: Id of the process and of the process group that it leads.
         self.pid = self._popen.pid
@@ -272,7 +276,9 @@ class AgentProcess:
                 return
 
 
-def _spawn(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, descriptors: Sequence[int]
+) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - the command line that the user configured
             list(command),
@@ -283,6 +289,7 @@ def _spawn(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> subproc
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
+            pass_fds=tuple(descriptors),
         )
     except (OSError, ValueError) as exc:
         shown = " ".join(command)[:200]

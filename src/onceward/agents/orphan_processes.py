@@ -7,21 +7,31 @@ as dead). `system.process_identity` identifies recorded processes.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 from onceward.errors import AgentFailed
-from onceward.system import Clock, ProcessIdentity, ProcessStat, SystemClock, process_stat
+from onceward.system import (
+    FILE_MODE,
+    Clock,
+    ProcessIdentity,
+    ProcessStat,
+    SystemClock,
+    mapped_os_errors,
+    process_stat,
+)
 
 #: A group that still exists so long after SIGKILL is stuck in the kernel.
 GONE_SECONDS_MAX: Final = 10.0
 
 _POLL_SECONDS: Final = 0.005
 _PROC: Final = Path("/proc")
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +63,36 @@ def end_orphans(
             end_group(record.pid, clock=clock)
             ended.append(record)
     return ended
+
+
+@contextlib.contextmanager
+def agent_lock(path: Path) -> Iterator[int]:
+    """Yield a descriptor with a shared lock on a file, to start an agent with.
+
+    The agent inherits the lock, which ends with it: in another pid namespace nothing else tells.
+    """
+    with mapped_os_errors(path, "open"):
+        descriptor = os.open(path, _LOCK_FLAGS | os.O_CREAT, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_agent_lock_held(path: Path) -> bool:
+    """Return whether an agent that was started with this lock still runs, wherever it does."""
+    try:
+        descriptor = os.open(path, _LOCK_FLAGS)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def end_group(group: int, *, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, Self
 from onceward.agents import protocol
 from onceward.agents.agent_process import AgentLog, AgentProcess
 from onceward.agents.line_reader import ReceivedLine
+from onceward.agents.orphan_processes import agent_lock
 from onceward.agents.protocol import Message
 from onceward.agents.reply_handling import PendingCommand, ReplyReceiver
 from onceward.agents.supervisor_limits import AgentSpec, SupervisorLimits
@@ -84,13 +85,15 @@ class Supervisor:
         limits: SupervisorLimits,
         redactor: Redactor,
         on: OnAgentEvent,
+        lock: Path | None = None,
         environ: Mapping[str, str] | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Start no agent yet."""
+        """Start no agent yet. Each agent holds `lock`, if there is one, as long as it runs."""
+        self._lock = lock
         self._workspace = workspace.resolve()
         self._run_id = run_id
         self._limits = limits
@@ -202,15 +205,18 @@ class Supervisor:
             "ONCEWARD_HEARTBEAT_SECONDS": f"{self._limits.heartbeat_seconds:g}",
             "ONCEWARD_RUN": self._run_id,
         }
-        slot.process = process = AgentProcess(
-            slot.spec.command,
-            env=env,
-            cwd=self._workspace,
-            log=slot.log,
-            redactor=self._redactor,
-            line_bytes_max=self._limits.line_bytes_max,
-            clock=self._clock,
-        )
+        with ExitStack() as locks:
+            held = [locks.enter_context(agent_lock(self._lock))] if self._lock is not None else []
+            slot.process = process = AgentProcess(
+                slot.spec.command,
+                env=env,
+                cwd=self._workspace,
+                log=slot.log,
+                redactor=self._redactor,
+                line_bytes_max=self._limits.line_bytes_max,
+                clock=self._clock,
+                descriptors=held,
+            )
         slot.has_sent_heartbeat, slot.exit_reason = False, ""
         self._report("agent.started", slot, **process.identity.to_fields())
 

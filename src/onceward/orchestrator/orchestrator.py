@@ -28,7 +28,7 @@ from onceward.orchestrator.models import (
     TaskRunSummary,
 )
 from onceward.orchestrator.progress import Progress
-from onceward.orchestrator.run_locks import OnWait, locked
+from onceward.orchestrator.run_locks import OnWait, locked, wait_for_foreign_agents
 from onceward.orchestrator.run_loop import RunLoop
 from onceward.orchestrator.run_verification import verify_run
 from onceward.orchestrator.task_flow import flow_record
@@ -102,7 +102,7 @@ class Orchestrator:
 
         """
         with self._locked(self._new_run_id, on_wait) as (run_id, is_held):
-            unfinished = self._end_orphans()
+            unfinished = self._end_orphans(on_wait)
             latest = self._run_ids()[-self.config.limits.runs_kept :]
             run_pruning.prune(
                 self.workspace, unfinished, latest, files=self._files, clock=self._clock
@@ -145,7 +145,7 @@ class Orchestrator:
         run_id = self._latest() if run_id is None else run_id
         self._check_exists(run_id)
         with self._locked(partial(str, run_id), on_wait) as (_, is_held):
-            self._end_orphans()
+            self._end_orphans(on_wait)
             state, read = self._read(run_id)
             if not state.run_id:
                 message = f"{run_id} crashed before its first record; nothing was started"
@@ -236,6 +236,7 @@ class Orchestrator:
             ),
             redactor=self._redactor,
             on=run_loop.record_agent_event,
+            lock=self.workspace.agents_lock(run_id),
             files=self._files,
             clock=self._clock,
             ids=self._ids,
@@ -321,12 +322,14 @@ class Orchestrator:
             choose,
             files=self._files,
             clock=self._clock,
-            on_wait=None if on_wait is None else self._until_stopped(on_wait),
+            on_wait=self._until_stopped(on_wait),
         ) as held:
             yield held
 
-    def _until_stopped(self, on_wait: OnWait) -> OnWait:
-        """Stop waiting for the lock when this orchestrator is asked to stop."""
+    def _until_stopped(self, on_wait: OnWait | None) -> OnWait | None:
+        """Stop waiting for a lock when this orchestrator is asked to stop."""
+        if on_wait is None:
+            return None
 
         def waiting(error: RunHeld) -> None:
             if self._is_stopping:
@@ -335,8 +338,8 @@ class Orchestrator:
 
         return waiting
 
-    def _end_orphans(self) -> list[tuple[str, LedgerContents]]:
-        """Kill orphaned agents of all runs of this workspace.
+    def _end_orphans(self, on_wait: OnWait | None) -> list[tuple[str, LedgerContents]]:
+        """Kill orphaned agents of all runs of this workspace, or wait for those elsewhere.
 
         Returns the unfinished runs with their ledgers. A completed run had stopped its agents
         before it was recorded as done.
@@ -352,6 +355,8 @@ class Orchestrator:
             for record in running_agents(read.records)
         ]
         end_orphans(left, clock=self._clock)
+        waiting = self._until_stopped(on_wait)
+        wait_for_foreign_agents(left, self.workspace, self._clock, waiting)
         crash_point("orchestrator.resume.after_orphans")
         return unfinished
 

@@ -5,10 +5,11 @@ File locks of the kernel: released when their process ends, and not inherited by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from onceward.agents.orphan_processes import AgentRecord, is_agent_lock_held
 from onceward.errors import Conflict, RunHeld
 from onceward.journal.process_lock import HeldProcessLock, acquire_process_lock
 from onceward.orchestrator.workspace import Workspace
@@ -52,6 +53,30 @@ def locked(
             run_lock.release()
     finally:
         workspace_lock.release()
+
+
+def wait_for_foreign_agents(
+    agents: Iterable[AgentRecord | None], workspace: Workspace, clock: Clock, on_wait: OnWait | None
+) -> None:
+    """Raise RunHeld while one of these agents runs in another pid namespace, or wait for its end.
+
+    It cannot be killed from here, and its pid has no meaning here; the lock that it holds tells.
+    """
+    for agent in agents:
+        if agent is None or agent.is_in_this_namespace():
+            continue
+        assert agent.run_id is not None, agent
+        while is_agent_lock_held(workspace.agents_lock(agent.run_id)):
+            message = (
+                f"an agent of {agent.run_id} still runs in another container: it was started "
+                f"there as process {agent.pid} on {agent.host}, and its orchestrator has ended"
+            )
+            fix = "end that container or that process, or pass --wait to wait for its end"
+            error = RunHeld(message, fix=fix, run_id=agent.run_id, pid=agent.pid)
+            if on_wait is None:
+                raise error
+            on_wait(error)
+            clock.sleep(RETRY_SECONDS)
 
 
 def _workspace_lock(

@@ -40,6 +40,10 @@ class Workspace:
         """Return the lock file of a run."""
         return self.root / "state" / "locks" / f"{check_run_id(run_id)}.lock"
 
+    def agents_lock(self, run_id: str) -> Path:
+        """Return the lock file that the agents of a run hold."""
+        return self.root / "state" / "locks" / f"{check_run_id(run_id)}.agents.lock"
+
     def orchestrator_lock(self) -> Path:
         """Return the lock file of the workspace's orchestrator."""
         return self.root / "state" / "locks" / "orchestrator.lock"

@@ -32,6 +32,17 @@ BUGS: Final = (
         breaks="O1",
     ),
     Bug(
+        id="orphans-elsewhere-ignored",
+        name="a run begins while an agent of a killed run still works in another container",
+        harm="The old agent writes into files that the new run has pinned and reviewed.",
+        file="orchestrator/run_locks.py",
+        find="        if agent is None or agent.is_in_this_namespace():\n",
+        replace="        if agent is None or agent.pid:\n",
+        test="tests/system/test_one_orchestrator.py"
+        "::test_h70_a_run_is_refused_while_an_orphan_runs_in_another_container",
+        breaks="O1",
+    ),
+    Bug(
         id="redo-keeps-approval",
         name="a build that is done again keeps the approval of the first one",
         harm="Code is delivered that no reviewer has seen.",
