@@ -62,7 +62,7 @@ query_wait_timeout = 60
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            **postgres._as_somebody(),
+            **postgres._run_as_user(),
         )
         self._wait_until_it_answers()
 

@@ -4,7 +4,6 @@ Owns what a test needs to prove that acknowledged work survives. Nothing in the 
 """
 
 from onceward.system import ManualClock, SeededRandomness
-from onceward.testing.audit import Audit, AuditedFiles, AuditEvent
 from onceward.testing.crash_everywhere import CrashSummary, crash_everywhere
 from onceward.testing.crash_files import CrashFiles
 from onceward.testing.crash_loop import Acks, CrashCount, run_with_crash_at_every_step
@@ -18,6 +17,7 @@ from onceward.testing.history import (
     check_order_per_key,
 )
 from onceward.testing.idempotence import Idempotence, assert_idempotent
+from onceward.testing.sync_audit import Audit, AuditedFiles, AuditEvent
 from onceward.testing.trial import Trial
 from onceward.testing.worker_runs import drain, worker_process
 from onceward.testing.zombie import zombie

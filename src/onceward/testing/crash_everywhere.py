@@ -1,8 +1,8 @@
-"""Crash everywhere: kill a scenario at every place it passes, run it again, and check what is left.
+"""Crash everywhere: kill a scenario at every crash point, statement and line; rerun and check it.
 
-Owns the loop and what a failure says. The places are those of `kill_places`, the processes are
-real, and so is the SIGKILL; an hour passes between a death and the next life, so that no lease is
-left.
+Contains the loop and the failure messages. Processes and SIGKILL are real; `kill_places` defines
+the places. The clock advances an hour between a kill and the next run, so that all leases have
+expired.
 """
 
 from __future__ import annotations
@@ -16,48 +16,55 @@ from functools import partial
 from typing import Any, Final
 
 from onceward.system import SystemClock
-from onceward.testing.forked_process import SECONDS_MAX, Ended, Life, Tell, fail, indented
+from onceward.testing.forked_process import (
+    SECONDS_MAX,
+    ForkedProcess,
+    ProcessResult,
+    Report,
+    fail,
+    indented,
+)
 from onceward.testing.kill_places import Place, Switch
 from onceward.testing.trial import Step, Trial, Trials, call
 
-#: Kills at one place only, `name:nth`: what a failure's REPRO line sets.
+#: Environment variable that limits kills to one place, `name:nth`; set by a failure's REPRO line.
 ONLY_VARIABLE: Final = "ONCEWARD_CRASH_ONLY"
-#: How much later a scenario runs again: longer than leases and the waits between attempts.
+#: How far the clock advances before a rerun: longer than leases and retry delays.
 LATER_SECONDS: Final = 3600.0
-#: How often a place is killed at, each time one pass later.
+#: How many passes of one place are killed at, one per trial.
 PASSES_MAX: Final = 3
-#: How often a scenario is run again while it says that it is to be tried once more.
-_LIVES_MAX: Final = 5
-_NOWHERE: Final = (
+#: How often a scenario is rerun while it ends with a retryable error.
+_RERUNS_MAX: Final = 5
+_NO_PLACES: Final = (
     "nothing can be killed: the scenario passed no crash point and ran no statement\n"
-    "fix: let it use a store, a journal or a worker of Onceward's, in the process it is called in"
+    "fix: use a store, a journal or a worker of Onceward in the process that runs the scenario"
 )
-_STALE: Final = (
-    "passed when it was watched, and not afterwards\n"
-    "fix: work in the store of the trial, `trial.url`, not in one that was opened before the test"
+_NOT_REACHED: Final = (
+    "passed in the first, undisturbed run, but in no later run\n"
+    "fix: use the store of the trial, `trial.url`, not one that was opened before the test"
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrashSummary:
-    """How much was tried."""
+    """How many places were tried and how many processes were killed."""
 
-    #: Places that the scenario passes when nothing disturbs it, in that order.
+    #: Places that the undisturbed scenario passes, in that order.
     points: tuple[str, ...]
-    #: Processes that were killed, each of them followed by a good end and a good check.
+    #: Killed processes; after each, the rerun and the check succeeded.
     kills: int
-    #: Passes that were not reached again, as threads may do things in another order.
+    #: Passes that were not reached again, because threads may run in another order.
     missed: tuple[str, ...]
     seconds: float
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return a summary of one line."""
         return f"{self.kills} kills at {len(self.points)} places in {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrashOptions:
-    """What holds for every life of a scenario."""
+    """Options for every run of a scenario."""
 
     lines: tuple[Callable[..., Any], ...] = ()
     accept: tuple[type[BaseException], ...] = ()
@@ -77,16 +84,15 @@ def crash_everywhere(  # noqa: PLR0913 - a question and optional limits
     later_seconds: float = LATER_SECONDS,
     seconds_max: float = SECONDS_MAX,
 ) -> CrashSummary:
-    """Kill the scenario at every place it passes; run it again; call the check.
+    """Kill the scenario at every place it passes, run it again, and call the check.
 
-    Each trial has a store and a directory of its own, as `setup` left them, and scenario, check and
-    setup are functions of the `Trial`, each run in a process of its own. The check raises when
-    something is wrong. Before everything else the scenario runs undisturbed, and is watched.
-
-    A place is a crash point, or one of your statements (`tx.execute`), or a line of a function that
-    is named in `lines`. Each is killed at in its first `passes_max` passes. The scenario then runs
-    again, `later_seconds` later by the store's time, until it ends well, or with an error that
-    `accept` names; one that is retryable makes it run again.
+    Each trial has a store and a directory of its own, as `setup` left them. Scenario, check and
+    setup are functions of the `Trial`; each runs in a process of its own. The check raises when an
+    invariant is violated. First the scenario runs undisturbed, to record the places it passes. A
+    place is a crash point, one of your statements (`tx.execute`), or a line of a function in
+    `lines`. The scenario is killed at the first `passes_max` passes of each. The scenario then runs
+    again, `later_seconds` later by the store's time; it may succeed or raise an error listed in
+    `accept`. A retryable error makes it run again.
     """
     __tracebackhide__ = True
     began = SystemClock().monotonic()
@@ -98,7 +104,7 @@ def crash_everywhere(  # noqa: PLR0913 - a question and optional limits
     )
     with Trials(url, setup=setup) as trials:
         loop = _Loop(trials, scenario, check, options)
-        passed = loop.watch()
+        passed = loop.record_places()
         kills, missed = 0, list[str]()
         for place in _places(passed, passes_max):
             if loop.kill_at(place):
@@ -106,7 +112,7 @@ def crash_everywhere(  # noqa: PLR0913 - a question and optional limits
             else:
                 missed.append(place.spec)
     if not kills:
-        fail(f"nothing was killed: {', '.join(missed)} {_STALE}")
+        fail(f"nothing was killed: {', '.join(missed)} {_NOT_REACHED}")
     return CrashSummary(
         points=tuple(passed),
         kills=kills,
@@ -116,7 +122,7 @@ def crash_everywhere(  # noqa: PLR0913 - a question and optional limits
 
 
 def _places(passed: dict[str, tuple[int, str]], passes_max: int) -> list[Place]:
-    # What the user wrote comes first: a failure there says most.
+    # The user's own statements first: a failure there is easiest to understand.
     names = sorted(passed, key=lambda name: "@" not in name)
     every = [
         Place(name=name, nth=nth, text=passed[name][1])
@@ -134,7 +140,7 @@ def _places(passed: dict[str, tuple[int, str]], passes_max: int) -> list[Place]:
 
 
 class _Loop:
-    """One scenario, and the trials it goes through."""
+    """Runs one scenario through its trials."""
 
     def __init__(self, trials: Trials, scenario: Step, check: Step, options: CrashOptions) -> None:
         self._trials = trials
@@ -142,85 +148,89 @@ class _Loop:
         self._check = check
         self._options = options
 
-    def watch(self) -> dict[str, tuple[int, str]]:
-        """Run it undisturbed, and return what it passes."""
+    def record_places(self) -> dict[str, tuple[int, str]]:
+        """Run the scenario undisturbed, and return the places it passes."""
         __tracebackhide__ = True
         with self._trials.new() as trial:
-            watched = partial(_watched, self._scenario, self._options.lines)
-            ended = self._live(watched, trial, "first")
+            recording = partial(_record_places, self._scenario, self._options.lines)
+            ended = self._run(recording, trial, "first")
             if not ended.is_fine:
-                fail(f"the scenario fails without any fault: {ended.text}")
-            checked = self._live(partial(_plain, self._check), trial, "check")
+                fail(f"the scenario fails although nothing was killed: {ended.text}")
+            checked = self._run(partial(_call_step, self._check), trial, "check")
             if checked.code:
-                fail(f"the check fails although nothing crashed: {checked.text}")
+                fail(f"the check fails although nothing was killed: {checked.text}")
         passed = {name: (int(count), str(text)) for name, count, text in ended.reported["passed"]}
         if not passed:
-            fail(_NOWHERE)
+            fail(_NO_PLACES)
         return passed
 
     def kill_at(self, place: Place) -> bool:
-        """Kill it there and see what the next life makes of it; say whether it was reached."""
+        """Kill the scenario at this place, rerun and check it; return whether it got there."""
         __tracebackhide__ = True
         with self._trials.new() as trial:
-            killed = partial(_killed, self._scenario, self._options.lines, place.spec)
-            first = self._live(killed, trial, "first")
+            killed = partial(_run_until_killed, self._scenario, self._options.lines, place.spec)
+            first = self._run(killed, trial, "first")
             if "hit" not in first.reported:
                 return False
-            second = self.again(trial)
+            second = self.rerun_later(trial)
             if not second.is_fine:
-                fail(_told(place, "the scenario, run again, failed:", second))
-            checked = self._live(partial(_plain, self._check), trial, "check")
+                fail(_failure_text(place, "the scenario, run again, failed:", second))
+            checked = self._run(partial(_call_step, self._check), trial, "check")
             if checked.code:
-                fail(_told(place, "the check failed:", checked, second))
+                fail(_failure_text(place, "the check failed:", checked, second))
         return True
 
-    def again(self, trial: Trial) -> Ended:
-        """Run it later, until it ends."""
-        plain = partial(_plain, self._scenario)
-        for life in range(1, _LIVES_MAX + 1):
-            later = life * self._options.later_seconds
-            ended = self._live(plain, trial, "again", later_seconds=later)
+    def rerun_later(self, trial: Trial) -> ProcessResult:
+        """Rerun the scenario later, until it ends without a retryable error."""
+        rerun = partial(_call_step, self._scenario)
+        for number in range(1, _RERUNS_MAX + 1):
+            later = number * self._options.later_seconds
+            ended = self._run(rerun, trial, "again", later_seconds=later)
             if ended.is_fine or not ended.is_retryable:
                 break
         return ended
 
-    def _live(
+    def _run(
         self,
-        work: Callable[[Trial, Tell], object],
+        work: Callable[[Trial, Report], object],
         trial: Trial,
         name: str,
         later_seconds: float = 0.0,
-    ) -> Ended:
+    ) -> ProcessResult:
         accept = self._options.accept
-        life = Life(work, trial, name=name, later_seconds=later_seconds, accept=accept)
-        with life:
-            return life.end(self._options.seconds_max)
+        process = ForkedProcess(work, trial, name=name, later_seconds=later_seconds, accept=accept)
+        with process:
+            return process.end(self._options.seconds_max)
 
 
-def _watched(scenario: Step, lines: Iterable[Callable[..., Any]], trial: Trial, tell: Tell) -> None:
+def _record_places(
+    scenario: Step, lines: Iterable[Callable[..., Any]], trial: Trial, report: Report
+) -> None:
     switch = Switch(lines=lines)
-    switch.switch_on()
+    switch.start()
     try:
         call(scenario, trial)
     finally:
-        tell(passed=[(name, *found) for name, found in switch.passed.items()])
+        report(passed=[(name, *found) for name, found in switch.passed.items()])
 
 
-def _killed(
-    scenario: Step, lines: Iterable[Callable[..., Any]], at: str, trial: Trial, tell: Tell
+def _run_until_killed(
+    scenario: Step, lines: Iterable[Callable[..., Any]], at: str, trial: Trial, report: Report
 ) -> None:
-    Switch(at, lines=lines, on_hit=lambda spec, _: tell(hit=spec)).switch_on()
+    Switch(at, lines=lines, on_hit=lambda spec, _: report(hit=spec)).start()
     call(scenario, trial)
 
 
-def _plain(step: Step, trial: Trial, _tell: Tell) -> None:
+def _call_step(step: Step, trial: Trial, _report: Report) -> None:
     call(step, trial)
 
 
-def _told(place: Place, what: str, ended: Ended, before: Ended | None = None) -> str:
-    """Say where it was killed, what came of it, and how to see it again."""
+def _failure_text(
+    place: Place, what: str, ended: ProcessResult, before: ProcessResult | None = None
+) -> str:
+    """Return the failure message: place of the kill, what failed, and how to repeat it."""
     done, not_yet = place.states
-    said = [
+    lines = [
         f"after kill -9 at {place}",
         f"  done     {done}",
         f"  not yet  {not_yet}",
@@ -228,13 +238,16 @@ def _told(place: Place, what: str, ended: Ended, before: Ended | None = None) ->
         indented(ended.text),
     ]
     if before is not None and before.error:
-        said += ["before that, the scenario was run again, and ended with:", indented(before.text)]
-    return "\n".join([*said, repro(place.spec)])
+        lines += [
+            "before the check, the scenario was run again and ended with:",
+            indented(before.text),
+        ]
+    return "\n".join([*lines, repro(place.spec)])
 
 
 def repro(spec: str = "") -> str:
-    """Return the line that runs the same again."""
+    """Return the REPRO line: the shell command that repeats the failed run."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-    words = ["pytest", test] if test else ["python", *sys.argv]
+    command = ["pytest", test] if test else ["python", *sys.argv]
     only = f"{ONLY_VARIABLE}={shlex.quote(spec)} " if spec else ""
-    return f"REPRO: {only}{shlex.join(words)}"
+    return f"REPRO: {only}{shlex.join(command)}"

@@ -1,7 +1,7 @@
 """CrashFile: one open file on a simulated disk.
 
-Owns the descriptor: where an append lands, who waits for the lock, what a failed sync means. The
-bytes belong to the disk.
+Implements the descriptor: offsets of appends, waiting for the lock, failed syncs. The bytes are
+stored by `disk`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ DEVICE: Final = 1
 
 
 class CrashFile:
-    """A descriptor of one process, with a lock of its own, as flock gives it."""
+    """A descriptor of one process, with a lock of its own, as with flock."""
 
     def __init__(self, process: Process, path: Path, inode: Inode, *, writable: bool) -> None:
-        """Open the file, unless this process refuses it."""
+        """Open the file; raise if a sync of the file failed in this process."""
         process.check_trusted(inode, path)
         self._process = process
         self._disk = process.disk
@@ -36,7 +36,7 @@ class CrashFile:
         self._closed = False
 
     def stat(self) -> FileStat:
-        """Return identity and size as they are now."""
+        """Return the current identity and size."""
         self._check_open()
         return file_stat(self._inode)
 
@@ -66,7 +66,7 @@ class CrashFile:
             return len(taken)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Truncate the file to `size` bytes."""
         self._check_open()
         with self._disk.mutex, mapped_os_errors(self._path, "truncate"):
             self._check_writable(errno.EINVAL)
@@ -98,7 +98,7 @@ class CrashFile:
             return True
 
     def unlock(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._check_open()
         with self._disk.mutex:
             if self._inode.holder is self:
@@ -115,13 +115,13 @@ class CrashFile:
             if fault is None:
                 self._inode.sync()
                 return
-            self._inode.lose(random.Random(fault.seed))
+            self._inode.drop_random_pending(random.Random(fault.seed))
             self._process.refused.add(self._inode)
             cause = os_error(fault.error)
             raise sync_error(cause, self._path) from cause
 
     def close(self) -> None:
-        """Give the descriptor back, and any lock with it."""
+        """Close the descriptor and release its lock."""
         self.unlock()
         self._closed = True
 
@@ -135,6 +135,6 @@ class CrashFile:
 
 
 def file_stat(node: Inode | Directory) -> FileStat:
-    """Return identity and size; a directory has none to speak of."""
+    """Return identity and size; the size of a directory is 0."""
     size = len(node.content) if isinstance(node, Inode) else 0
     return FileStat(device=DEVICE, inode=node.number, size=size)

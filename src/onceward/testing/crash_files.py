@@ -1,7 +1,7 @@
-"""CrashFiles: a file system in memory that can lose its power.
+"""CrashFiles: a simulated file system that can lose power, fail operations and list outcomes.
 
-Owns the `Files` seam over a simulated disk: what running code sees, who holds which lock, which
-operation fails. Which disks a crash may leave behind is decided in `crash_states`.
+Implements the injectable `Files` over a simulated disk: what running code sees, locks, and planned
+failures. `crash_states` decides which disks a crash may leave.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class CrashFiles:
     """One process's view of a simulated disk; an empty one unless it comes from a crash.
 
-    Running code sees every change at once. On disk, content is durable after `sync` and names after
-    `sync_directory`; whatever else happened may or may not survive a crash.
+    Running code sees every change immediately. Content is durable after `sync`, names after
+    `sync_directory`; any other change may or may not survive a crash.
     """
 
     def __init__(self, disk: Disk | None = None, origin: Origin | None = None) -> None:
-        """Start on this disk, or on an empty one."""
+        """Use this disk, or an empty one."""
         self._disk = disk or Disk()
         self._origin = origin
         self._process = Process(self._disk)
@@ -50,17 +50,17 @@ class CrashFiles:
 
     @property
     def on_operation(self) -> Callable[[str, int], None] | None:
-        """Called before every change and every sync with what it is and its number, from 1."""
+        """Callback before every change and sync; gets a description and a number, from 1."""
         return self._process.on_operation
 
     @on_operation.setter
     def on_operation(self, call: Callable[[str, int], None] | None) -> None:
         self._process.on_operation = call
 
-    # --- the seam -------------------------------------------------------------------------------
+    # --- `Files` -------------------------------------------------------------------------------
 
     def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
-        """Open for appending and reading; create it when missing. There are no links here."""
+        """Open for appending and reading; create it when missing. There are no symbolic links."""
         del follow_links
         with self._disk.mutex, mapped_os_errors(path, "open"):
             directory, name, node = self._disk.place(path)
@@ -76,7 +76,7 @@ class CrashFiles:
             return self._open(path, self._disk.find(path), writable=False)
 
     def stat(self, path: Path) -> FileStat | None:
-        """Return what the name points to now, or None."""
+        """Return the identity and size of a path, or None."""
         with self._disk.mutex, mapped_os_errors(path, "look at"):
             try:
                 return file_stat(self._disk.find(path))
@@ -84,7 +84,7 @@ class CrashFiles:
                 return None
 
     def names(self, path: Path) -> list[str]:
-        """Return what a directory holds, sorted; nothing when it is missing."""
+        """Return the names in a directory, sorted; none when it is missing."""
         with self._disk.mutex, mapped_os_errors(path, "list"):
             try:
                 found = self._disk.find(path)
@@ -95,9 +95,9 @@ class CrashFiles:
             return sorted(found.live)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename over the target, in one step that happens wholly or not at all.
+        """Rename over the target, atomically.
 
-        Between two directories the step is durable once both were synced.
+        Between two directories the rename is durable once both are synced.
         """
         with self._disk.mutex, mapped_os_errors(target, "replace"):
             self._process.begin_or_raise("replace", f"{target} by {source}")
@@ -114,7 +114,7 @@ class CrashFiles:
             )
 
     def remove(self, path: Path) -> None:
-        """Take the name away; a missing file is fine."""
+        """Remove the name; a missing file is no error."""
         with self._disk.mutex, mapped_os_errors(path, "remove"):
             try:
                 directory, name, node = self._disk.place(path)
@@ -127,7 +127,7 @@ class CrashFiles:
                 self._disk.rename(f"remove {path}", (directory.number, name, None))
 
     def make_directories(self, path: Path) -> None:
-        """Create what is missing, from the top, syncing each parent."""
+        """Create missing directories, from the top, syncing each parent."""
         missing = [level for level in (path, *path.parents) if not self._is_directory(level)]
         for level in reversed(missing):
             with self._disk.mutex, mapped_os_errors(level, "create"):
@@ -161,12 +161,13 @@ class CrashFiles:
             self._disk.sync_names(directory.number)
         return directory.number
 
-    # --- the end of the world -------------------------------------------------------------------
+    # --- power loss, kills and faults
+    # -------------------------------------------------------------------
 
     def crash(self, *, index: int = 0, seed: int = 0) -> CrashFiles:
         """Return the disk after a reboot, as a new file system.
 
-        Index 0 lost everything that was not synced; `crashes` lists the others.
+        At index 0, every operation that was not synced is lost; `crashes` lists the others.
         """
         with self._disk.mutex:
             return CrashFiles(*DiskSnapshot(self._disk).state(index=index, seed=seed))
@@ -184,7 +185,8 @@ class CrashFiles:
     def killed(self) -> CrashFiles:
         """End this process only and return the view of the next one.
 
-        It sees all that was done, synced or not, and its open files and locks are gone with it.
+        The next process sees every change, synced or not. Open files and locks of the killed
+        process are gone.
         """
         self._process.kill()
         return CrashFiles(self._disk, self._origin)
@@ -199,10 +201,10 @@ class CrashFiles:
         seed: int = 0,
         lasting: bool = False,
     ) -> None:
-        """Let the nth operation of this kind from now fail, once, or with all behind it.
+        """Make the nth operation of this kind from now fail: once, or with all later ones.
 
-        A failed sync is final: the file is refused from then on, and `seed` decides which of its
-        pending writes are lost. With `short` a write takes so many bytes and reports no error.
+        A failed sync is final: later operations on the file raise, and `seed` decides which of its
+        pending writes are lost. With `short` a write takes that many bytes and reports no error.
         """
         fault = Fault(
             operation=operation, left=nth, error=error, short=short, seed=seed, is_lasting=lasting
@@ -215,7 +217,7 @@ class CrashFiles:
         return self._process.failures
 
     def heal(self) -> None:
-        """Let nothing fail any more that has not failed yet; what was refused stays so."""
+        """Cancel the planned failures; files with a failed sync stay unusable."""
         self._process.heal()
 
     def _open(self, path: Path, node: Inode | Directory, *, writable: bool) -> OpenFile:

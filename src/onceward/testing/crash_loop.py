@@ -1,7 +1,7 @@
-"""The crash loop: stop a scenario before its first operation, its second, and so on.
+"""Crash loop: stop a scenario before each of its disk operations, and check every possible disk.
 
-Owns the loop and what a scenario acknowledged before it was stopped. What must hold afterwards is
-the caller's to check.
+Contains the loop, and records what a scenario acknowledged before it was stopped. The caller checks
+the invariants.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Item = TypeVar("Item")
 
 
 class Acks(list[Item], Generic[Item]):
-    """What a scenario promised its caller so far, in order."""
+    """What a scenario acknowledged to its caller so far, in order."""
 
     def ack(self, item: Item) -> None:
-        """Promise that this survives any crash from now on."""
+        """Declare that this item survives any crash from now on."""
         self.append(item)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrashCount:
-    """How much a crash loop tried; a test that expects some work asserts it."""
+    """How much a crash loop tried; a test should assert a minimum."""
 
-    #: Places at which the scenario was stopped, its end among them.
+    #: Operations before which the scenario was stopped, plus one for its end.
     steps: int
-    #: Disks that were checked.
+    #: Simulated disks that were checked.
     states: int
 
 
@@ -48,7 +48,7 @@ def run_with_crash_at_every_step(  # noqa: PLR0913 - a question and four optiona
     states_max: int = STATES_MAX,
     steps_max: int = 1000,
 ) -> CrashCount:
-    """Run the scenario until operation 1, 2, 3, … and check every disk a crash there may leave.
+    """Run the scenario until operation 1, 2, 3, … and check every disk a crash may leave there.
 
     The last run is not stopped, and a crash after its end is checked too. Each run begins with a
     file system from `start`. The scenario must do the same every time, in one thread.
@@ -73,12 +73,12 @@ def _run_until(
     files: CrashFiles,
     acks: Acks[Item],
 ) -> str:
-    """Run the scenario until before operation `step` and return which that was, or nothing."""
+    """Stop before operation `step`; return that operation's description, or "" at the end."""
     begun: list[str] = []
 
     def stop(what: str, _number: int) -> None:
         begun.append(what)
-        if len(begun) >= step:  # the dead do not tidy up either
+        if len(begun) >= step:  # a killed process runs no cleanup
             raise Crashed(what)
 
     files.on_operation = stop

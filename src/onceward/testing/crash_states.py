@@ -1,8 +1,8 @@
-"""Crash states: every disk that a power failure could leave behind.
+"""Crash states: list every state of a disk that a power failure could leave.
 
-Owns which pending operations survive, in whole, in part or as garbage, and the order in which the
-possibilities are listed. A state is a pure function of the disk, a seed and an index, so a failure
-can be repeated from those two numbers.
+Decides which pending operations survive, in whole, in part or as garbage, and in which order the
+states are listed. A state is a pure function of the disk, a seed and an index, so a failure can be
+repeated from those two numbers.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from onceward.testing.disk import (
     Truncate,
     Write,
     apply,
-    give,
     put,
+    set_name,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: A disk writes a sector whole or not at all.
+#: A disk writes a sector atomically.
 SECTOR_BYTES: Final = 512
-#: With at most so many pending operations every subset of them is tried.
+#: Up to this many pending operations, every subset of them is tried.
 EXHAUSTIVE_OPERATIONS_MAX: Final = 8
 #: How often each subset is tried again with its surviving writes damaged.
 DAMAGED_ROUNDS: Final = 4
-#: Where there are few subsets they are tried more often, until there were so many.
+#: Minimum number of damaged states, for disks with few pending operations.
 DAMAGED_STATES_MIN: Final = 64
 STATES_MAX: Final = 2**EXHAUSTIVE_OPERATIONS_MAX * (1 + DAMAGED_ROUNDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fate:
-    """What became of one pending operation."""
+    """Whether one pending operation survived a crash, and how it was damaged."""
 
-    #: For people.
-    word: str
-    #: What reached the disk instead of the whole write; None where nothing was damaged.
+    #: The description in messages.
+    description: str
+    #: The parts of the write that reached the disk; None for the whole write.
     patches: tuple[tuple[int, bytes], ...] | None = None
 
 
-KEPT: Final = Fate(word="kept")
-DROPPED: Final = Fate(word="dropped")
+KEPT: Final = Fate(description="kept")
+DROPPED: Final = Fate(description="dropped")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where a crash state came from; with `seed` and `index` it can be made again."""
+    """Origin of a crash state; `seed` and `index` reproduce it."""
 
     seed: int
     index: int
@@ -65,19 +65,23 @@ class Origin:
 
     def __str__(self) -> str:
         pairs = zip(self.operations, self.fates, strict=True)
-        story = "; ".join(f"{operation.label}: {fate.word}" for operation, fate in pairs)
-        return f"crash state {self.index} of seed {self.seed}: {story or 'nothing was pending'}"
+        operations = "; ".join(
+            f"{operation.label}: {fate.description}" for operation, fate in pairs
+        )
+        return (
+            f"crash state {self.index} of seed {self.seed}: {operations or 'nothing was pending'}"
+        )
 
 
 class DiskSnapshot:
-    """One moment of a disk, with what was pending then; later changes do not show in it."""
+    """A copy of a disk with its pending operations; later changes do not affect it."""
 
     def __init__(self, disk: Disk) -> None:
-        """Remember what is durable, and what a crash could still bring about."""
+        """Copy the durable state and the pending operations."""
         self._first_free = disk.first_free
         self._files: list[tuple[int, bytes]] = []
         self._directories: list[tuple[int, dict[str, int]]] = []
-        #: Durable steps that wait behind one that is not; they survive, in their place.
+        #: Durable steps that are ordered after one that is not; they survive, in that order.
         self._settled = [change for change in disk.name_changes if not change.unsynced]
         pending: list[Pending] = [change for change in disk.name_changes if change.unsynced]
         for node in _reachable(disk):
@@ -99,7 +103,7 @@ class DiskSnapshot:
                 yield self.state(index=index, seed=seed)
 
     def state(self, *, index: int, seed: int) -> tuple[Disk, Origin]:
-        """Return the disk that belongs to these numbers; index 0 has lost all it could lose."""
+        """Return the disk for this index and seed; index 0 has lost every pending operation."""
         fates = self._fates(index, seed)
         origin = Origin(seed=seed, index=index, operations=self.pending, fates=fates)
         return self._disk(fates), origin
@@ -128,7 +132,7 @@ class DiskSnapshot:
         return tuple(subset)
 
     def _sampled(self, index: int, seed: int) -> tuple[Fate, ...]:
-        """Give each operation its own fate; some states lose little, some lose most."""
+        """Draw a fate for each operation; the share of lost operations varies between states."""
         if index < 2:
             return (KEPT if index else DROPPED,) * len(self.pending)
         chance = random.Random(f"{seed}/{index}")
@@ -152,7 +156,7 @@ class DiskSnapshot:
         for operation, fate in survivors:
             if isinstance(operation, NameChange):
                 for directory, name, node in operation.steps:
-                    give(directories[directory], name, node)
+                    set_name(directories[directory], name, node)
             else:
                 contents.setdefault(operation.inode, []).append((operation, fate))
         nodes: list[Inode | Directory] = [
@@ -164,7 +168,7 @@ class DiskSnapshot:
 
 
 def _reachable(disk: Disk) -> list[Inode | Directory]:
-    """Return what has a name on disk, or would have one if some pending step survived."""
+    """Return nodes that have a name on disk, or would have one if some pending step survived."""
     given: dict[int, list[int]] = {}
     for change in disk.name_changes:
         for holder, _, node in change.steps:
@@ -203,13 +207,17 @@ def _damaged(operation: Pending, chance: random.Random) -> Fate:
     cuts = list(range(start - start % SECTOR_BYTES + SECTOR_BYTES, end, SECTOR_BYTES))
     kind = chance.choice(("torn", "torn", "garbage", "zeros") if cuts else ("garbage", "zeros"))
     if kind == "zeros":
-        return Fate(word="zeros, only its size survived", patches=((end, b""),))
+        return Fate(description="zeros, only its size survived", patches=((end, b""),))
     if kind == "garbage":
         return _garbage([start, *cuts, end], data, chance)
     middle = chance.choice(cuts)
     if chance.random() < 0.5:
-        return Fate(word=f"torn, only before {middle}", patches=((start, data[: middle - start]),))
-    return Fate(word=f"torn, only from {middle}", patches=((middle, data[middle - start :]),))
+        return Fate(
+            description=f"torn, only before {middle}", patches=((start, data[: middle - start]),)
+        )
+    return Fate(
+        description=f"torn, only from {middle}", patches=((middle, data[middle - start :]),)
+    )
 
 
 def _garbage(edges: list[int], data: bytes, chance: random.Random) -> Fate:
@@ -218,4 +226,4 @@ def _garbage(edges: list[int], data: bytes, chance: random.Random) -> Fate:
     noisy = sorted(chance.sample(sectors, chance.randint(1, len(sectors))))
     noise = tuple((first, chance.randbytes(last - first)) for first, last in noisy)
     places = ", ".join(f"{first}-{last}" for first, last in noisy)
-    return Fate(word=f"garbage in {places}", patches=((edges[0], data), *noise))
+    return Fate(description=f"garbage in {places}", patches=((edges[0], data), *noise))

@@ -1,8 +1,8 @@
-"""Disk: what has reached the platter, and what is still on its way there.
+"""Disk: a simulated disk that keeps durable state and pending, unsynced operations apart.
 
-Owns the write-list model: files and directories by number, each with a durable image, a live one,
-and the pending operations between the two in the order they were issued. Decides no crash and
-translates no error.
+Models files and directories by number. Each has a durable image, a live image, and the pending
+operations between the two, in the order in which they were issued. `crash_states` simulates
+crashes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROOT: Final = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Bytes on their way into a file."""
+    """A write to a file that is not synced yet."""
 
-    #: Place in the order in which the operations of the disk were issued.
+    #: Sequence number among the operations of the disk.
     order: int
-    #: What happened, for people.
+    #: Description for messages.
     label: str
     #: The file's number.
     inode: int
@@ -39,11 +39,11 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Truncate:
-    """A new end on its way to a file."""
+    """A change of a file's size that is not synced yet."""
 
-    #: Place in the order in which the operations of the disk were issued.
+    #: Sequence number among the operations of the disk.
     order: int
-    #: What happened, for people.
+    #: Description for messages.
     label: str
     #: The file's number.
     inode: int
@@ -52,15 +52,15 @@ class Truncate:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class NameChange:
-    """Names given and taken away in one indivisible step."""
+    """Names added and removed in one atomic step."""
 
-    #: Place in the order in which the operations of the disk were issued.
+    #: Sequence number among the operations of the disk.
     order: int
-    #: What happened, for people.
+    #: Description for messages.
     label: str
-    #: Which directory gives which name to which number; None takes the name away.
+    #: Directory, name and node number of each entry; None removes the name.
     steps: tuple[tuple[int, str, int | None], ...]
-    #: The directories among them that were not synced since; when empty, the step is durable.
+    #: The directories that were not synced since; when empty, the step is durable.
     unsynced: set[int]
 
 
@@ -68,14 +68,14 @@ Pending = Write | Truncate | NameChange
 
 
 def put(image: bytearray, offset: int, data: bytes) -> None:
-    """Lay bytes over an image; what lies between its end and `offset` becomes zeros."""
+    """Write bytes into an image; a gap between its end and `offset` is filled with zeros."""
     if offset > len(image):
         image.extend(bytes(offset - len(image)))
     image[offset : offset + len(data)] = data
 
 
 def cut(image: bytearray, size: int) -> None:
-    """Make an image `size` bytes long, with zeros where it was shorter."""
+    """Truncate an image to `size` bytes, or extend it with zeros."""
     put(image, size, b"")
     del image[size:]
 
@@ -86,10 +86,10 @@ class Inode:
     __slots__ = ("durable", "holder", "live", "number", "pending")
 
     def __init__(self, number: int, durable: bytes = b"") -> None:
-        """Hold what is on disk; nothing is pending."""
+        """Start from the durable content, with nothing pending."""
         self.number = number
         self.durable = durable
-        #: What running code sees; None while that is the durable image itself.
+        #: The live image; None while it equals the durable one.
         self.live: bytearray | None = None
         self.pending: list[Write | Truncate] = []
         #: The holder of the exclusive lock.
@@ -97,11 +97,11 @@ class Inode:
 
     @property
     def content(self) -> bytes | bytearray:
-        """Return what running code sees."""
+        """Return the live content, as running code sees it."""
         return self.durable if self.live is None else self.live
 
     def change(self, operation: Write | Truncate) -> None:
-        """Apply an operation to what running code sees, and leave it pending."""
+        """Apply an operation to the live content, and leave it pending."""
         if self.live is None:
             self.live = bytearray(self.durable)
         apply(operation, self.live)
@@ -115,10 +115,10 @@ class Inode:
         self.durable = bytes(image)
         self.pending.clear()
 
-    def lose(self, chance: random.Random) -> None:
-        """Forget pending operations at random, as a kernel does that failed to write them.
+    def drop_random_pending(self, chance: random.Random) -> None:
+        """Drop pending operations at random, as a kernel does after a failed write-back.
 
-        Running code goes on seeing them, and a later sync succeeds without them.
+        Running code still sees them, and a later sync succeeds without them.
         """
         self.pending = [operation for operation in self.pending if chance.random() < 0.5]
 
@@ -129,14 +129,14 @@ class Directory:
     __slots__ = ("durable", "live", "number")
 
     def __init__(self, number: int, durable: dict[str, int] | None = None) -> None:
-        """Hold the names that are on disk; nothing is pending."""
+        """Start from the durable names, with nothing pending."""
         self.number = number
         self.durable = durable or {}
         self.live = dict(self.durable)
 
 
 def apply(operation: Write | Truncate, image: bytearray) -> None:
-    """Do to an image what the operation does to the file."""
+    """Apply a write or truncation to an image."""
     if isinstance(operation, Write):
         put(image, operation.offset, operation.data)
     else:
@@ -149,33 +149,33 @@ class Disk:
     def __init__(
         self, nodes: Iterable[Inode | Directory] = (), *, first_free: int = ROOT + 1
     ) -> None:
-        """Start with these, or with an empty root directory."""
+        """Start with these nodes, or with an empty root directory."""
         self.nodes: dict[int, Inode | Directory] = {node.number: node for node in nodes}
         self.nodes.setdefault(ROOT, Directory(ROOT))
         self.name_changes: list[NameChange] = []
-        #: Guards the whole disk, and wakes those who wait for a file's lock.
+        #: Guards the whole disk, and is notified when a file's lock is released.
         self.mutex = threading.Condition()
         self.first_free = first_free
         self._orders = itertools.count()
 
     def next_order(self) -> int:
-        """Return the place in the order for an operation issued now."""
+        """Return the sequence number for an operation issued now."""
         return next(self._orders)
 
     def new_inode(self) -> Inode:
-        """Add an empty file that has no name yet; numbers are never used twice."""
+        """Add an empty file without a name; numbers are never reused."""
         inode = self.nodes[self.first_free] = Inode(self.first_free)
         self.first_free += 1
         return inode
 
     def new_directory(self) -> Directory:
-        """Add an empty directory that has no name yet."""
+        """Add an empty directory without a name."""
         directory = self.nodes[self.first_free] = Directory(self.first_free)
         self.first_free += 1
         return directory
 
     def find(self, path: Path) -> Inode | Directory:
-        """Return what the path leads to now; raise OSError as the system would."""
+        """Return the live node at a path; raise OSError as the operating system would."""
         node = self.nodes[ROOT]
         for name in _names(path):
             if not isinstance(node, Directory):
@@ -186,7 +186,7 @@ class Disk:
         return node
 
     def place(self, path: Path) -> tuple[Directory, str, Inode | Directory | None]:
-        """Return the directory of the path's last name, that name, and what it means now."""
+        """Return the directory of the path's last name, that name, and its live node."""
         assert _names(path), "the root has no name"
         directory = self.find(path.parent)
         if not isinstance(directory, Directory):
@@ -195,9 +195,9 @@ class Disk:
         return directory, path.name, None if number is None else self.nodes[number]
 
     def rename(self, label: str, *steps: tuple[int, str, int | None]) -> None:
-        """Change names in one step: at once for running code, durable after a sync."""
+        """Change names in one step: visible immediately, durable after a sync."""
         for number, name, node in steps:
-            give(self.directory(number).live, name, node)
+            set_name(self.directory(number).live, name, node)
         touched = {number for number, _, _ in steps}
         change = NameChange(order=self.next_order(), label=label, steps=steps, unsynced=touched)
         self.name_changes.append(change)
@@ -205,8 +205,8 @@ class Disk:
     def sync_names(self, number: int) -> None:
         """Make the names of one directory durable.
 
-        A step across two directories is durable once both were synced; until then what came later
-        in either of them is kept behind it, so that the order of the steps stays true.
+        A step across two directories is durable once both are synced. Until then, later steps in
+        either directory stay pending too, so that the order of steps is kept.
         """
         waiting: list[NameChange] = []
         blocked: set[int] = set()
@@ -218,7 +218,7 @@ class Disk:
                 waiting.append(change)
                 continue
             for directory, name, node in change.steps:
-                give(self.directory(directory).durable, name, node)
+                set_name(self.directory(directory).durable, name, node)
         self.name_changes = waiting
 
     def directory(self, number: int) -> Directory:
@@ -228,8 +228,8 @@ class Disk:
         return directory
 
 
-def give(names: dict[str, int], name: str, node: int | None) -> None:
-    """Give a name to a number, or take it away."""
+def set_name(names: dict[str, int], name: str, node: int | None) -> None:
+    """Assign a name to a node number, or remove the name."""
     if node is None:
         names.pop(name, None)
     else:
@@ -237,11 +237,11 @@ def give(names: dict[str, int], name: str, node: int | None) -> None:
 
 
 def _names(path: Path) -> tuple[str, ...]:
-    """Return the names below the root; the root is also where relative paths begin."""
+    """Return the path's parts below the root; relative paths start at the root."""
     assert ".." not in path.parts, path
     return path.parts[1:] if path.is_absolute() else path.parts
 
 
 def os_error(code: int) -> OSError:
-    """Return what the system would raise."""
+    """Return the OSError that the operating system would raise."""
     return OSError(code, os.strerror(code))

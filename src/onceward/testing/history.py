@@ -1,7 +1,8 @@
-"""History: who tried what, when, what came of it, and checkers that find the first offender.
+"""History: record concurrent operations and their results, and check them for violations.
 
-Write down each operation when it is begun (`invoke`) and when it ends: `ok` it happened, `fail` it
-did not, `info` is unknown. In memory for threads, in a journal for processes that may be killed.
+Each operation is recorded when it starts (`invoke`) and when it ends: `ok`, `fail`, or `info` if
+the result is unknown. Records are kept in memory for threads, and in a journal for processes that
+may be killed.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ _PAGE_RECORDS: Final = 500
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One line of a history."""
+    """One record of a history: the start or the end of an operation."""
 
-    #: Who did it: one thing at a time, so that an end belongs to the last beginning.
+    #: The process or thread, with one operation at a time: an end belongs to the last start.
     process: str
-    #: What was done, such as `charge` or `acquire`.
+    #: The operation, such as `charge` or `acquire`.
     f: str
-    #: On what: an order, a cursor, a message's key.
+    #: Its object: an order, a cursor, a message's key.
     key: str
-    #: What went in or came out, as plain JSON: an epoch, a position.
+    #: Its argument or result, as plain JSON: an epoch, a position.
     value: Any
     type: Kind
-    #: Seconds since the machine started, the same for every process on it.
+    #: Seconds since the machine's boot, comparable between its processes.
     t: float
 
 
 class Result:
-    """What an operation found out, to be filled in while it runs."""
+    """Holder for an operation's result, set while the operation runs."""
 
     value: Any = None
 
 
 class History:
-    """A record of operations, in the order in which they were written down."""
+    """A record of operations, in the order in which they were recorded."""
 
     def __init__(self, path: Path | None = None, *, clock: Clock | None = None) -> None:
-        """Keep it in memory, or in the journal at `path`, which many processes may share."""
+        """Keep records in memory, or in the journal at `path`, which many processes may share."""
         self._journal = Journal(path) if path is not None else None
         self._clock = clock or SystemClock()
         self._entries: list[Entry] = []
@@ -57,7 +58,7 @@ class History:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Self:
-        """Make a history of entries that were written down elsewhere."""
+        """Return a history of existing entries."""
         made = cls()
         made._entries = list(entries)
         return made
@@ -65,7 +66,7 @@ class History:
     def record(
         self, kind: Kind, f: str, key: str, value: object = None, *, process: str | None = None
     ) -> Entry:
-        """Write one line down."""
+        """Record one entry."""
         named = process or f"{os.getpid()}/{threading.get_ident()}"
         with self._mutex:
             now = self._clock.boot_seconds()
@@ -80,7 +81,7 @@ class History:
     def operation(
         self, f: str, key: str, value: object = None, *, process: str | None = None
     ) -> Iterator[Result]:
-        """Record a block: `ok` at its end, `fail` when it raises, `info` when it is unknown."""
+        """Record a block: `ok` at its end, `fail` when it raises, `info` for `OutcomeUnknown`."""
         self.record("invoke", f, key, value, process=process)
         result = Result()
         result.value = value
@@ -99,7 +100,7 @@ class History:
 
     @property
     def entries(self) -> list[Entry]:
-        """Return all lines."""
+        """Return all entries."""
         if self._journal is None:
             return list(self._entries)
         found: list[Entry] = []
@@ -119,10 +120,10 @@ class History:
 def check_acked_present(
     history: History, f: str, present: Iterable[str], *, at_least: int = 1
 ) -> None:
-    """Fail when an acknowledged operation's key is not among what is there now."""
+    """Fail when the key of an acknowledged operation is not in `present`."""
     there = set(present)
     for entry in _enough(history, f, at_least):
-        assert entry.key in there, f"acknowledged and gone: {entry}"
+        assert entry.key in there, f"acknowledged but lost: {entry}"
 
 
 def check_effects_once(
@@ -135,13 +136,13 @@ def check_effects_once(
     for entry in _enough(history, f, at_least):
         assert counts.get(entry.key, 0) >= 1, f"acknowledged without an effect: {entry}"
     for key, count in counts.items():
-        assert count <= 1, f"{count} effects of {key!r}, of which one was wanted"
+        assert count <= 1, f"{count} effects of {key!r}, expected one"
 
 
 def check_epochs(history: History, f: str = "acquire", *, at_least: int = 1) -> None:
-    """Fail when a cursor's epoch is lower than one that was known before the operation began.
+    """Fail when a cursor's epoch is lower than one that was known before the operation started.
 
-    Operations at the same time may end in any order; only what had ended before counts.
+    Concurrent operations may end in any order; only operations that had ended before count.
     """
     _enough(history, f, at_least)
     highest: dict[str, Entry] = {}
@@ -164,7 +165,7 @@ def check_epochs(history: History, f: str = "acquire", *, at_least: int = 1) -> 
 def check_order_per_key(
     history: History, f: str, *, repeats: bool = False, at_least: int = 1
 ) -> None:
-    """Fail when a key's values do not rise; with `repeats` the same one may come again."""
+    """Fail when a key's values do not increase; with `repeats` a value may occur again."""
     last: dict[str, Entry] = {}
     for entry in _enough(history, f, at_least):
         known = last.get(entry.key)
@@ -175,7 +176,7 @@ def check_order_per_key(
 
 
 def _enough(history: History, f: str, at_least: int) -> list[Entry]:
-    """Return what happened; a history in which hardly anything did proves nothing."""
+    """Return the operations known to have happened; fail if they are fewer than `at_least`."""
     assert at_least >= 1, at_least
     oks = history.oks(f)
     assert len(oks) >= at_least, f"only {len(oks)} {f!r} happened, of at least {at_least}"

@@ -1,7 +1,7 @@
-"""Idempotence: whether doing something many times leaves what doing it once leaves.
+"""Idempotence: check that repeated, concurrent and crashed calls leave the state of one call.
 
-Owns the four ways of doing it many times: again, later, at once, and after a crash at every place.
-What is compared is what the user names; a query, or a function.
+Repeats a call in four ways: again, later, concurrently, and after a crash at every place. The user
+passes the state to compare, as a query or a function.
 """
 
 from __future__ import annotations
@@ -18,22 +18,29 @@ from typing import Any, Final
 
 from onceward.system import SystemClock, SystemFiles
 from onceward.testing.crash_everywhere import LATER_SECONDS, crash_everywhere, repro
-from onceward.testing.forked_process import SECONDS_MAX, Ended, Life, Tell, fail, indented
+from onceward.testing.forked_process import (
+    SECONDS_MAX,
+    ForkedProcess,
+    ProcessResult,
+    Report,
+    fail,
+    indented,
+)
 from onceward.testing.trial import Step, Trial, Trials, call
 
-#: How many processes call at once.
+#: How many processes call concurrently.
 AT_ONCE: Final = 4
-#: How long each of them waits for the others.
+#: How long each process waits for the others before its call.
 _GATHER_SECONDS_MAX: Final = 30.0
-#: How often a caller retries.
+#: How often a call with a retryable error is made again.
 _TRIES_MAX: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idempotence:
-    """How much was tried."""
+    """How many calls were made and how many processes were killed."""
 
-    #: Calls that ended well, without those of the crashes.
+    #: Successful calls, without those of the crash trials.
     calls: int
     #: Processes that were killed in the middle of a call.
     kills: int
@@ -52,10 +59,10 @@ def assert_idempotent(  # noqa: PLR0913 - a question and optional limits
     accept: type[BaseException] | tuple[type[BaseException], ...] = (),
     seconds_max: float = SECONDS_MAX,
 ) -> Idempotence:
-    """Call `work` once, then often, and compare what `state` says after both.
+    """Call `work` once and then repeatedly, and compare the state after both.
 
-    Often means: twice in a process and once more in another, an hour later; in several processes at
-    once; and after it was killed at every place it passes, see `crash_everywhere`. `state` is a
+    Repeatedly means: twice in one process, and an hour later in another; concurrently in several
+    processes; and after a kill at every place that it passes, see `crash_everywhere`. `state` is a
     query, whose rows are compared in any order, or a function that returns plain data. A call that
     ends with a retryable error is made again; any other error fails, unless `accept` names it.
     """
@@ -63,7 +70,7 @@ def assert_idempotent(  # noqa: PLR0913 - a question and optional limits
     began = SystemClock().monotonic()
     accepted = accept if isinstance(accept, tuple) else (accept,)
     with Trials(url, setup=setup) as trials:
-        asked = _Asked(trials, work, state, accepted, seconds_max)
+        asked = _RepeatedCalls(trials, work, state, accepted, seconds_max)
         wanted = asked.once()
         asked.again(wanted)
         if at_once > 1:
@@ -82,8 +89,8 @@ def assert_idempotent(  # noqa: PLR0913 - a question and optional limits
     return Idempotence(calls=asked.calls, kills=kills, seconds=SystemClock().monotonic() - began)
 
 
-class _Asked:
-    """One piece of work, called in several ways."""
+class _RepeatedCalls:
+    """Calls one piece of work in several ways, and compares the resulting states."""
 
     def __init__(
         self,
@@ -101,56 +108,58 @@ class _Asked:
         self.calls = 0
 
     def once(self) -> str:
-        """Return the state that one call leaves."""
+        """Return the state after one call."""
         __tracebackhide__ = True
         with self._trials.new() as trial:
-            before = self._look(trial)
-            self._live(partial(_times, self._work, 1), trial).expect("the first call")
-            after = self._look(trial)
+            before = self._read_state(trial)
+            self._run(partial(_call_repeatedly, self._work, 1), trial).expect("the first call")
+            after = self._read_state(trial)
         if before == after:
             fail(
-                f"the call changes nothing that `state` shows, so nothing can be compared:\n"
-                f"{indented(after)}\nfix: let `state` show what the call does"
+                f"the call does not change `state`, so nothing can be compared:\n"
+                f"{indented(after)}\nfix: include the call's effect in `state`"
             )
         self.calls += 1
         return after
 
     def again(self, wanted: str) -> None:
-        """Call it twice, and once more much later."""
+        """Call twice, and once more an hour later."""
         __tracebackhide__ = True
         with self._trials.new() as trial:
-            ended = self._live(partial(_times, self._work, 2), trial)
+            ended = self._run(partial(_call_repeatedly, self._work, 2), trial)
             if not ended.is_fine:
                 fail(f"a second call failed: {ended.text}\n{repro()}")
             self._compare(wanted, trial, "a second call")
-            self._late(trial, "a call an hour later")
+            self._call_later(trial, "a call an hour later")
             self._compare(wanted, trial, "a call an hour later")
         self.calls += 3
 
     def at_once(self, wanted: str, count: int) -> None:
-        """Call it in several processes at the same time."""
+        """Call concurrently in several processes."""
         __tracebackhide__ = True
-        what = f"{count} calls at once"
+        what = f"{count} concurrent calls"
         with self._trials.new() as trial, ExitStack() as stack:
-            work = partial(_together, self._work, count)
-            lives = [
-                stack.enter_context(Life(work, trial, name=f"call-{number}", accept=self._accept))
+            work = partial(_call_together, self._work, count)
+            processes = [
+                stack.enter_context(
+                    ForkedProcess(work, trial, name=f"call-{number}", accept=self._accept)
+                )
                 for number in range(count)
             ]
-            for life in lives:
-                ended = life.end(self._seconds_max)
+            for process in processes:
+                ended = process.end(self._seconds_max)
                 if not (ended.is_fine or ended.is_retryable):
                     fail(f"one of {what} failed: {ended.text}\n{repro()}")
             # Callers with a retryable error retry.
-            self._late(trial, f"a call after {what}")
+            self._call_later(trial, f"a call after {what}")
             self._compare(wanted, trial, what)
         self.calls += count + 1
 
-    def _late(self, trial: Trial, what: str) -> None:
+    def _call_later(self, trial: Trial, what: str) -> None:
         __tracebackhide__ = True
         for number in range(1, _TRIES_MAX + 1):
-            work = partial(_times, self._work, 1)
-            ended = self._live(work, trial, later_seconds=number * LATER_SECONDS)
+            work = partial(_call_repeatedly, self._work, 1)
+            ended = self._run(work, trial, later_seconds=number * LATER_SECONDS)
             if not ended.is_retryable:
                 break
         if not ended.is_fine:
@@ -158,28 +167,30 @@ class _Asked:
 
     def _compare(self, wanted: str, trial: Trial, what: str) -> None:
         __tracebackhide__ = True
-        found = self._look(trial)
+        found = self._read_state(trial)
         if found != wanted:
             fail(f"after {what}, {difference(wanted, found)}\n{repro()}")
 
-    def _look(self, trial: Trial) -> str:
+    def _read_state(self, trial: Trial) -> str:
         __tracebackhide__ = True
-        ended = self._live(partial(_tell_state, self._state), trial)
-        return str(ended.expect("looking at the state").reported["state"])
+        ended = self._run(partial(_report_state, self._state), trial)
+        return str(ended.expect("reading the state").reported["state"])
 
-    def _live(
+    def _run(
         self,
-        work: Callable[[Trial, Tell], object],
+        work: Callable[[Trial, Report], object],
         trial: Trial,
         later_seconds: float = 0.0,
-    ) -> Ended:
+    ) -> ProcessResult:
         accept = self._accept
-        with Life(work, trial, name="call", later_seconds=later_seconds, accept=accept) as life:
-            return life.end(self._seconds_max)
+        with ForkedProcess(
+            work, trial, name="call", later_seconds=later_seconds, accept=accept
+        ) as process:
+            return process.end(self._seconds_max)
 
 
 def difference(wanted: str, found: str) -> str:
-    """Say how a state differs from the one that a single call leaves."""
+    """Return the difference between a state and that after a single call."""
     lines = difflib.ndiff(wanted.splitlines(), found.splitlines())
     shown = "\n".join(line for line in lines if not line.startswith("?"))
     return f"the state is not that of one call (- one call, + now):\n{indented(shown)}"
@@ -203,17 +214,17 @@ def _check(state: Step | str, wanted: str, trial: Trial) -> None:
         fail(difference(wanted, found))
 
 
-def _tell_state(state: Step | str, trial: Trial, tell: Tell) -> None:
-    tell(state=state_of(state, trial))
+def _report_state(state: Step | str, trial: Trial, report: Report) -> None:
+    report(state=state_of(state, trial))
 
 
-def _times(work: Step, count: int, trial: Trial, _tell: Tell) -> None:
+def _call_repeatedly(work: Step, count: int, trial: Trial, _report: Report) -> None:
     for _ in range(count):
         call(work, trial)
 
 
-def _together(work: Step, count: int, trial: Trial, _tell: Tell) -> None:
-    """Wait until so many processes are here, then go."""
+def _call_together(work: Step, count: int, trial: Trial, _report: Report) -> None:
+    """Wait until `count` processes have started, then call."""
     clock = SystemClock()
     place: Path = trial.path.parent / "gathered"
     place.mkdir(exist_ok=True)

@@ -1,8 +1,7 @@
-"""Kill places: where in a scenario a process can be killed or frozen.
+"""Kill places: kill or freeze a process at a crash point, a SQL statement or a line of code.
 
-Three kinds: the product's crash points, the user's own statements (`sql@shop.py:12`), and the lines
-of functions that the user names (`line@shop.py:12`). All of it is switched on in a forked child
-only; the product knows nothing of it.
+Three kinds: Onceward's crash points, the user's own statements (`sql@shop.py:12`), and lines of
+functions that the user passes (`line@shop.py:12`). Enabled in a forked child only.
 """
 
 from __future__ import annotations
@@ -25,39 +24,39 @@ from onceward.testing.forked_process import fail, shown_path
 if TYPE_CHECKING:
     from onceward.stores.sqlite.write_lock import WriteLock
 
-#: The first statement of the user's, wherever it is.
+#: Stands for the user's first statement, at any line.
 FIRST_STATEMENT: Final = "sql"
-#: How much of a statement is shown.
+#: How many characters of a statement are shown.
 _TEXT_MAX: Final = 70
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """One pass of one place."""
+    """One place in the code, and the pass at which to act."""
 
     name: str
     #: 1 for the first pass.
     nth: int
-    #: What it stands before, for a statement or a line.
+    #: The statement or line that comes next.
     text: str = ""
 
     @classmethod
     def read(cls, spec: str, text: str = "") -> Self:
-        """Return the place that `name:nth` says."""
+        """Parse `name:nth`."""
         name, _, nth = spec.rpartition(":")
         is_place = nth.isdecimal() and (name in crash_points.POINTS or "@" in name)
         if not is_place:
-            fail(f"{spec!r} is no place: say name:nth, with a name from crash.POINTS")
+            fail(f"{spec!r} is no place: pass name:nth, with a name from crash.POINTS")
         return cls(name=name, nth=int(nth), text=text)
 
     @property
     def spec(self) -> str:
-        """Return it as `name:nth`."""
+        """Return the place as `name:nth`."""
         return f"{self.name}:{self.nth}"
 
     @property
     def states(self) -> tuple[str, str]:
-        """Return what is done there, and what is not yet."""
+        """Return what is done at this place, and what comes next."""
         if self.name in crash_points.POINTS:
             done, _, not_yet = crash_points.POINTS[self.name].partition(" | ")
             return done, not_yet
@@ -66,12 +65,12 @@ class Place:
         return f"everything before {where}", f"{what}: {self.text}"
 
     def __str__(self) -> str:
-        """Name it for a reader."""
+        """Return the name, and the pass if it is not the first."""
         return self.name if self.nth == 1 else f"{self.name}, pass {self.nth}"
 
 
 class Switch:
-    """Counts what a process passes, and acts at one place."""
+    """Counts the places that a process passes, and sends a signal at one of them."""
 
     def __init__(
         self,
@@ -88,11 +87,11 @@ class Switch:
         self._on_hit = on_hit
         self._codes = frozenset(code for each in lines for code in _codes(each))
         self._mutex = threading.RLock()
-        #: How often each place was passed, and what stands behind it, in the order of first passes.
+        #: How often each place was passed, and its statement or line, in the order of first passes.
         self.passed: dict[str, tuple[int, str]] = {}
 
-    def switch_on(self) -> None:
-        """Watch this process from now on, in all its threads."""
+    def start(self) -> None:
+        """Start counting, in all threads of this process."""
         crash_points.watch(self._pass)
         _hook_statements(self._pass)
         if self._codes:
@@ -111,10 +110,10 @@ class Switch:
                 self._on_hit(f"{name}:{count}", text)
         with ExitStack() as stack:
             if self._act == signal.SIGSTOP:
-                # None of our other threads writes: that is another freeze than the one asked for.
-                for turns in _turns_of_others():
-                    stack.enter_context(turns.block_this_process())
-            # To this thread: a signal to the process may be another's, and this one go on a while.
+                # First wait until no other thread of this process writes to a database.
+                for write_lock in _write_locks_not_held():
+                    stack.enter_context(write_lock.block_this_process())
+            # Sent to this thread: another thread could receive a signal to the process later.
             signal.pthread_kill(threading.get_ident(), self._act)
 
     def _trace(self, frame: FrameType, _event: str, _arg: object) -> Any:  # noqa: ANN401 - as `sys.settrace` has it
@@ -127,8 +126,8 @@ class Switch:
         return self._line
 
 
-def _turns_of_others() -> list[WriteLock]:
-    """Return whose turn it is to write, in each file in which it is not that of this thread."""
+def _write_locks_not_held() -> list[WriteLock]:
+    """Return the write locks of all SQLite databases that this thread does not hold."""
     from onceward.stores.sqlite import database  # noqa: PLC0415 - not for every test run
 
     every = list(database._all)  # noqa: SLF001 - there is no public list
@@ -136,7 +135,7 @@ def _turns_of_others() -> list[WriteLock]:
 
 
 def _hook_statements(passed: Callable[[str, str], None]) -> None:
-    """Call a function before every statement that the user runs in a transaction."""
+    """Make transactions call a function before every statement of the user."""
     from onceward.stores.sqlite.transaction import SqliteTransaction  # noqa: PLC0415 - the same
 
     kinds: list[Any] = [SqliteTransaction]
@@ -146,10 +145,12 @@ def _hook_statements(passed: Callable[[str, str], None]) -> None:
         kinds.append(PostgresTransaction)
     for kind in kinds:
         for method in ("execute", "execute_many"):
-            setattr(kind, method, _told(getattr(kind, method), passed))
+            setattr(kind, method, _with_hook(getattr(kind, method), passed))
 
 
-def _told(original: Callable[..., Any], passed: Callable[[str, str], None]) -> Callable[..., Any]:
+def _with_hook(
+    original: Callable[..., Any], passed: Callable[[str, str], None]
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def run(self: object, sql: str, *args: object, **kwargs: object) -> object:
         caller = sys._getframe(1)  # noqa: SLF001 - there is no public name for it
@@ -167,7 +168,7 @@ def _where(frame: FrameType) -> str:
 
 
 def _codes(function: Callable[..., Any]) -> list[CodeType]:
-    """Return the code of a function, below its decorators, and of those inside it."""
+    """Return the code objects of an undecorated function and of its nested functions."""
     plain = inspect.unwrap(function)
     found = [plain.__code__]
     for code in found:

@@ -1,4 +1,4 @@
-"""MovingTime: the time by which leases are decided, moved by hand on either engine."""
+"""MovingTime: advance the clock of a store's leases in a test, on SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from onceward.system import ManualClock
 
 
 class MovingTime:
-    """A store's time, which runs by itself only on PostgreSQL, and can be moved by hand."""
+    """A store's clock, which a test can advance; on PostgreSQL time also passes by itself."""
 
     def __init__(self, store: Store) -> None:
-        """Move the time of this store, which on SQLite was opened with a ManualClock."""
+        """Control the clock of this store; on SQLite, open it with a ManualClock."""
         self._store = store
         self._offset_seconds = 0.0
 
     def advance(self, *, seconds: float) -> None:
-        """Let so much time pass, for every connection at once."""
+        """Advance the clock for all connections."""
         assert seconds >= 0, seconds
         self._offset_seconds += seconds
         if isinstance(self._store, SqliteStore):
@@ -26,7 +26,7 @@ class MovingTime:
         else:
             assert isinstance(self._store, PostgresStore)
             with self._store.connection() as connection:
-                # The one function that everything of ours asks for the time.
+                # All SQL of Onceward reads the time from this function.
                 connection.execute(
                     "create or replace function onceward_now() returns timestamptz language sql "
                     "volatile as $$ select clock_timestamp() + "

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from onceward.testing.postgres import PostgresServer
 
 _numbers = itertools.count(1)
-#: Why there is no PostgreSQL, once that was tried in vain.
+#: Why the PostgreSQL server did not start.
 _not_started: list[Exception] = []
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a server that did not start: the first test that needed it has said why."""
+    """Skip tests that need a PostgreSQL server that failed to start; the first one says why."""
     callspec = getattr(item, "callspec", None)
     is_for_it = callspec is not None and callspec.params.get("ow_url") == "postgres"
     if _not_started and (is_for_it or "postgres_server" in getattr(item, "fixturenames", ())):
@@ -36,7 +36,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """Start a PostgreSQL server of this test process's own, with a database to copy from."""
+    """Start a PostgreSQL server for this test process, with a template database."""
     from onceward.errors import StoreUnavailable  # noqa: PLC0415 - not for every test run
     from onceward.stores import migrate, open_store  # noqa: PLC0415 - not for every test run
     from onceward.testing.postgres import PostgresServer  # noqa: PLC0415 - the same
@@ -56,7 +56,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a database file to copy from: a schema is made faster once than for every test."""
+    """Create a template database file, because creating the schema for every test is slower."""
     from onceward.client import open as open_handle  # noqa: PLC0415 - not for every test run
 
     path = tmp_path_factory.mktemp("template") / "onceward.db"
@@ -79,7 +79,7 @@ def ow_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def ow(ow_url: str) -> Iterator[Onceward]:
-    """Open a new store; on SQLite its time stands still until `ow_time` moves it."""
+    """Open a new store; on SQLite its clock stands still until `ow_time` advances it."""
     from onceward.client import open as open_handle  # noqa: PLC0415 - not for every test run
     from onceward.system import ManualClock  # noqa: PLC0415 - the same
 
@@ -89,7 +89,7 @@ def ow(ow_url: str) -> Iterator[Onceward]:
 
 @pytest.fixture
 def ow_time(ow: Onceward) -> MovingTime:
-    """Return the time of `ow`, moved by hand."""
+    """Return the clock of `ow`, which a test can advance."""
     from onceward.testing.moving_time import MovingTime  # noqa: PLC0415 - not for every test run
 
     return MovingTime(ow.store)

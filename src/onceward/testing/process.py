@@ -1,7 +1,7 @@
-"""Process: one process's dealings with a simulated disk.
+"""Process: the state of one process on a simulated disk: planned faults, locks, failed files.
 
-Owns what ends with the process: the count of its operations, the faults planned for them, the files
-it refuses and the locks it holds. The disk outlives it.
+Holds what ends with the process: its operation count, planned faults, files with a failed sync, and
+locks. The disk outlives the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from onceward.testing.disk import Disk, Inode
 
-#: Everything that changes the disk or makes a change durable; and reading, which can fail as well.
+#: Operations that change the disk or make a change durable; and reads, which can also fail.
 Operation = Literal[
     "create",
     "make_directory",
@@ -35,58 +35,58 @@ Operation = Literal[
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Fault:
-    """One operation that will fail, or all of its kind from then on."""
+    """A planned failure of one operation, or of all of its kind from then on."""
 
     operation: Operation
-    #: How many operations of that kind it takes; the last of them is hit.
+    #: Operations of that kind until the failure; the last of them fails.
     left: int
-    #: What the system answers, as in `errno`.
+    #: The error code, as in `errno`.
     error: int
-    #: For a write: take only so many bytes, and report no error.
+    #: For a write: accept only this many bytes, and report no error.
     short: int | None
-    #: Decides what a failed sync loses.
+    #: Seed for choosing the writes that a failed sync loses.
     seed: int
-    #: Whether those behind it fail as well.
+    #: Whether later operations of that kind fail as well.
     is_lasting: bool = False
 
 
 class Process:
-    """A process that is alive until it is killed."""
+    """A simulated process, alive until it is killed."""
 
     def __init__(self, disk: Disk) -> None:
-        """Start on this disk; nothing was done, nothing is refused, nothing will fail."""
+        """Start on this disk, without operations, failed files or planned faults."""
         self.disk = disk
         self.on_operation: Callable[[str, int], None] | None = None
         self.refused: set[Inode] = set()
         self.locked: set[Inode] = set()
-        #: Directories whose way from the root this process has synced.
+        #: Directories whose path from the root this process has synced.
         self.anchored: set[int] = set()
         self._faults: list[Fault] = []
-        #: How many operations a fault has hit.
+        #: Number of failed or cut-short operations.
         self.failures = 0
         self._operations = 0
         self._dead = False
 
     def plan(self, fault: Fault) -> None:
-        """Let an operation fail later."""
+        """Plan a failure of a later operation."""
         assert fault.left > 0, fault
         assert fault.short is None or fault.operation == "write", fault
         self._faults.append(fault)
 
     def heal(self) -> None:
-        """Let nothing fail that has not failed yet."""
+        """Cancel the planned faults."""
         self._faults.clear()
 
     def begin(self, operation: Operation, what: str) -> Fault | None:
-        """Announce an operation, and return the fault that hits it."""
+        """Report an operation to the callback, and return its fault, if any."""
         self.check_alive()
         self._operations += 1
         if self.on_operation is not None:
             self.on_operation(f"{operation} {what}", self._operations)
-        return self._struck(operation)
+        return self._take_fault(operation)
 
-    def _struck(self, operation: Operation) -> Fault | None:
-        """Count an operation, and return the fault that hits it."""
+    def _take_fault(self, operation: Operation) -> Fault | None:
+        """Count an operation, and return its fault, if any."""
         due = []
         for fault in self._faults:
             if fault.operation == operation:
@@ -97,30 +97,30 @@ class Process:
         return due[0] if due else None
 
     def read_or_raise(self) -> None:
-        """Let a read fail if a fault hits it; it changes nothing, so that it is not reported."""
-        fault = self._struck("read")
+        """Raise if a fault is planned for this read; reads are not reported to the callback."""
+        fault = self._take_fault("read")
         if fault is not None:
             raise os_error(fault.error)
 
     def begin_or_raise(self, operation: Operation, what: str) -> None:
-        """Announce an operation that does not happen when a fault hits it."""
+        """Report an operation to the callback, and raise if a fault is planned for it."""
         fault = self.begin(operation, what)
         if fault is not None:
             raise os_error(fault.error)
 
     def check_trusted(self, inode: Inode, path: Path) -> None:
-        """Refuse a file that failed to sync in this process."""
+        """Raise if a sync of this file failed in this process."""
         if inode in self.refused:
             raise untrusted_file(path)
 
     def check_alive(self) -> None:
-        """Do nothing more once killed, whatever the code's `finally` clauses try."""
+        """Raise once killed, so that `finally` clauses change nothing either."""
         if self._dead:
             message = "this process was killed"
             raise Crashed(message)
 
     def kill(self) -> None:
-        """Die, and give the locks back."""
+        """End the process, and release its locks."""
         with self.disk.mutex:
             self._dead = True
             for inode in self.locked:

@@ -1,6 +1,6 @@
-"""Trial: a store and a directory that one experiment with a handler has for itself.
+"""Trial: give each crash experiment a fresh store and directory, copied from a prepared one.
 
-Owns how they are made, as copies of what `setup` prepared, and how they are removed again.
+Creates them as copies of what `setup` prepared, and removes them afterwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from onceward.testing.forked_process import Life, Tell
+from onceward.testing.forked_process import ForkedProcess, Report
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from onceward.client import Onceward
     from onceward.stores import Row
 
-#: Something the user wrote; it gets the trial, unless it takes no argument.
+#: A function of the user; called with the trial, unless it takes no argument.
 Step = Callable[..., Any]
 _NEEDED: Final = ("onceward.client", "onceward.stores.sqlite.store")
 _FILE: Final = "onceward.db"
-#: Every server has it, and it holds no data.
+#: Every server has this database, and it holds no data.
 _ELSEWHERE: Final = "postgres"
 _numbers: Final = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """Where one experiment takes place. Nothing else outlives its processes."""
+    """The store and the directory of one trial. Nothing else outlives its processes."""
 
-    #: Its store. In its processes `$ONCEWARD_STORE` says the same, so that `App()` finds it.
+    #: URL of the trial's store. Its processes have it in `$ONCEWARD_STORE`, so that `App()` finds
+    #: it.
     url: str
-    #: A directory for what is not in the store, such as a file that stands for a bank.
+    #: A directory for effects outside the store, such as a file that simulates a bank.
     path: Path
 
     def open(self) -> Onceward:
@@ -51,20 +52,20 @@ class Trial:
         return open_handle(self.url)
 
     def rows(self, sql: str, params: Any = ()) -> list[Row]:  # noqa: ANN401 - those of `execute`
-        """Return what a query finds in the store."""
+        """Run a query in the trial's store, and return its rows."""
         with self.open() as ow, ow.transaction() as tx:
             return list(tx.execute(sql, params))
 
 
 class Trials:
-    """All experiments of one test, one after the other, each with a copy of the same beginning.
+    """All trials of one test, one after the other, each with a copy of the same prepared state.
 
-    They have the same URL and path, so that `setup` can write them down.
+    All have the same URL and path, so that `setup` can store them.
     """
 
     def __init__(self, url: str | None = None, *, setup: Step | None = None) -> None:
-        """Copy the store at `url`, if there is one; without it, begin with an empty SQLite file."""
-        for module in _NEEDED:  # Here once, and not in every process.
+        """Copy the store at `url`; without `url`, start with an empty SQLite file."""
+        for module in _NEEDED:  # Imported once here, not in every child.
             import_module(module)
         self._url = url or ""
         self._setup = setup
@@ -86,8 +87,8 @@ class Trials:
             trial = Trial(url=self._store, path=self._path)
             if self._base_store:
                 _copy_database(self._url, self._store)
-            with Life(self._prepare, trial, name="setup") as life:
-                life.wait().expect("setup")
+            with ForkedProcess(self._prepare, trial, name="setup") as process:
+                process.wait().expect("setup")
             self._path.parent.rename(self._base)
             if self._base_store:
                 _copy_database(self._store, self._base_store)
@@ -108,7 +109,7 @@ class Trials:
 
     @contextmanager
     def new(self) -> Iterator[Trial]:
-        """Give the next experiment its place; the one before is over."""
+        """Create the next trial, and remove the previous one."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
         shutil.copytree(self._base / self._path.name, self._path)
         if self._base_store:
@@ -118,10 +119,10 @@ class Trials:
             _copy_sqlite(self._base / _FILE, self._path.parent / _FILE)
         yield Trial(url=self._store, path=self._path)
 
-    def _prepare(self, trial: Trial, _tell: Tell) -> None:
-        """Make the store that all others are copies of, in a process of its own."""
+    def _prepare(self, trial: Trial, _report: Report) -> None:
+        """Create the store that all trials copy, in a process of its own."""
         if self._url.startswith("sqlite:///"):
-            # Not by this process's parent, which may have it open: closing a file drops its locks.
+            # Not in the parent, which may have the file open: closing it would drop SQLite's locks.
             source = Path(self._url.removeprefix("sqlite:///")).expanduser()
             _copy_sqlite(source, trial.path.parent / _FILE)
         trial.open().close()
@@ -130,14 +131,14 @@ class Trials:
 
 
 def call(step: Step, trial: Trial) -> Any:  # noqa: ANN401 - whatever it returns
-    """Run what the user wrote, with the trial if it takes one."""
+    """Call a user's function, with the trial if it takes an argument."""
     kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
     takes = any(each.kind in kinds for each in signature(step).parameters.values())
     return step(trial) if takes else step()
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a database, if there is one, with what is only in its log yet."""
+    """Copy a database, if it exists, including changes that are only in its write-ahead log."""
     for suffix in ("", "-wal"):
         file = source.with_name(source.name + suffix)
         if file.exists():
@@ -161,7 +162,7 @@ def _copy_database(source: str, target: str) -> None:
 
 
 def _drop_database(url: str) -> None:
-    # By force: the connections of a process that was killed may be a moment behind it.
+    # By force: connections of a killed process may still be open for a moment.
     _command(url, f'drop database if exists "{_database(url)}" with (force)')
 
 

@@ -1,7 +1,7 @@
 """Zombie: a real worker process that is frozen until its lease is taken over, then resumed.
 
-A frozen process keeps its memory, its connections and its belief that it holds a lease; a killed
-one does not. That is the difference between a test of fencing and a test of crashes.
+A frozen process keeps its memory, its connections and its lease object; a killed one does not.
+Freezing tests fencing, killing tests crash recovery.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Child(Protocol):
-    """A process that this one started: a `subprocess.Popen` is one."""
+    """A child process, such as a `subprocess.Popen`."""
 
     @property
     def pid(self) -> int:
@@ -31,7 +31,7 @@ def freeze(process: Child) -> None:
 
 
 def wake(process: Child) -> None:
-    """Let a frozen child go on where it stood."""
+    """Resume a frozen child with SIGCONT."""
     os.kill(process.pid, signal.SIGCONT)
     _await(process, os.WCONTINUED)
 
@@ -45,13 +45,13 @@ def zombie(
     **options: Any,  # noqa: ANN401 - those of `frozen`
 ) -> AbstractContextManager[Frozen]: ...
 def zombie(what: Any, /, **options: Any) -> AbstractContextManager[Any]:
-    """Freeze a process while the block runs, then wake it.
+    """Freeze a process while the block runs, then resume it.
 
-    With a process that you started: inside the block let its lease run out and another worker take
-    over; behind it, make sure that nothing the woken process does has an effect.
+    With a process that you started: inside the block, let its lease expire and another worker take
+    over. After the block, check that the resumed process has no further effect.
 
-    With a function of a `Trial`: it is started in a process of its own, frozen at its first
-    statement or at the place `at`, and the block gets it; see `frozen`.
+    With a function of a `Trial`: the function runs in a process of its own and is frozen at its
+    first statement, or at the place `at`. The block gets a `Frozen`; see `frozen`.
     """
     if callable(what):
         from onceward.testing.frozen import frozen  # noqa: PLC0415 - it needs a store's modules
@@ -70,7 +70,7 @@ def _stopped(process: Child) -> Iterator[None]:
 
 
 def _await(process: Child, change: int) -> None:
-    # The child is not reaped, so its parent can still wait for its end.
+    # Does not reap the child, so that its parent can still wait for it.
     found = os.waitid(os.P_PID, process.pid, change | os.WEXITED | os.WNOWAIT)
     assert found is not None
     ended = found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)

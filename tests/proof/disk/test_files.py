@@ -69,7 +69,7 @@ def test_a_missing_sync_would_be_noticed(
     """The audit can fail: on files that never sync it does, in every workload."""
     workload = WORKLOADS[name](tmp_path)
     files = AuditedFiles(workload.start())
-    monkeypatch.setattr("onceward.testing.audit._AuditedFile.sync", lambda _: None)
+    monkeypatch.setattr("onceward.testing.sync_audit._AuditedFile.sync", lambda _: None)
     with pytest.raises(AssertionError, match="acknowledged before it was durable"):
         workload.work(files, Promises(lambda *paths: files.ack(*paths) if paths else None))
 

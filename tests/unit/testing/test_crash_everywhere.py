@@ -183,13 +183,13 @@ def test_what_stays_ambiguous_fails_unless_it_is_accepted() -> None:
 
 MISUSES: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
     (lambda: None, lambda: None, "nothing can be killed: the scenario passed no crash point"),
-    (charge_once, lambda: 1 / 0, "the check fails although nothing crashed: ZeroDivisionError"),
+    (charge_once, lambda: 1 / 0, "the check fails although nothing was killed: ZeroDivisionError"),
     (
         lambda: os._exit(3),
         charged,
-        "the scenario fails without any fault: ended with code 3",
+        "the scenario fails although nothing was killed: ended with code 3",
     ),
-    (lambda: 1 / 0, charged, "the scenario fails without any fault: ZeroDivisionError"),
+    (lambda: 1 / 0, charged, "the scenario fails although nothing was killed: ZeroDivisionError"),
 ]
 
 
@@ -206,7 +206,7 @@ def test_a_store_that_is_not_the_trials_is_noticed(tmp_path: Path) -> None:
     with onceward.open(f"sqlite:///{tmp_path / 'own.db'}") as ow:
         once = ow.once(scope="charge", key="7")(lambda: None)
         said = failure(once, lambda: None)
-    assert "passed when it was watched, and not afterwards\nfix: work in the store of the" in said
+    assert "but in no later run\nfix: use the store of the trial" in said
 
 
 def test_a_setup_that_fails_says_so() -> None:
@@ -226,7 +226,7 @@ def test_a_scenario_that_hangs_is_ended_and_its_threads_are_shown() -> None:
         charge_once(trial)
 
     said = failure(hang, charged, seconds_max=5.0)
-    assert "it did not end within 5 s; its threads are at\n" in said
+    assert "the process did not end within 5 s; threads are at\n" in said
     assert re.search(rf'File "[^"]*{HERE}", line \d+ in hang', said)
     assert "_pytest" not in said
 
@@ -243,4 +243,4 @@ def test_what_a_failing_run_printed_is_shown() -> None:
         charge_once(trial)
 
     said = failure(loud, charged)
-    assert "it printed:\n    run\n    again\n" in said
+    assert "output:\n    run\n    again\n" in said

@@ -82,7 +82,7 @@ def test_it_can_be_frozen_at_a_crash_point() -> None:
 
 def test_a_scenario_that_never_comes_there_fails() -> None:
     """A test that relies on a zombie fails when there is none."""
-    said = r"^the scenario never came to 'dead.drop.after_change': ended well"
+    said = r"^the scenario never reached 'dead.drop.after_change': ended well"
     with (
         pytest.raises(AssertionError, match=said),
         zombie(work, setup=table, at="dead.drop.after_change"),

@@ -75,7 +75,7 @@ def test_calls_at_once_are_checked_apart_from_calls_in_turn() -> None:
                 file.write("7\n")
 
     said = failure(look_then_leap, bank, at_once=3)
-    assert said.startswith("after 3 calls at once, the state is not that of one call")
+    assert said.startswith("after 3 concurrent calls, the state is not that of one call")
 
 
 def are_at_once(trial: Trial) -> bool:
@@ -112,7 +112,7 @@ def test_a_crash_between_effect_and_record_is_found() -> None:
 def test_a_call_that_changes_nothing_proves_nothing() -> None:
     """A state that does not show the effect would let everything pass."""
     said = failure(charge, "select count(*) from charges where cents < 0")
-    assert said.startswith("the call changes nothing that `state` shows")
+    assert said.startswith("the call does not change `state`")
     assert "  (0,)\nfix: " in said
 
 

@@ -1,7 +1,7 @@
-"""The ack audit: nothing is acknowledged before it is on disk.
+"""Sync audit: fail when code acknowledges a write that no fsync has made durable.
 
-Owns the stream of file events and what in it was not synced yet, so that a promise made too early
-is seen when it is made, without any crash. Looks at the order of events only, never at content.
+Records file events and which of them are not synced yet, so that an early acknowledgement fails at
+once, without a simulated crash. Checks the order of events only, never content.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 #: A file or directory: device and inode.
 Identity = tuple[int, int]
-#: A name: the directory it stands in, which may be gone, and the name itself.
+#: A name: its directory, which may have been removed, and the name itself.
 Place = tuple[Identity | None, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditEvent:
-    """One thing that happened, in order."""
+    """One recorded file operation or acknowledgement."""
 
     #: create, write, truncate, sync, replace, remove, make_directories, sync_directory or ack.
     kind: str
     path: Path
-    #: What else there is to say, for people.
+    #: Details for the failure message.
     detail: str = ""
 
     def __str__(self) -> str:
@@ -39,20 +39,20 @@ class AuditEvent:
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class _Content:
-    """A change of content that no sync has covered."""
+    """A change of content that is not synced yet."""
 
     event: AuditEvent
-    #: The file that was changed, whatever its name is now.
+    #: The changed file, even if it was renamed since.
     file: Identity
-    #: The name under which the writer had opened it.
+    #: The name under which the writer opened the file.
     place: Place
-    #: A sync that begins before the change is finished does not cover it.
+    #: A sync that starts before the change is finished does not make it durable.
     finished: bool = False
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class _Names:
-    """A change of names that no directory sync has covered."""
+    """A change of names that no directory sync has made durable yet."""
 
     event: AuditEvent
     places: frozenset[Place]
@@ -61,7 +61,7 @@ class _Names:
 
 
 class Audit:
-    """What happened to the files, and which of it a crash could still undo."""
+    """Records file operations, and which of them a crash could still undo."""
 
     def __init__(self, files: Files) -> None:
         """Watch files whose present state is taken as durable."""
@@ -69,7 +69,7 @@ class Audit:
         self._mutex = threading.RLock()
         self._contents: list[_Content] = []
         self._names: list[_Names] = []
-        #: All that succeeded so far, oldest first.
+        #: All successful operations, oldest first.
         self.events: list[AuditEvent] = []
 
     def ack(self, *paths: Path) -> None:
@@ -78,7 +78,7 @@ class Audit:
         Raise AssertionError naming every operation on them that was not synced: on the file of that
         name, on any other file that was changed under that name, and on the name itself.
         """
-        assert paths, "an ack depends on something"
+        assert paths, "pass at least one path"
         with self._mutex:
             unsynced = [event for path in paths for event in self._unsynced(path)]
             self.events += [AuditEvent(kind="ack", path=path) for path in paths]
@@ -93,7 +93,7 @@ class Audit:
         return contents + [n.event for n in self._names if n.places & places]
 
     def place(self, path: Path) -> Place:
-        """Return which name a path ends in, however its directory is written."""
+        """Return the identity of a path's directory, and its last name."""
         return (self._identity(path.parent), path.name)
 
     def _identity(self, path: Path) -> Identity | None:
@@ -102,7 +102,7 @@ class Audit:
 
     @contextmanager
     def content(self, event: AuditEvent, file: Identity, place: Place) -> Iterator[None]:
-        """Watch a change of content from its beginning to its end."""
+        """Record a change of content; the block performs it."""
         change = _Content(event=event, file=file, place=place)
         with self._mutex:
             self._contents.append(change)
@@ -118,7 +118,7 @@ class Audit:
 
     @contextmanager
     def sync(self, path: Path, file: Identity) -> Iterator[None]:
-        """Watch a sync; it covers what was finished when it began."""
+        """Record a sync; it covers the changes that were finished when it started."""
         with self._mutex:
             covered = [c for c in self._contents if c.file == file and c.finished]
         yield
@@ -127,7 +127,7 @@ class Audit:
             self.events.append(AuditEvent(kind="sync", path=path))
 
     def names(self, event: AuditEvent, *paths: Path) -> None:
-        """Note that these names changed in one step."""
+        """Record that these names changed in one atomic step."""
         with self._mutex:
             places = frozenset(map(self.place, paths))
             unsynced = {directory for directory, _ in places}
@@ -136,7 +136,7 @@ class Audit:
 
     @contextmanager
     def directory_sync(self, path: Path) -> Iterator[None]:
-        """Watch a directory sync; it covers the names that had changed when it began."""
+        """Record a directory sync; it covers the names that had changed when it started."""
         directory = self._identity(path)
         with self._mutex:
             covered = list(self._names)
@@ -148,22 +148,22 @@ class Audit:
             self.events.append(AuditEvent(kind="sync_directory", path=path))
 
     def forget(self, path: Path) -> None:
-        """Note that the content of a file is about to be removed on purpose."""
+        """Drop the pending changes of a file that is about to be removed."""
         gone = (self._identity(path), self.place(path))
         with self._mutex:
             self._contents = [c for c in self._contents if (c.file, c.place) != gone]
 
     def note(self, event: AuditEvent) -> None:
-        """Add an event that leaves nothing to sync."""
+        """Record an event that needs no sync."""
         with self._mutex:
             self.events.append(event)
 
 
 class AuditedFiles:
-    """Any file system, under audit."""
+    """A file system that reports every operation to an `Audit`."""
 
     def __init__(self, files: Files) -> None:
-        """Pass everything on to `files`."""
+        """Delegate every operation to `files`."""
         self._files = files
         self.audit = Audit(files)
 
@@ -172,7 +172,7 @@ class AuditedFiles:
         self.audit.ack(*paths)
 
     def open_append(self, path: Path, *, follow_links: bool = True) -> OpenFile:
-        """Open for appending; a file that was missing has a new name to sync."""
+        """Open for appending; the name of a new file needs a directory sync."""
         existed = self._files.stat(path) is not None
         file = self._files.open_append(path, follow_links=follow_links)
         if not existed:
@@ -180,32 +180,32 @@ class AuditedFiles:
         return _AuditedFile(self.audit, path, file)
 
     def open_read(self, path: Path) -> OpenFile:
-        """Open for reading; the file can be synced, too."""
+        """Open for reading; the file can also be synced."""
         return _AuditedFile(self.audit, path, self._files.open_read(path))
 
     def stat(self, path: Path) -> FileStat | None:
-        """Pass it on."""
+        """Delegate to the audited file system."""
         return self._files.stat(path)
 
     def names(self, path: Path) -> list[str]:
-        """Pass it on."""
+        """Delegate to the audited file system."""
         return self._files.names(path)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Rename; both names are to be synced."""
+        """Rename; both names need a directory sync."""
         self._files.replace(source, target)
         event = AuditEvent(kind="replace", path=target, detail=f"by {source}")
         self.audit.names(event, source, target)
 
     def remove(self, path: Path) -> None:
-        """Remove; the missing name is to be synced, its content no more."""
+        """Remove; the name needs a directory sync, the content none."""
         if self._files.stat(path) is not None:
             self.audit.forget(path)
             self._files.remove(path)
             self.audit.names(AuditEvent(kind="remove", path=path), path)
 
     def make_directories(self, path: Path) -> None:
-        """Pass it on; it syncs what it makes."""
+        """Delegate to the audited file system, which syncs the directories it makes."""
         self._files.make_directories(path)
         self.audit.note(AuditEvent(kind="make_directories", path=path))
 
@@ -216,7 +216,7 @@ class AuditedFiles:
 
 
 class _AuditedFile:
-    """An open file that tells the audit what is done to it."""
+    """An open file that reports its operations to the audit."""
 
     def __init__(self, audit: Audit, path: Path, file: OpenFile) -> None:
         self._audit = audit
