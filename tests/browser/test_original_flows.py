@@ -91,7 +91,10 @@ def test_h61_one_shot(page: Page, bench: Bench) -> None:
     with bench.start(*words) as server:
         page.goto(server.announced["pageUrl"])
         config = call(page, "/api/config")
-        assert config["task"] == {"type": "compare", "experimentId": server.announced["experimentId"]}
+        assert config["task"] == {
+            "type": "compare",
+            "experimentId": server.announced["experimentId"],
+        }
         assert config["exitAfterSubmit"] == 1
         experiment_id = server.announced["experimentId"]
         path = f"/api/experiments/{experiment_id}"

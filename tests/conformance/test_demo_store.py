@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onceward.demo.demo_home import check_empty
-from onceward.demo.demo_server import living
+from onceward.demo.demo_server import endless_demo_running
 from onceward.errors import Conflict
 from onceward.stores import open_store
 from onceward.testing.postgres import PostgresServer
@@ -19,7 +19,7 @@ def test_a_demo_takes_no_store_that_was_used_before(
     if ow_url.startswith("sqlite"):
         request.getfixturevalue("ow")
     home = tmp_path / "home"
-    with pytest.raises(Conflict, match="in use") as refused, living(home, ow_url):
+    with pytest.raises(Conflict, match="in use") as refused, endless_demo_running(home, ow_url):
         pass
     assert "empty database" in refused.value.fix
     assert not home.exists()

@@ -31,13 +31,13 @@ LIVING = """
 import signal, sys, time
 from contextlib import suppress
 from pathlib import Path
-from onceward.demo import living
+from onceward.demo import endless_demo_running
 
 def stop(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGTERM, stop)
-with suppress(KeyboardInterrupt), living(Path(sys.argv[1]), sys.argv[2]):
+with suppress(KeyboardInterrupt), endless_demo_running(Path(sys.argv[1]), sys.argv[2]):
     print("ready", flush=True)
     while True:
         time.sleep(0.1)
@@ -90,7 +90,7 @@ def check_covered(story: dict[str, Any]) -> None:
     assert rows["run"]["taken_over"] == 1
     reported = [event["text"] for event in story["events"]]
     assert not [text for text in reported if text.startswith("not seen")], reported
-    for words in ("taken over", "is refused", "resumed", "rolled back", "handed out again"):
+    for words in ("taken over", "is rejected", "resumed", "rolled back", "delivered again"):
         assert any(words in text for text in reported), (words, reported)
 
 

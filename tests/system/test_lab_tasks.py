@@ -30,7 +30,9 @@ def test_compare_waits_for_the_decision_and_prints_it(bench: Bench) -> None:
     with bench.lab("compare", *words, "--topic", "cats", *questions) as server:
         task = server.get("/api/config")["task"]
         assert server.announced["pageUrl"] == f"{server.url}/lab/compare/{task['experimentId']}"
-        assert httpx.get(server.announced["pageUrl"], trust_env=False, timeout=60).status_code == 200
+        assert (
+            httpx.get(server.announced["pageUrl"], trust_env=False, timeout=60).status_code == 200
+        )
         experiment = server.get(f"/api/experiments/{task['experimentId']}")
         said = [experiment[name] for name in ("name", "hypothesis", "topic")]
         assert said == ["hooks", "b wins", "cats"]

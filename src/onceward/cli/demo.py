@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from onceward.demo.interleaving import StageEvent
     from onceward.demo.result_counts import Row
-    from onceward.demo.short_demo import Story
+    from onceward.demo.short_demo import DemoResult
 
 SECONDS_MIN: Final = 5.0
 SECONDS_MAX: Final = 3600.0
@@ -59,25 +59,27 @@ def demo(
     """
     from onceward.demo import DemoWorld
     from onceward.demo.demo_home import store_in
-    from onceward.demo.short_demo import DemoOptions, tell_story
+    from onceward.demo.short_demo import DemoOptions, run_short_demo
 
     with _home(keep) as home, on_stop(interrupt):
         world = DemoWorld(home=home, store_url=store or store_in(home))
         _check_store(world.store_url)
-        story = tell_story(world, _silent if json_output else _print, DemoOptions(seconds=seconds))
+        result = run_short_demo(
+            world, _silent if json_output else _print, DemoOptions(seconds=seconds)
+        )
     if json_output:
-        print_json(_as_json(story, keep))
+        print_json(_as_json(result, keep))
     else:
-        _print_table(story)
+        _print_table(result)
         if keep is not None:
-            print(f"kept in {home}; look at it with `ONCEWARD_HOME={home} onceward up`")
-    if not story.total.is_kept:
+            print(f"kept in {home}; open it with `ONCEWARD_HOME={home} onceward up`")
+    if not result.total.is_kept:
         raise typer.Exit(1)
 
 
 @contextlib.contextmanager
 def _home(keep: Path | None) -> Iterator[Path]:
-    """Give a directory for everything, which is gone afterwards unless it is to be kept."""
+    """Yield the demo's directory; remove it afterwards unless `--keep` is passed."""
     if keep is None:
         with tempfile.TemporaryDirectory(
             prefix="onceward-demo-", ignore_cleanup_errors=True
@@ -86,23 +88,23 @@ def _home(keep: Path | None) -> Iterator[Path]:
         return
     home = keep.expanduser().resolve()
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
-        message = f"--keep {keep} is there already, and is not an empty directory"
-        raise Conflict(message, fix="name a directory that does not exist", path=str(keep))
+        message = f"--keep {keep} exists, and is not an empty directory"
+        raise Conflict(message, fix="pass a directory that does not exist", path=str(keep))
     yield home
 
 
 def _check_store(url: str) -> None:
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
-        message = f"--store {url!r} is not the address of a store"
-        fix = "write postgresql://user@host/database, or leave --store out"
+        message = f"--store {url!r} is not the URL of a store"
+        fix = "pass postgresql://user@host/database, or no --store"
         raise InvalidArgument(message, fix=fix, field="store")
 
 
-# --- telling -------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------
 
 
 def _silent(_: StageEvent) -> None:
-    """Say nothing before the end."""
+    """Print no event."""
 
 
 def _print(event: StageEvent) -> None:
@@ -114,7 +116,7 @@ def _print(event: StageEvent) -> None:
     Console(file=sys.stdout, highlight=False).print(line, soft_wrap=True)
 
 
-def _print_table(story: Story) -> None:
+def _print_table(result: DemoResult) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -122,16 +124,18 @@ def _print_table(story: Story) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(_COLUMNS.values()):
         table.add_column(title, justify="left" if number == 0 else "right")
-    for row in story.rows:
+    for row in result.rows:
         table.add_row(*_cells(row))
     table.add_section()
-    table.add_row(*_cells(story.total), style="bold")
+    table.add_row(*_cells(result.total), style="bold")
     console = Console(highlight=False)
     console.print(table)
     verdict = "nothing was lost, nothing was done twice"
-    if not story.total.is_kept:
-        verdict = f"{story.total.lost} lost and {story.total.doubled} done twice: please report it"
-    after = f"counted from the store and the files, after {story.seconds:.0f} s"
+    if not result.total.is_kept:
+        verdict = (
+            f"{result.total.lost} lost and {result.total.doubled} done twice: please report it"
+        )
+    after = f"counted from the store and the files, after {result.seconds:.0f} s"
     console.print(f"{verdict}; {after}", soft_wrap=True)
 
 
@@ -139,14 +143,14 @@ def _cells(row: Row) -> list[str]:
     return [str(getattr(row, name)) for name in _COLUMNS]
 
 
-def _as_json(story: Story, keep: Path | None) -> dict[str, object]:
+def _as_json(result: DemoResult, keep: Path | None) -> dict[str, object]:
     from dataclasses import asdict
 
     return {
-        "ok": story.total.is_kept,
-        "seconds": story.seconds,
-        "parts": [asdict(row) for row in story.rows],
-        "total": asdict(story.total),
-        "events": [asdict(event) for event in story.events],
+        "ok": result.total.is_kept,
+        "seconds": result.seconds,
+        "parts": [asdict(row) for row in result.rows],
+        "total": asdict(result.total),
+        "events": [asdict(event) for event in result.events],
         "kept": None if keep is None else str(keep.expanduser().resolve()),
     }

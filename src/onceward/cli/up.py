@@ -101,11 +101,11 @@ def up(
     )
     roots = allowed_roots(allow_root)
     apps = tuple(load_app(each) for each in target or ())
-    with until_stopped(), _story(store) if demo else contextlib.nullcontext() as world:
+    with until_stopped(), _run_demo(store) if demo else contextlib.nullcontext() as world:
         if world is not None:
             store, roots = world.store_url, world.lab_roots
             apps, workspace = (*apps, *world.apps), [*(workspace or ()), *world.workspaces]
-        wanted = _Wanted(
+        wanted = _ConsoleOptions(
             apps=apps,
             workspaces=tuple(workspace or ()),
             is_read_only=read_only,
@@ -124,8 +124,8 @@ def up(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
-    """What the console is to show, and whether it may change it."""
+class _ConsoleOptions:
+    """The options of the console: what it shows, and whether it may change that."""
 
     apps: tuple[App, ...]
     workspaces: tuple[Path, ...]
@@ -134,7 +134,7 @@ class _Wanted:
 
 @contextlib.contextmanager
 def _built(
-    store: str | None, config: str | None, roots: Sequence[Path], wanted: _Wanted
+    store: str | None, config: str | None, roots: Sequence[Path], wanted: _ConsoleOptions
 ) -> Iterator[tuple[Lab, Callable[[], Starlette]]]:
     """Monitor a store and run its agents; yields the Lab and the application's builder."""
     from onceward.workers.alert_rules import read_rules
@@ -143,7 +143,7 @@ def _built(
 
     rules, retention = tuple(read_rules(config)), read_retention(config)
     may_change = not wanted.is_read_only
-    lab = open_lab(roots)  # First: where that cannot be, nothing else is begun.
+    lab = open_lab(roots)  # First, because without a usable directory nothing else may start.
     with (
         opened_lazily(store, may_change=may_change) as opened,
         monitoring(opened, rules if may_change else None, retention) as metrics,
@@ -174,13 +174,13 @@ def _built(
 
 
 @contextlib.contextmanager
-def _story(store: str | None) -> Iterator[DemoWorld]:
+def _run_demo(store: str | None) -> Iterator[DemoWorld]:
     """Run the demo in a temporary directory."""
-    from onceward.demo import living
+    from onceward.demo import endless_demo_running
 
     with tempfile.TemporaryDirectory(
         prefix="onceward-demo-", ignore_cleanup_errors=True
     ) as directory:
         home = Path(directory)
-        with living(home, store or f"sqlite:///{home}/onceward.db") as world:
+        with endless_demo_running(home, store or f"sqlite:///{home}/onceward.db") as world:
             yield world

@@ -1,6 +1,6 @@
-"""Demo: the five systems in a story with real processes that die, once or as long as one looks."""
+"""Demo: run all five systems with processes that are killed and frozen, and count the results."""
 
 from onceward.demo.demo_home import DemoWorld
-from onceward.demo.demo_server import living
+from onceward.demo.demo_server import endless_demo_running
 
-__all__ = ["DemoWorld", "living"]
+__all__ = ["DemoWorld", "endless_demo_running"]

@@ -1,4 +1,4 @@
-"""Attempt log: every attempt of the demo, recorded before it is made, so that repeats count."""
+"""Attempt log: record each attempt of the demo before it is made, so that repeats are counted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from onceward.journal import Journal, Record
 
 
 class Attempts:
-    """The journal of what was tried."""
+    """The journal of attempts."""
 
     def __init__(self, world: DemoWorld) -> None:
-        """Note in the file of this world."""
+        """Write to this demo's journal of attempts."""
         self._journal = Journal(world.attempts, sync=False)
 
     def note(self, part: str, key: str) -> None:
-        """Note that something is about to be tried."""
+        """Record an attempt before it is made."""
         self._journal.append({"part": part, "key": key})
 
     def of(self, part: str) -> Counter[str]:
-        """Return how often each key of a part was tried."""
+        """Return the number of attempts for each key of a part."""
         return Counter(each["key"] for each in everything(self._journal) if each["part"] == part)
 
 

@@ -1,4 +1,4 @@
-"""Demo home: the directory, store and files of a demo. Starts nothing."""
+"""Demo home: the paths, store URL and environment variables of one demo. Starts no process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onceward.stores.store_urls import HOME_VARIABLE, STORE_VARIABLE
 from onceward.system import SystemFiles
 from onceward.workers import App
 
-#: Names the demonstration in the environment of everything that it starts.
+#: Environment variable that marks every process of a demo, to find and kill them all.
 TAG_VARIABLE: Final = "ONCEWARD_DEMO"
-#: The Lab's own variables; to import the Lab would make every worker start later.
+#: The Lab's variables, repeated here because importing the Lab would delay every worker's start.
 _ROOT_VARIABLE: Final = "CM_LAB_ROOT"
 _FEEDBACK_VARIABLE: Final = "CM_FEEDBACK_STORE_PATH"
-#: Where a process is killed every few seconds, only what an operator can fix is worth an alert.
+#: Alert rules for a demo that kills a process every few seconds: no alerts for takeovers.
 _RULES: Final = """\
 [alerts_defaults]
 enabled = false
@@ -44,27 +44,27 @@ window = 3600
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoWorld:
-    """The objects of a demonstration, for the server that shows it."""
+    """The directory, store and apps of one demo."""
 
-    #: Holds everything but the store, and SQLite's store too.
+    #: Holds all files of the demo, including a SQLite store.
     home: Path
     store_url: str
-    #: The consumers that workers run, in this process for counting only.
+    #: The app with the consumers; this process uses it only to count messages.
     apps: tuple[App, ...] = ()
 
     @property
     def lab_root(self) -> Path:
-        """Return where the Lab keeps runs, experiments and sessions."""
+        """Return the directory of the Lab's runs, experiments and sessions."""
         return self.home / "lab"
 
     @property
     def feedback(self) -> Path:
-        """Return the file of judgements."""
+        """Return the feedback file."""
         return self.home / "feedback.jsonl"
 
     @property
     def made(self) -> Path:
-        """Return where lie the directories of what agents made, for the Lab to import."""
+        """Return the directory of the agents' outputs, for the Lab to import."""
         return self.home / "made"
 
     @property
@@ -84,32 +84,32 @@ class DemoWorld:
 
     @property
     def logs(self) -> Path:
-        """Return where every process writes what it has to say."""
+        """Return the directory of the processes' output and logs."""
         return self.home / "logs"
 
     @property
     def ready(self) -> Path:
-        """Return the file that is there once a living story has something to show."""
+        """Return the file that exists once the endless demo has created its first data."""
         return self.home / "ready"
 
     @property
     def kills(self) -> Path:
-        """Return the journal of processes that were killed, each noted when it was dead."""
+        """Return the journal of killed processes, each recorded after its death."""
         return self.home / "kills.jsonl"
 
     @property
     def attempts(self) -> Path:
-        """Return the journal of what was tried, by its key, each noted before it was tried."""
+        """Return the journal of attempts, by key, each recorded before it is made."""
         return self.home / "attempts.jsonl"
 
     @property
     def tag(self) -> str:
-        """Return what its processes have in their environment, and no others."""
+        """Return the value of the marker variable, unique to this demo."""
         return str(self.home)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return what makes every command of ours work in this world."""
+        """Return the environment variables that direct Onceward's commands to this demo."""
         return {
             HOME_VARIABLE: str(self.home),
             STORE_VARIABLE: self.store_url,
@@ -120,7 +120,7 @@ class DemoWorld:
 
 
 def prepare(world: DemoWorld) -> None:
-    """Make the directories of a world, and rules by which take-overs are nothing special."""
+    """Create the demo's directories, and alert rules that ignore takeovers."""
     files = SystemFiles()
     for folder in (world.home, world.logs, world.made):
         files.make_directories(folder)
@@ -128,14 +128,14 @@ def prepare(world: DemoWorld) -> None:
 
 
 def store_in(home: Path) -> str:
-    """Return the address of a store in a home."""
+    """Return the URL of a SQLite store in a directory."""
     return f"sqlite:///{home / 'onceward.db'}"
 
 
 def check_empty(store: Store) -> None:
-    """Refuse a store that was used before: a demonstration adds tables and kills workers.
+    """Raise if a store was used before, because a demo adds tables and kills workers.
 
-    Called before it is migrated: a database in use holds our tables, if nothing else yet.
+    Call this before migrating: a database in use has at least Onceward's tables.
     """
     if store.applied():
         message = f"{store.url} is in use: it holds tables of Onceward's"

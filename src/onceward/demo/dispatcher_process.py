@@ -1,4 +1,4 @@
-"""Dispatcher process: runs the agents of a store's groups: `dispatcher_process STORE HOME`."""
+"""Dispatcher process: run the agents of a store's groups: `dispatcher_process STORE HOME`."""
 
 from __future__ import annotations
 

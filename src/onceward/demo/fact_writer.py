@@ -13,12 +13,12 @@ from onceward.demo.demo_home import DemoWorld
 from onceward.memory import Memory
 from onceward.system import SystemClock
 
-#: How long it takes to find out what is worth remembering.
+#: How long the agent works before it records a fact.
 LEARN_SECONDS: Final = 0.1
 
 
 def main(store: str, home: str) -> None:
-    """Write every fact; what was tried is noted before it is tried."""
+    """Write every fact; each attempt is recorded before it is made."""
     clock = SystemClock()
     attempts = Attempts(DemoWorld(home=Path(home), store_url=store))
     with Memory(open_handle(store), source="demo") as memory:

@@ -1,7 +1,7 @@
 """Feedback reader: an agent that reads each judgement once: `STORE FEEDBACK CURSOR`.
 
-It may be killed at any moment. Its place is kept behind each judgement, and what it does with one
-has a key: the one that it was at comes again, and changes nothing.
+It may be killed at any moment. It stores its position after each judgement, and processes each
+under an idempotency key. After a kill the last one is delivered again, without a second effect.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from onceward.lab.client import FeedbackClient
 from onceward.stores import Transaction
 from onceward.system import SystemClock
 
-#: How long it thinks about a judgement that it has taken in already.
+#: How long it works after processing a judgement.
 THINK_SECONDS: Final = 0.1
 
 
 def main(store: str, feedback: str, cursor: str) -> None:
-    """Listen until killed."""
+    """Read judgements until killed."""
     ow, clock = open_handle(store), SystemClock()
 
     @ow.once(scope="demo.hear", key=lambda entry_id: entry_id)

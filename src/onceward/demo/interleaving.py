@@ -1,7 +1,7 @@
-"""Interleaving: several parts of the demo at the same time in one thread, and their reports.
+"""Interleaving: run several parts of the demo concurrently in one thread, and print their events.
 
-An act is a generator: it yields whenever it would wait, and is asked again a moment later. In one
-thread, because the kernel ties a process to the thread that started it.
+An act is a generator that yields whenever it would wait, and is resumed a moment later. One thread,
+because a child process ends with the thread that started it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from onceward.system import Clock, Randomness, SystemClock, SystemRandomness
 
 Act = Generator[None, None, None]
 T = TypeVar("T")
-#: How often acts are asked.
-LOOK_SECONDS: Final = 0.05
+#: How often acts are resumed.
+POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageEvent:
-    """Something that happened, and was seen to happen."""
+    """Something that the demo has observed."""
 
-    #: Seconds since the story began.
+    #: Seconds since the demo started.
     at: float
-    #: Which part of the story: `leads`, `run`, `feedback`, `memory` or `chat`.
+    #: The part of the demo: `leads`, `run`, `feedback`, `memory` or `chat`.
     part: str
     text: str
-    #: Whether a process was killed or frozen.
+    #: Whether a process was killed or frozen, or failed.
     is_blow: bool = False
 
 
 class Stage:
-    """Prints the events of a demonstration."""
+    """Runs the acts of a demo and prints their events."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Stage:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Tell what happens by this."""
+        """Pass events to `tell`."""
         self.clock = clock or SystemClock()
         self._randomness = randomness or SystemRandomness()
         self._tell = tell
@@ -49,19 +49,19 @@ class Stage:
 
     @property
     def passed(self) -> float:
-        """Return the seconds since the story began."""
+        """Return the seconds since the demo started."""
         return self.clock.monotonic() - self._began
 
     def tell(self, part: str, text: str, *, is_blow: bool = False) -> None:
-        """Tell what has just happened."""
+        """Print an event."""
         self._tell(StageEvent(at=round(self.passed, 1), part=part, text=text, is_blow=is_blow))
 
-    def play(self, *acts: Act) -> None:
-        """Play these side by side, until the last one ends."""
+    def run(self, *acts: Act) -> None:
+        """Run these acts concurrently, until the last one ends."""
         playing = list(acts)
         while playing:
-            playing = [act for act in playing if _goes_on(act)]
-            self.clock.sleep(LOOK_SECONDS)
+            playing = [act for act in playing if _is_unfinished(act)]
+            self.clock.sleep(POLL_SECONDS)
 
     def pause(self, seconds: float) -> Act:
         """Wait."""
@@ -70,7 +70,7 @@ class Stage:
             yield
 
     def until(self, condition: Callable[[], Any], seconds: float) -> Generator[None, None, bool]:
-        """Wait until something is so, but not longer than this; say whether it is."""
+        """Wait until a condition holds, at most `seconds`; return whether it holds."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:
@@ -78,7 +78,7 @@ class Stage:
             yield
         return True
 
-    def see(
+    def await_event(
         self,
         part: str,
         text: str,
@@ -89,15 +89,19 @@ class Stage:
     ) -> Generator[None, None, bool]:
         """Wait until a condition holds, and print it, or that it was not seen in time."""
         is_so = yield from self.until(condition, seconds)
-        self.tell(part, text if is_so else f"not seen: {text}", is_blow=is_so and is_blow)
+        self.tell(
+            part,
+            text if is_so else f"not seen in time: {text}",
+            is_blow=is_so and is_blow,
+        )
         return is_so
 
     def one_of(self, things: Sequence[T]) -> T:
-        """Choose by chance."""
+        """Choose one at random."""
         return things[int(self._randomness.fraction() * len(things))]
 
     def between(self, low: float, high: float) -> float:
-        """Return a number by chance."""
+        """Return a random number."""
         return low + self._randomness.fraction() * (high - low)
 
 
@@ -106,7 +110,7 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _goes_on(act: Act) -> bool:
+def _is_unfinished(act: Act) -> bool:
     try:
         next(act)
     except StopIteration:

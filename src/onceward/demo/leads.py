@@ -1,8 +1,8 @@
-"""Leads: a small lead platform, at which workers are killed: `work onceward.demo.leads:app`.
+"""Leads: the demo's app, a small lead platform for `onceward worker onceward.demo.leads:app`.
 
-Leads come in, are put into their niche, and are sold there in order, each to the buyer who was
-served least. Nothing in its tables is unique that a careless worker could hide behind: what
-happened twice is there twice, and is counted.
+Leads arrive, are assigned to a niche, and are sold there in order, each to the buyer who was served
+least. The tables have no unique constraints, so that a duplicate effect shows as a second row and
+is counted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from onceward.workers.sources import Table
 NICHES: Final = ("roofing", "solar", "plumbing", "gardens")
 BUYERS: Final = {niche: tuple(f"{niche} {name}" for name in ("Ada", "Ben")) for niche in NICHES}
 CENTS: Final = 2500
-#: How long a dead worker's lease lasts; a minute is a better choice in production.
+#: Short leases for quick takeovers; in production a minute is a better choice.
 LEASE_SECONDS: Final = 2.0
 #: How long selling takes: most kills hit a worker in the middle of it.
 SELLING_SECONDS: Final = 0.2
-#: Set for sales that take longer, so that few of them keep workers busy.
+#: Environment variable for slower sales, so that few leads keep workers busy.
 SELLING_VARIABLE: Final = "ONCEWARD_DEMO_SELLING_SECONDS"
-#: Every so many-th sale fails at the first attempt.
+#: Every how many sales one fails at its first attempt.
 BUSY_EVERY: Final = 23
 SOON: Final = FixedDelays(seconds=(0.5, 1.0, 2.0))
 
@@ -34,7 +34,7 @@ _ID: Final = {
     "sqlite": "id integer primary key autoincrement",
     "postgres": "id bigint generated always as identity primary key",
 }
-#: Lets a reader on PostgreSQL know which rows are final.
+#: Transaction id column, from which a reader on PostgreSQL sees which rows are final.
 _XID: Final = {
     "sqlite": "",
     "postgres": ", onceward_xid xid8 not null default pg_current_xact_id()",
@@ -46,11 +46,11 @@ _SUBMIT: Final = "insert into demo_leads (niche, contact, created_at) values (?,
 
 
 class BuyerBusy(Exception):
-    """The buyer's system did not answer; it will."""
+    """The buyer's system did not respond; a retry will succeed."""
 
 
 def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None) -> App:
-    """Return the platform on a store; without one, on the store of the environment."""
+    """Return the app for a store; without one, for the store in the environment."""
     app = App(store)
     at = clock or SystemClock()
     selling_seconds = float(os.environ.get(SELLING_VARIABLE, SELLING_SECONDS))
@@ -78,10 +78,10 @@ def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None)
 
     @app.consumer("demo_intake", source=leads, order="none", **options)
     def take_in(lead: Message, tx: Transaction) -> None:  # noqa: ARG001 - `offer` joins it
-        """Check a lead and put it into its niche."""
+        """Check a lead, and offer it in its niche."""
         if not lead["contact"]:
             message = "no person to call: the contact is empty"
-            raise Reject(message)  # No retry will help.
+            raise Reject(message)  # A permanent error: no retry would help.
         offer(lead["id"], lead["niche"], lead["created_at"])
 
     def sell(offered: Message, tx: Transaction) -> None:  # noqa: ARG001 - both join it
@@ -94,7 +94,7 @@ def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None)
         assigned = assign(lead_id, offered["niche"])
         bill(lead_id, assigned["buyer"], assigned["cents"])
 
-    # One cursor each, and no partitions: who has one keeps it until something happens to it.
+    # One cursor per consumer and no partitions, so that a worker keeps its lease until it dies.
     for niche in NICHES:
         offers = Table("demo_offers", where={"niche": niche}, time_column="created_at")
         app.consumer(f"demo_{niche}", source=offers, **options)(sell)
@@ -102,7 +102,7 @@ def lead_app(store: Onceward | str | None = None, *, clock: Clock | None = None)
 
 
 def create(ow: Onceward) -> None:
-    """Make the tables, and the buyers of every niche."""
+    """Create the tables, and the buyers of every niche."""
     engine = ow.store.engine
     key, xid, place = _ID[engine], _XID[engine], _PLACE[engine]
     detail = "niche text not null, created_at text not null"
@@ -125,7 +125,7 @@ def create(ow: Onceward) -> None:
 
 
 def submit(ow: Onceward, niche: str, contact: str, *, clock: Clock) -> None:
-    """Let one lead come in, as a form would; one without a contact is rejected later."""
+    """Add one lead, as a web form would; a lead without a contact becomes a dead letter."""
     with ow.transaction() as tx:
         tx.execute(_SUBMIT, [niche, contact, timestamp(clock.now())])
 

@@ -1,6 +1,6 @@
 """Memory demo: an agent that records facts, is killed, and starts again from the beginning.
 
-What it writes is here, too; the process that writes it is `fact_writer`.
+Defines the facts; the process that writes them is `fact_writer`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from onceward.client import Onceward
 from onceward.demo import leads
 from onceward.demo.attempt_log import Attempts
 from onceward.demo.demo_home import DemoWorld
-from onceward.demo.demo_processes import Cast, Player
+from onceward.demo.demo_processes import DemoProcess, DemoProcesses
 from onceward.demo.interleaving import Act, Stage
 from onceward.memory import Memory
 
@@ -21,29 +21,31 @@ WRITE_SECONDS: Final = 20.0
 _LATEST: Final = "select lead_id, niche, buyer from demo_assignments order by id desc limit 1"
 
 
-class Notes:
-    """What the agents of a story remember."""
+class MemoryDemo:
+    """Records what the demo's agents learn."""
 
-    def __init__(self, stage: Stage, cast: Cast, world: DemoWorld) -> None:
-        """Remember nothing yet."""
-        self._stage, self._cast, self._world = stage, cast, world
+    def __init__(self, stage: Stage, processes: DemoProcesses, world: DemoWorld) -> None:
+        """Start no process yet."""
+        self._stage, self._processes, self._world = stage, processes, world
         self._attempts = Attempts(world)
         self._learned = 0
 
-    def remember(self) -> Act:
-        """Let an agent write all it knows; kill it twice, and let it begin again each time."""
+    def write_with_kills(self) -> Act:
+        """Let an agent write all its facts; kill it twice, and restart it from the first fact."""
         for share in (1 / 3, 2 / 3):
-            player = self._start()
-            yield from self._until_written(player, self._written() + int(FACTS * share))
-            self._cast.kill(player)
-            detail = f"the agent that remembers is killed after {self._written()} writes"
-            self._stage.tell(PART, f"{detail}; it begins again from the first fact", is_blow=True)
-        player = self._start()
+            process = self._start()
+            yield from self._until_written(process, self._written() + int(FACTS * share))
+            self._processes.kill(process)
+            detail = f"the agent that records facts is killed after {self._written()} writes"
+            self._stage.tell(PART, f"{detail}; it starts again with the first fact", is_blow=True)
+        process = self._start()
         text = f"the agent has written all {FACTS} facts, many of them for the second or third time"
-        yield from self._stage.see(PART, text, lambda: player.exit_code == 0, WRITE_SECONDS)
+        yield from self._stage.await_event(
+            PART, text, lambda: process.exit_code == 0, WRITE_SECONDS
+        )
 
     def learn(self, memory: Memory, ow: Onceward) -> None:
-        """Remember a sale, twice, as an agent does that got no answer; and what was learned."""
+        """Record a sale twice, as an agent does that got no response, and sometimes a fix."""
         rows = ow.store.select(_LATEST)
         self._learned += 1
         for _ in range(2):
@@ -52,13 +54,13 @@ class Notes:
             write(memory, self._learned)
             remember_fix(memory)
 
-    def _start(self) -> Player:
+    def _start(self) -> DemoProcess:
         words = (self._world.store_url, str(self._world.home))
-        return self._cast.start(PART, "rememberer", *words, module="onceward.demo.fact_writer")
+        return self._processes.start(PART, "rememberer", *words, module="onceward.demo.fact_writer")
 
-    def _until_written(self, player: Player, count: int) -> Act:
+    def _until_written(self, process: DemoProcess, count: int) -> Act:
         yield from self._stage.until(
-            lambda: player.has_ended or self._written() >= count, WRITE_SECONDS
+            lambda: process.has_ended or self._written() >= count, WRITE_SECONDS
         )
 
     def _written(self) -> int:
@@ -66,7 +68,7 @@ class Notes:
 
 
 def remember_sale(memory: Memory, lead_id: int, niche: str, buyer: str) -> None:
-    """Write to whom a lead was sold."""
+    """Record to whom a lead was sold."""
     lead = f"lead {lead_id}"
     memory.create_entities(
         [
@@ -83,7 +85,7 @@ def remember_sale(memory: Memory, lead_id: int, niche: str, buyer: str) -> None:
 
 
 def remember_fix(memory: Memory) -> None:
-    """Write what goes wrong at sales, what was done about it, and that it helped."""
+    """Record an error of sales, its fix, and that the fix was verified."""
     said = "BuyerBusy: the buyer's system did not answer"
     error = memory.record_error(said, kind="BuyerBusy", detector="demo")
     fix = memory.record_fix(error["name"], strategy="try again after half a second")
@@ -96,14 +98,14 @@ def remember_fix(memory: Memory) -> None:
 
 
 def fact(number: int) -> tuple[str, str, str]:
-    """Return the buyer, the niche and the text of a fact."""
+    """Return the buyer, niche and text of a fact."""
     niche = leads.NICHES[number % len(leads.NICHES)]
     buyer = leads.BUYERS[niche][number % 2]
     return buyer, niche, f"call {number}: wants leads in {niche} before noon"
 
 
 def write(memory: Memory, number: int) -> None:
-    """Write one fact: a buyer, a niche, what was said, and how they belong together."""
+    """Record one fact: a buyer, a niche, an observation, and a relation."""
     buyer, niche, text = fact(number)
     memory.create_entities(
         [

@@ -1,7 +1,7 @@
-"""Phone call: a process that calls a buyer and is killed meanwhile: `phone_call STORE NUMBER`.
+"""Phone call: leave an ambiguous outcome: call a buyer and get killed: `phone_call STORE NUMBER`.
 
-Whether the buyer was reached is unknown afterwards: no key and no transaction reaches into a
-telephone. So the work is not repeated; a person decides.
+Whether the buyer was reached is unknown afterwards, because a phone call has neither key nor
+transaction. So the work is not repeated; an operator decides.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from onceward.system import SystemClock
 
 SCOPE: Final = "demo.call_buyer"
 RING_SECONDS: Final = 60.0
-#: How long the dead are believed to be on the phone.
+#: Lease of the call: after the kill, the outcome becomes ambiguous when it expires.
 LEASE_SECONDS: Final = 5.0
 
 
 def key_of(number: str) -> str:
-    """Return what names a call."""
+    """Return the idempotency key of a call."""
     return f"call#{number}"
 
 

@@ -1,4 +1,4 @@
-"""Result counts: the outcome of a demo, counted from its store and files alone."""
+"""Result counts: count a demo's effects, losses and duplicates from its store and files."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from onceward.journal import Journal
 from onceward.lab.models import is_feedback
 from onceward.memory import Graph
 
-#: More refusals than one story has.
+#: Above the number of rejected writes in one demo.
 _MANY: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One part of a story, in numbers."""
+    """The counts of one part of the demo."""
 
     part: str
-    #: Leads sold, steps recorded, judgements heard, facts known, messages answered.
+    #: Leads sold, steps recorded, judgements processed, facts recorded, messages answered.
     done: int
     #: Processes that were killed.
     killed: int
     #: Attempts beyond the first of each.
     retried: int
-    #: Leases that others took over; runs that were resumed.
+    #: Leases that were taken over; runs that were resumed.
     taken_over: int = 0
     #: Stale writes of workers that had been replaced.
     refused: int = 0
-    #: What came in and left no effect.
+    #: Inputs without an effect.
     lost: int
-    #: Effects that are there more than once, each beyond the first.
+    #: Duplicate effects, beyond the first of each.
     doubled: int
 
     @property
     def is_kept(self) -> bool:
-        """Say whether what was promised is so."""
+        """Return whether nothing was lost or duplicated."""
         return self.lost == self.doubled == 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effects:
-    """What should have an effect, and what has one."""
+    """Expected and actual effects."""
 
     wanted: Counter[str]
     found: Counter[str]
 
     @property
     def lost(self) -> int:
-        """Return how many have none."""
+        """Return how many expected effects are missing."""
         return sum(self.found[each] == 0 for each in self.wanted)
 
     @property
     def doubled(self) -> int:
-        """Return how many effects there are beyond the first of each, or of nothing at all."""
+        """Return how many effects are duplicates, or were not expected."""
         return sum(max(count - (key in self.wanted), 0) for key, count in self.found.items())
 
 
@@ -79,7 +79,7 @@ def tally(world: DemoWorld, ow: Onceward) -> list[Row]:
 
 
 def total(rows: Iterable[Row]) -> Row:
-    """Return all parts together."""
+    """Return the sums over all parts."""
     names = [each.name for each in fields(Row) if each.name != "part"]
     sums = dict.fromkeys(names, 0)
     for row in rows:
@@ -92,7 +92,7 @@ def total(rows: Iterable[Row]) -> Row:
 
 
 def sold(ow: Onceward) -> Effects:
-    """Compare the leads that came in with what was charged; what was given up is a dead letter."""
+    """Compare the leads that arrived with the charges; leads without a contact are dead letters."""
     wanted = _column(ow, "select id from demo_leads where contact <> ''")
     return Effects(wanted=wanted, found=_column(ow, "select lead_id from demo_charges"))
 
@@ -108,15 +108,15 @@ def _leads(world: DemoWorld, ow: Onceward, killed: int) -> Row:
         retried=sum(text.count(b'"message_failed"') for text in logs),
         taken_over=sum(each.steal_count for each in cursors),
         refused=sum(len(rejected_writes_of(ow.store, each.name, limit=_MANY)) for each in cursors),
-        lost=effects.lost + _unburied(ow),
+        lost=effects.lost + _missing_dead_letters(ow),
         doubled=effects.doubled + _repeats(ow, "select lead_id from demo_assignments"),
     )
 
 
-def _unburied(ow: Onceward) -> int:
-    """Return how many leads without a contact are no dead letter either."""
-    ((nameless,),) = ow.store.select("select count(*) from demo_leads where contact = ''")
-    return max(int(nameless) - sum(ow.dead.count().values()), 0)
+def _missing_dead_letters(ow: Onceward) -> int:
+    """Return how many leads without a contact are missing among the dead letters."""
+    ((without_contact,),) = ow.store.select("select count(*) from demo_leads where contact = ''")
+    return max(int(without_contact) - sum(ow.dead.count().values()), 0)
 
 
 # --- the other parts -----------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _memory(world: DemoWorld, ow: Onceward, killed: int) -> Row:
 
 
 def _chat(ow: Onceward, killed: int) -> Row:
-    asked, answered = chat_demo.said(Inbox(ow.store))
+    asked, answered = chat_demo.messages_and_replies(Inbox(ow.store))
     effects = Effects(wanted=Counter(asked), found=Counter(answered))
     return Row(
         part=chat_demo.PART,

@@ -1,4 +1,4 @@
-"""Seed data: what the endless demo starts with: runs, an experiment, groups and history."""
+"""Seed data: create the initial runs and experiments of the endless demo, and its chat messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STYLES: Final = {
     ),
     "short": ("A short offer", "A roof leaks. 25 euros.\n"),
 }
-#: What the agents of a living story say; some words are too much for them.
+#: Rules of the scripted agents in the endless demo; some messages make them fail.
 RULES: Final = (
     {"when": "meaning", "do": [{"fail": "the model does not know what to say"}]},
     {
@@ -34,7 +34,7 @@ RULES: Final = (
     {"when": "niches", "do": [{"delay": 0.6}, {"reply": "Roofing, solar, plumbing and gardens."}]},
     {"do": [{"delay": 0.6}, {"reply": "Noted, {sender}."}]},
 )
-#: Group, sender and text, over and over again.
+#: Group, sender and text of the messages, sent in a loop.
 TALK: Final = (
     ("sales", "ann", "which niches do you have?"),
     ("support", "bob", "my lead does not answer the telephone"),
@@ -46,8 +46,8 @@ TALK: Final = (
 _QUESTIONS: Final = [{"id": "q1", "prompt": "Would you answer it?", "type": "yes_no_unsure"}]
 
 
-def made_runs(world: DemoWorld, lab: Lab) -> list[str]:
-    """Write what agents have made, and import it; return the ids of the runs."""
+def create_runs(world: DemoWorld, lab: Lab) -> list[str]:
+    """Write outputs of agents, and import them as runs; return the run ids."""
     files = SystemFiles()
     found = []
     for name, (title, text) in _STYLES.items():
@@ -56,7 +56,7 @@ def made_runs(world: DemoWorld, lab: Lab) -> list[str]:
         manifest = {
             "title": title,
             "topic": "offers to roofers",
-            "prompt": f"Write what roofers are offered, in a {name} tone.",
+            "prompt": f"Write the offer to roofers, in a {name} tone.",
             "files": [{"path": "offer.md", "label": "The offer", "kind": "markdown"}],
         }
         atomic_file.write(folder / "offer.md", f"# {title}\n\n{text}".encode())
@@ -65,8 +65,8 @@ def made_runs(world: DemoWorld, lab: Lab) -> list[str]:
     return found
 
 
-def compared(lab: Lab, run_ids: list[str]) -> None:
-    """Set up two experiments: one that is decided, and one that waits for a judge."""
+def create_experiments(lab: Lab, run_ids: list[str]) -> None:
+    """Create two experiments: one with a decision, and one that waits for judgements."""
     plain, friendly, short = run_ids
     decided = lab.create_experiment(
         _experiment("shorter", plain, short, "Shorter is answered more.")

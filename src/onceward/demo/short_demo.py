@@ -1,7 +1,7 @@
-"""Short demo: `onceward demo`: five systems, real kills, and a table of results.
+"""Short demo: run all five systems for a minute, kill processes, and count the results.
 
-Owns what is played and in which order. Each line is printed after its event was seen; the table is
-counted afterwards by `result_counts`.
+Decides which parts run and in which order. Each line is printed after its event was observed;
+`result_counts` counts the results afterwards.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from typing import Final
 from onceward.client import Onceward
 from onceward.client import open as open_handle
 from onceward.demo import leads
-from onceward.demo.chat_demo import ECHO, GROUP, Talk
+from onceward.demo.chat_demo import ECHO, GROUP, ChatDemo
 from onceward.demo.demo_home import DemoWorld, check_empty, prepare
-from onceward.demo.demo_processes import Cast
-from onceward.demo.feedback_demo import Judges
+from onceward.demo.demo_processes import DemoProcesses
+from onceward.demo.feedback_demo import FeedbackDemo
 from onceward.demo.interleaving import Act, Stage, StageEvent
-from onceward.demo.lead_workers import Crew
-from onceward.demo.memory_demo import Notes
+from onceward.demo.lead_workers import LeadWorkers
+from onceward.demo.memory_demo import MemoryDemo
 from onceward.demo.result_counts import Row, sold, tally, total
-from onceward.demo.run_demo import Runs, make_workspace
+from onceward.demo.run_demo import RunDemo, make_workspace
 from onceward.stores import open_store
 from onceward.system import Clock, Randomness
 
-#: The default time for which workers are under fire.
+#: Default time during which workers are killed and frozen.
 SECONDS: Final = 25.0
-#: How many leads come in each second; three workers can sell more.
+#: How many leads arrive each second; three workers can sell more.
 LEADS_PER_SECOND: Final = 15
 FEEDBACK_SECONDS: Final = 0.7
-#: For which part of the time people judge.
+#: The share of the time during which people send judgements.
 JUDGING_SHARE: Final = 0.7
 BLOWS_MIN: Final = 2
-#: So many workers are frozen after that, at the most, until one wakes too late.
+#: How many more workers are frozen until a stale write is rejected.
 FREEZES_MORE_MAX: Final = 5
 KILL_SECONDS: Final = (1.0, 2.5)
-#: What came in last is sold this soon, also on a busy machine.
+#: Time to sell the last leads, on a busy machine.
 DRAIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoOptions:
-    """The options of the short demonstration."""
+    """The options of the short demo."""
 
     seconds: float = SECONDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Story:
-    """The result of the short demonstration."""
+class DemoResult:
+    """The results of the short demo."""
 
-    #: How long it took.
+    #: The duration in seconds.
     seconds: float
     events: tuple[StageEvent, ...]
     rows: tuple[Row, ...]
@@ -63,17 +63,18 @@ class Story:
         return total(self.rows)
 
 
-def tell_story(
+def run_short_demo(
     world: DemoWorld,
     tell: Callable[[StageEvent], None],
     options: DemoOptions | None = None,
     *,
     clock: Clock | None = None,
     randomness: Randomness | None = None,
-) -> Story:
-    """Play everything in a world that is new, tell it as it happens, and count what became of it.
+) -> DemoResult:
+    """Run the whole demo in an empty directory, print its events, and count the results.
 
-    From the main thread, which lives as long as the processes. Nothing of it runs afterwards.
+    Call it in the main thread, because child processes end with their thread. No process is left
+    afterwards.
     """
     events: list[StageEvent] = []
 
@@ -87,81 +88,90 @@ def tell_story(
     prepare(world)
     with closing(open_handle(world.store_url)) as ow:
         leads.create(ow)
-        cast = Cast(world, clock=clock)
+        processes = DemoProcesses(world, clock=clock)
         try:
-            _Play(stage, cast, world, ow, options or DemoOptions()).play()
+            _ShortDemo(stage, processes, world, ow, options or DemoOptions()).run()
         finally:
-            cast.end()
+            processes.kill_all()
         rows = tuple(tally(world, ow))
-    return Story(seconds=round(stage.passed, 1), events=tuple(events), rows=rows)
+    return DemoResult(seconds=round(stage.passed, 1), events=tuple(events), rows=rows)
 
 
-class _Play:
-    """All acts, side by side."""
+class _ShortDemo:
+    """Runs all parts concurrently."""
 
     def __init__(
-        self, stage: Stage, cast: Cast, world: DemoWorld, ow: Onceward, options: DemoOptions
+        self,
+        stage: Stage,
+        processes: DemoProcesses,
+        world: DemoWorld,
+        ow: Onceward,
+        options: DemoOptions,
     ) -> None:
         self._stage, self._ow, self._options = stage, ow, options
-        self._crew = Crew(stage, cast, ow)
-        self._judges = Judges(stage, cast, world, ow)
-        self._notes = Notes(stage, cast, world)
-        self._talk = Talk(stage, cast, world, ow)
+        self._workers = LeadWorkers(stage, processes, ow)
+        self._feedback = FeedbackDemo(stage, processes, world, ow)
+        self._notes = MemoryDemo(stage, processes, world)
+        self._talk = ChatDemo(stage, processes, world, ow)
         make_workspace(world.workspace)
-        self._runs = Runs(stage, cast, world)
+        self._runs = RunDemo(stage, processes, world)
         self._is_under_fire = True
 
-    def play(self) -> None:
-        """Play until every act has ended."""
+    def run(self) -> None:
+        """Run until every part has ended."""
         self._talk.add(GROUP, ECHO)
-        self._judges.start()
-        detail = "people judge what agents made; each judgement is sent twice"
+        self._feedback.start()
+        detail = "people judge the agents' outputs; each judgement is sent twice"
         self._stage.tell("feedback", detail)
-        self._stage.play(
+        self._stage.run(
             self._selling(),
-            self._fire(),
+            self._interrupt_workers(),
             self._runs.one(),
             self._judging(),
-            self._judges.kill_listener(),
-            self._notes.remember(),
+            self._feedback.kill_reader(),
+            self._notes.write_with_kills(),
             self._talk.converse(),
         )
-        self._crew.stop()
+        self._workers.stop()
 
     def _selling(self) -> Act:
-        """Let leads come in while workers are under fire, and wait until all are sold."""
-        self._crew.start()
+        """Add leads while workers are killed and frozen, and wait until all are sold."""
+        self._workers.start()
         self._stage.tell("leads", f"three workers sell leads in {len(leads.NICHES)} niches")
-        came, stage = 0, self._stage
+        added, stage = 0, self._stage
         while self._is_under_fire:
-            due = int(stage.passed * LEADS_PER_SECOND) + LEADS_PER_SECOND - came
-            self._crew.submit(due)
-            came += due
+            due = int(stage.passed * LEADS_PER_SECOND) + LEADS_PER_SECOND - added
+            self._workers.submit(due)
+            added += due
             yield from stage.pause(0.2)
-        stage.tell("leads", f"{came} leads came in; the workers finish what is left")
+        stage.tell("leads", f"{added} leads arrived; the workers finish the rest")
         text = "every lead is sold"
-        yield from stage.see("leads", text, lambda: sold(self._ow).lost == 0, DRAIN_SECONDS)
+        yield from stage.await_event("leads", text, lambda: sold(self._ow).lost == 0, DRAIN_SECONDS)
         if given_up := sum(self._ow.dead.count().values()):
-            stage.tell("leads", f"without a contact, and so among the dead letters: {given_up}")
+            stage.tell("leads", f"leads without a contact, now dead letters: {given_up}")
 
-    def _fire(self) -> Act:
-        """Kill workers, and freeze some, for so many seconds, until one of these was refused."""
-        stage, crew, blows = self._stage, self._crew, 0
+    def _interrupt_workers(self) -> Act:
+        """Kill and freeze workers for the given time, and until a stale write was rejected."""
+        stage, workers, blows = self._stage, self._workers, 0
         while stage.passed < self._options.seconds or blows < BLOWS_MIN:
             yield from stage.pause(stage.between(*KILL_SECONDS))
             blows += 1
-            yield from crew.freeze_one() if blows % 3 == 2 else crew.kill_one()
-        for _ in range(FREEZES_MORE_MAX):  # It was not, if each froze at a bad moment.
-            if crew.has_refused:
+            yield from workers.freeze_one() if blows % 3 == 2 else workers.kill_one()
+        for _ in range(
+            FREEZES_MORE_MAX
+        ):  # None was rejected if each worker froze outside of a sale.
+            if workers.has_refused:
                 break
-            yield from crew.freeze_one()
+            yield from workers.freeze_one()
         self._is_under_fire = False
 
     def _judging(self) -> Act:
-        """Let judgements come in, and wait until all are heard."""
-        stage, judges = self._stage, self._judges
+        """Send judgements, and wait until all are processed."""
+        stage, feedback = self._stage, self._feedback
         while stage.passed < self._options.seconds * JUDGING_SHARE:
-            judges.judge()
+            feedback.judge()
             yield from stage.pause(FEEDBACK_SECONDS)
-        text = f"the agent went on from its cursor, and has heard all {judges.judged} judgements"
-        yield from stage.see("feedback", text, lambda: judges.heard >= judges.judged, DRAIN_SECONDS)
+        text = f"the agent resumed from its cursor and has read all {feedback.judged} judgements"
+        yield from stage.await_event(
+            "feedback", text, lambda: feedback.processed >= feedback.judged, DRAIN_SECONDS
+        )

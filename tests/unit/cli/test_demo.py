@@ -8,7 +8,7 @@ from onceward.demo.result_counts import Row
 from tests.support.command_runner import Run
 
 
-def story(*, lost: int) -> short_demo.Story:
+def demo_result(*, lost: int) -> short_demo.DemoResult:
     row = Row(
         part="leads",
         done=7,
@@ -20,7 +20,7 @@ def story(*, lost: int) -> short_demo.Story:
         doubled=0,
     )
     event = StageEvent(at=1.5, part="leads", text="worker 2 is killed", is_blow=True)
-    return short_demo.Story(seconds=12.3, events=(event,), rows=(row,))
+    return short_demo.DemoResult(seconds=12.3, events=(event,), rows=(row,))
 
 
 @pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 1)])
@@ -28,7 +28,7 @@ def test_the_exit_code_is_that_of_what_was_counted(
     run: Run, monkeypatch: pytest.MonkeyPatch, lost: int, code: int
 ) -> None:
     """One lost lead is a failure, whatever else went well."""
-    monkeypatch.setattr(short_demo, "tell_story", lambda *_: story(lost=lost))
+    monkeypatch.setattr(short_demo, "run_short_demo", lambda *_: demo_result(lost=lost))
     ran = run("demo", "--json")
     assert ran.code == code
     assert (ran.json["ok"], ran.json["total"]["lost"]) == (lost == 0, lost)
@@ -37,7 +37,7 @@ def test_the_exit_code_is_that_of_what_was_counted(
 
 def test_a_person_gets_a_table_and_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """All columns, and what they come to."""
-    monkeypatch.setattr(short_demo, "tell_story", lambda *_: story(lost=0))
+    monkeypatch.setattr(short_demo, "run_short_demo", lambda *_: demo_result(lost=0))
     ran = run("demo")
     assert ran.code == 0
     for word in ("killed", "retried", "taken over", "refused", "lost", "doubled"):

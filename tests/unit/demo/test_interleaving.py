@@ -17,7 +17,7 @@ def test_acts_are_played_side_by_side_until_the_last_one_ends() -> None:
         yield from stage.pause(seconds)
         stage.tell(name, "ends")
 
-    stage.play(act("long", 2.0), act("short", 1.0))
+    stage.run(act("long", 2.0), act("short", 1.0))
     assert [event.part for event in events] == ["short", "long"]
     assert [round(event.at) for event in events] == [1, 2]
 
@@ -27,11 +27,11 @@ def test_what_is_not_seen_in_time_is_reported_as_not_seen() -> None:
     stage, events = staged()
 
     def act() -> Act:
-        yield from stage.see("x", "it snows", lambda: False, 1.0, is_blow=True)
-        yield from stage.see("x", "it rains", lambda: True, 1.0)
+        yield from stage.await_event("x", "it snows", lambda: False, 1.0, is_blow=True)
+        yield from stage.await_event("x", "it rains", lambda: True, 1.0)
 
-    stage.play(act())
-    assert [event.text for event in events] == ["not seen: it snows", "it rains"]
+    stage.run(act())
+    assert [event.text for event in events] == ["not seen in time: it snows", "it rains"]
     assert not events[0].is_blow
 
 
