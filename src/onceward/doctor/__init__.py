@@ -1,6 +1,6 @@
 """Doctor: check whether machine, installation and store meet Onceward's requirements.
 
-Reads only, but for one probe file that is removed again. Knows neither terminals nor HTTP.
+Read-only, except for one probe file that is removed again.
 """
 
 from onceward.doctor.installation import examine_installation

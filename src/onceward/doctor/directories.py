@@ -1,4 +1,4 @@
-"""Directories: whether a directory has space, keeps what is written, and belongs to the user."""
+"""Directories: check a directory's free space, file system, sync and permissions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onceward.system import SystemClock, SystemFiles
 
 FREE_BYTES_MIN: Final = 1024**3
 PROBE_COUNT: Final = 20
-#: No disk is as fast as this; what answers so soon has kept nothing.
+#: A sync that is faster than this cannot have reached a disk.
 SYNC_MILLIS_MIN: Final = 0.005
 MOUNTS: Final = Path("/proc/self/mountinfo")
-#: Gone at the next restart.
+#: File systems in memory: their files are lost at a restart.
 IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
-#: Their locks, and memory shared by processes, are not what SQLite builds on.
+#: Network file systems: SQLite cannot rely on their locks and shared memory.
 REMOTE: Final = frozenset(
     {"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs", "vboxsf"}
 )
@@ -30,13 +30,13 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def examine_place(place: Path, setting: str = HOME_VARIABLE) -> Iterator[Check]:
-    """Look at where files will be, also when that directory is not made yet.
+    """Check the disk of a directory, which need not exist yet.
 
-    `setting` is the name of what says where that is.
+    `setting` is the option or variable that sets the directory.
     """
     try:
-        there = _nearest(place)
-        yield _room(there)
+        there = _nearest_existing(place)
+        yield _free_space(there)
     except OSError as exc:
         why = "data cannot be stored in a directory that cannot be reached"
         yield unreachable("disk", place, exc, why=why, setting=setting)
@@ -45,8 +45,8 @@ def examine_place(place: Path, setting: str = HOME_VARIABLE) -> Iterator[Check]:
     yield _sync(there, setting)
 
 
-def _nearest(place: Path) -> Path:
-    """Return the directory itself, or the nearest above it that is there."""
+def _nearest_existing(place: Path) -> Path:
+    """Return the directory itself, or its nearest existing parent."""
     for level in (place, *place.parents):
         try:
             level.lstat()
@@ -59,18 +59,18 @@ def _nearest(place: Path) -> Path:
 
 
 def unreachable(name: str, place: Path, exc: OSError, *, why: str, setting: str) -> Check:
-    """Return the finding that the system does not let us look at a place."""
+    """Return a failed check for a path that cannot be read."""
     said = (exc.strerror or str(exc)).lower()
     return Check(
         name=name,
         status="fail",
         detail=f"{place} cannot be reached: {said}",
         why=why,
-        fix=f"let this user get there, or set {setting} to a place that can be written to",
+        fix=f"give this user access, or set {setting} to a writable directory",
     )
 
 
-def _room(place: Path) -> Check:
+def _free_space(place: Path) -> Check:
     usage = os.statvfs(place)
     free = usage.f_bavail * usage.f_frsize
     is_enough = free >= FREE_BYTES_MIN
@@ -78,7 +78,7 @@ def _room(place: Path) -> Check:
         name="disk",
         status="ok" if is_enough else "warn",
         detail=f"{free / 1024**3:.1f} GiB free at {place}",
-        why="work stops when the disk is full; nothing is lost by that",
+        why="work stops when the disk is full; nothing is lost",
         fix="" if is_enough else "free at least 1 GiB",
     )
 
@@ -88,14 +88,14 @@ def _file_system(place: Path, setting: str) -> Check:
         kind = kind_of_mount(place.resolve(), MOUNTS.read_text(errors="replace"))
     except OSError:
         kind = "unknown"
-    elsewhere = f"set {setting} to a place on a disk of this machine"
+    elsewhere = f"set {setting} to a directory on a disk of this machine"
     if kind in IN_MEMORY:
-        why, fix = "what is in memory is gone at the next restart", elsewhere
+        why, fix = "files in memory are lost at the next restart", elsewhere
     elif kind in REMOTE:
-        why = "processes that share a file need locks and memory that a network does not give"
+        why = "processes that share a file need locks and memory that a network file system lacks"
         fix = f"{elsewhere}, or keep the store in PostgreSQL"
     else:
-        why, fix = "the kind of disk decides what survives a loss of power", ""
+        why, fix = "the kind of disk decides what survives a power loss", ""
     return Check(
         name="filesystem",
         status="warn" if fix else "ok",
@@ -106,7 +106,7 @@ def _file_system(place: Path, setting: str) -> Check:
 
 
 def kind_of_mount(place: Path, mounts: str) -> str:
-    """Return the kind of file system that a path is on, by the system's list of mounts."""
+    """Return the file system type of a path, from the system's list of mounts."""
     found, depth = "unknown", -1
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
@@ -121,8 +121,8 @@ def kind_of_mount(place: Path, mounts: str) -> str:
 
 
 def _sync(place: Path, setting: str) -> Check:
-    """Append and sync a few times where our state will live."""
-    why = "what is acknowledged must be on the disk, not on its way there"
+    """Append to a probe file in the directory and sync it a few times."""
+    why = "acknowledged data must be on the disk, not in a cache"
     files, clock = SystemFiles(), SystemClock()
     try:
         with tempfile.TemporaryDirectory(dir=place, prefix=".onceward-doctor-") as directory:
@@ -135,9 +135,9 @@ def _sync(place: Path, setting: str) -> Check:
             file.close()
     except (OncewardError, OSError) as exc:
         detail = f"cannot write and sync at {place}: {exc}"
-        fix = f"set {setting} to a place that can be written to"
+        fix = f"set {setting} to a writable directory"
         return Check(name="fsync", status="fail", detail=detail, why=why, fix=fix)
-    detail = f"{millis:.2f} ms a sync at {place}"
+    detail = f"{millis:.2f} ms per sync at {place}"
     if millis >= SYNC_MILLIS_MIN:
         return Check(name="fsync", status="ok", detail=detail, why=why)
     fix = "power loss may lose acknowledged work here; use a disk, not tmpfs"
@@ -146,21 +146,21 @@ def _sync(place: Path, setting: str) -> Check:
 
 
 def examine_permissions(place: Path, setting: str) -> Check:
-    """Check that a directory of ours belongs to us, and is closed to other users."""
-    why = "another user who can write there can change what was stored"
+    """Check that a directory belongs to this user, and that others cannot write to it."""
+    why = "a user who can write there can change stored data"
     try:
         mode = place.stat().st_mode
     except FileNotFoundError:
-        detail = f"{place} will be made, mode 0700"
+        detail = f"{place} will be created with mode 0700"
         return Check(name="permissions", status="ok", detail=detail, why=why)
     except OSError as exc:
         return unreachable("permissions", place, exc, why=why, setting=setting)
     if not os.access(place, os.W_OK | os.X_OK):
         fix = f"chown -R $(id -un) {place}"
-        detail = f"{place}: not ours"
+        detail = f"{place} belongs to another user"
         return Check(name="permissions", status="fail", detail=detail, why=why, fix=fix)
     if mode & 0o022:
         fix = f"chmod go-w {place}"
-        detail = f"{place} can be written by others"
+        detail = f"{place} is writable by other users"
         return Check(name="permissions", status="warn", detail=detail, why=why, fix=fix)
     return Check(name="permissions", status="ok", detail=str(place), why=why)

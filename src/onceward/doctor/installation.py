@@ -1,6 +1,6 @@
-"""Installation: what belongs to Onceward and is there, and what it could use and is not.
+"""Installation: check the installed packages, the `onceward` command, coding agents and completion.
 
-Whatever is optional and missing is a note, with how to get it.
+A missing optional part is a note, with the command that installs it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final
 
 from onceward.doctor.models import Check
 
-#: Programs that `onceward agent exec` is described with.
+#: Coding agents that the documentation of `onceward agent exec` uses.
 AGENTS: Final = ("claude", "codex", "gemini", "aider")
-#: Where Typer puts what makes a shell complete our commands, below the home directory.
+#: Where Typer installs shell completion, below the home directory.
 COMPLETIONS: Final = {
     "bash": ".bash_completions/onceward.sh",
     "zsh": ".zfunc/_onceward",
@@ -31,12 +31,12 @@ _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def examine_installation() -> list[Check]:
-    """Look at what was installed, and at what it works with."""
+    """Check the installation and the optional programs it works with."""
     return [check for look in CHECKS for check in look()]
 
 
 def _requirements() -> Iterator[Check]:
-    """Look for every package that ours requires; a copy without metadata says nothing of them."""
+    """Check every required package; a copy without metadata cannot be checked."""
     try:
         ours = distribution("onceward")
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def _requirements() -> Iterator[Check]:
         name="packages",
         status="fail" if missing else "ok",
         detail=f"missing: {listed}" if missing else f"all {len(wanted)} of onceward {ours.version}",
-        why="each of them is needed by some command",
+        why="each package is needed by some command",
         fix=f"{_pip()} install {' '.join(missing)}" if missing else "",
     )
 
@@ -69,8 +69,8 @@ def _mcp() -> Iterator[Check]:
     yield Check(
         name="mcp",
         status="ok" if found else "warn",
-        detail=f"mcp {found}" if found else "the package mcp is not here",
-        why="agents reach the memory by it: `onceward memory serve`",
+        detail=f"mcp {found}" if found else "the package mcp is not installed",
+        why="agents use it to reach the memory: `onceward memory serve`",
         fix="" if found else f"{_pip()} install mcp",
     )
 
@@ -81,24 +81,24 @@ def _pages() -> Iterator[Check]:
         name="pages",
         status="ok" if is_there else "note",
         detail="built" if is_there else "the console's pages were not built",
-        why="`onceward up` shows one plain page without them; all else works",
+        why="without them `onceward up` shows one plain page; everything else works",
         fix=""
         if is_there
-        else "`pip install .` in a checkout, or `make web` if it is used in place",
+        else "`pip install .` in a checkout, or `make web` for an editable installation",
     )
 
 
 def _command() -> Iterator[Check]:
-    """Look which `onceward` others would start: agents, MCP clients, services."""
+    """Check which `onceward` program agents, MCP clients and services would start."""
     beside = Path(sys.executable).parent / "onceward"
     found = shutil.which("onceward")
     why = "agents and MCP clients start `onceward` by that name"
     if found is None:
-        fix = f'export PATH="{beside.parent}:$PATH", or write {beside}'
+        fix = f'export PATH="{beside.parent}:$PATH", or use the full path {beside}'
         yield Check(name="command", status="note", detail="not on PATH", why=why, fix=fix)
     elif beside.exists() and not Path(found).samefile(beside):
-        detail = f"PATH leads to {found}, and this is {beside}"
-        fix = f'export PATH="{beside.parent}:$PATH", if this is the one you mean'
+        detail = f"PATH finds {found}, but this program is {beside}"
+        fix = f'export PATH="{beside.parent}:$PATH", to use this program'
         yield Check(name="command", status="note", detail=detail, why=why, fix=fix)
     else:
         yield Check(name="command", status="ok", detail=found, why=why)
@@ -110,8 +110,8 @@ def _agents() -> Iterator[Check]:
         name="agents",
         status="ok" if found else "note",
         detail=", ".join(found) or f"none of {', '.join(AGENTS)} is on PATH",
-        why="`onceward agent exec` wraps one; any program that takes a prompt will do",
-        fix="" if found else "install one of them, or name your own program",
+        why="`onceward agent exec` wraps one; any program that takes a prompt works",
+        fix="" if found else "install one of them, or pass your own program",
     )
 
 
@@ -124,13 +124,13 @@ def _completion() -> Iterator[Check]:
         name="completion",
         status="ok" if is_there else "note",
         detail=f"{'set up' if is_there else 'not set up'} for {shell}",
-        why="Tab then completes commands and options",
+        why="with completion, Tab completes commands and options",
         fix="" if is_there else "onceward --install-completion",
     )
 
 
 def _name(requirement: str) -> str:
-    """Return the package that a requirement names."""
+    """Return the package name of a requirement."""
     found = _REQUIREMENT.match(requirement)
     assert found is not None, requirement
     return found[0]
@@ -144,7 +144,7 @@ def _version(name: str) -> str | None:
 
 
 def _pip() -> str:
-    """Return the command that installs beside this very Python."""
+    """Return the pip command of this Python."""
     return f"{shlex.quote(sys.executable)} -m pip"
 
 

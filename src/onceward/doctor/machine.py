@@ -1,4 +1,4 @@
-"""Machine: Python, SQLite, disks, limits, clock and port of where we run."""
+"""Machine: check Python, SQLite, disks, limits, clock and port of this machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onceward.stores.sqlite.connection import SQLITE_VERSION_MIN
 from onceward.stores.store_urls import HOME_VARIABLE, home
 from onceward.system import SystemClock, timestamp
 
-#: Releases in which two writers cannot lose a commit when one restarts the log: from the first one
+#: SQLite releases with the fix for commits lost when a checkpoint restarts the log: from this one
 #: on, and in two older branches.
 SQLITE_SAFE_FROM: Final = (3, 51, 3)
 SQLITE_SAFE_BRANCHES: Final = ((3, 44, 6), (3, 50, 7))
-#: Every agent takes a few, every page that is open and every connection one.
+#: Each agent needs a few open files, each open page and each connection one.
 OPEN_FILES_MIN: Final = 1_024
 DEFAULT_PORT: Final = 3939
 
@@ -33,16 +33,16 @@ def examine_machine(*, is_serving: bool = False) -> list[Check]:
 
 def _python() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
-    why = "3.11 is the oldest that Onceward is made for"
+    why = "Onceward supports Python 3.11 and newer"
     yield Check(
         name="python", status="ok", detail=version, why=why
-    )  # An older one cannot get here.
+    )  # An older Python cannot import this module.
     if sys.flags.optimize:
         yield Check(
             name="python -O",
             status="warn",
             detail="assertions are off",
-            why="with them our own checks are off, too",
+            why="Onceward's own checks are off as well",
             fix="run without -O, and without PYTHONOPTIMIZE",
         )
 
@@ -55,8 +55,8 @@ def _sqlite() -> Iterator[Check]:
         name="sqlite",
         status="ok" if is_new else "fail",
         detail=f"{sqlite3.sqlite_version}, of Python's sqlite3",
-        why=f"{oldest} is the oldest whose SQL is enough",
-        fix="" if is_new else "use a Python that is built with a newer SQLite",
+        why=f"Onceward needs SQLite {oldest} or newer",
+        fix="" if is_new else "use a Python that was built with a newer SQLite",
     )
     if is_new and not _is_safe_with_foreign_writers(version):
         safe = ".".join(map(str, SQLITE_SAFE_FROM))
@@ -64,7 +64,7 @@ def _sqlite() -> Iterator[Check]:
             name="sqlite writers",
             status="note",
             detail=f"before {safe}, programs other than Onceward should not write to its files",
-            why="in older ones a checkpoint of another program may, rarely, lose a commit",
+            why="in older releases a checkpoint by another program may, rarely, lose a commit",
             fix=f"let only Onceward write, or use a Python whose SQLite is {safe} or newer",
         )
 
@@ -88,15 +88,15 @@ def _open_files() -> Iterator[Check]:
         name="open files",
         status="ok" if is_enough else "warn",
         detail="no limit" if soft == resource.RLIM_INFINITY else f"{soft} at a time",
-        why="agents, open pages and connections to PostgreSQL take some each",
+        why="agents, open pages and connections to PostgreSQL each need some",
         fix="" if is_enough else f"ulimit -n {OPEN_FILES_MIN}{_raised(hard)}",
     )
 
 
 def _raised(hard: int) -> str:
-    """Return what else is needed where the user alone may not have so many."""
+    """Return an addition to the fix if this user's hard limit is too low."""
     is_allowed = hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN
-    return "" if is_allowed else "; as root, for the limit of this user is lower"
+    return "" if is_allowed else "; as root, because this user's hard limit is lower"
 
 
 def _clock() -> Iterator[Check]:
@@ -107,13 +107,13 @@ def _clock() -> Iterator[Check]:
         name="clock",
         status="warn" if is_late else "ok",
         detail=f"{timestamp(now)}{' is before Onceward was installed' if is_late else ''}",
-        why="leases and schedules on SQLite go by it, and people read it",
+        why="leases and schedules on SQLite use this clock, and so do logs",
         fix="set the system clock" if is_late else "",
     )
 
 
 def _port() -> Iterator[Check]:
-    why = "`onceward up` is expected there; it takes the next free one otherwise"
+    why = "the default port of `onceward up`, which otherwise uses the next free one"
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -122,9 +122,9 @@ def _port() -> Iterator[Check]:
             yield Check(
                 name="port",
                 status="note",
-                detail=f"127.0.0.1:{DEFAULT_PORT} is taken, perhaps by a server of ours",
+                detail=f"127.0.0.1:{DEFAULT_PORT} is in use, perhaps by another Onceward server",
                 why=why,
-                fix="stop what is there, or pass --port",
+                fix="stop the program that uses it, or pass --port",
             )
             return
     yield Check(name="port", status="ok", detail=f"127.0.0.1:{DEFAULT_PORT} is free", why=why)

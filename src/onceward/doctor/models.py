@@ -1,18 +1,18 @@
-"""Models: one thing that the doctor looked at, and what to do about it."""
+"""Models: the result of one check, with its status, reason and fix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-#: `note`: something optional is not there, or was not looked at. `warn`: a promise may not hold.
-#: `fail`: it does not.
+#: `note`: something optional is missing, or was not checked. `warn`: a guarantee may not hold.
+#: `fail`: a guarantee does not hold.
 Status = Literal["ok", "note", "warn", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Status

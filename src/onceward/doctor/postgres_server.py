@@ -1,4 +1,4 @@
-"""PostgreSQL server: whether it is new enough, stores any text, and is behind a pooler."""
+"""PostgreSQL server: check its version and encoding, and whether a pooler is in front of it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from onceward.doctor.models import Check, Status
 if TYPE_CHECKING:
     from onceward.stores import Store
 
-#: The first that can end a session and wait for its end, as who takes a lease from a frozen worker
-#: must.
+#: The first version that can end a session and wait for its end, which a takeover from a frozen
+#: worker needs.
 POSTGRES_VERSION_MIN: Final = 14
-#: PostgreSQL counts its releases as 180003 for 18.3.
+#: PostgreSQL reports 18.3 as 180003.
 _MAJOR: Final = 10_000
 
 
 def examine_server(store: Store) -> Iterator[Check]:
-    """Look at the server behind a store, by what it said when it was connected to."""
-    # Its driver is there: the store is open.
+    """Check the server of a store, from the parameters that it reported on connecting."""
+    # The driver is installed, because the store is open.
     from onceward.stores.postgres.error_mapping import mapped_errors  # noqa: PLC0415
     from onceward.stores.postgres.pooler import is_pooled  # noqa: PLC0415
     from onceward.stores.postgres.store import PostgresStore  # noqa: PLC0415
@@ -48,31 +48,31 @@ def _version(version: int) -> Check:
 
 
 def _pooler(setting: str | None, *, is_there: bool) -> Check:
-    """Tell that a pooler is there, or that the URL says so, and what that costs."""
+    """Report a pooler, or a pooler setting in the URL, and its cost."""
     status: Status = "note"
     detail = "a connection pooler is between this program and PostgreSQL"
-    why = "statements are not prepared and workers poll: slower, and as safe"
-    fix = "nothing has to be done; in session mode, pooler=none in the URL of the store is faster"
+    why = "statements are not prepared and workers poll: slower, but equally safe"
+    fix = "no change is needed; in session mode, pooler=none in the store's URL is faster"
     if setting == "prepared":
         why = "statements are prepared and workers poll; right with PgBouncer 1.21 or newer"
     if not is_there:
-        detail = f"the URL of the store says pooler={setting}, and there is no pooler"
+        detail = f"the store's URL has pooler={setting}, but there is no pooler"
         fix = f"remove pooler={setting} from the URL of the store"
     elif setting == "none":
         status = "warn"
-        detail += ", and the URL of the store says pooler=none"
-        why = "that is right in session mode only; in transaction mode calls fail at first"
+        detail += ", but the store's URL has pooler=none"
+        why = "correct in session mode only; in transaction mode calls fail at first"
         fix = "remove pooler=none from the URL of the store, unless the mode is session"
     return Check(name="pooler", status=status, detail=detail, why=why, fix=fix)
 
 
 def _encoding(encoding: str) -> Check:
-    # With SQL_ASCII text is bytes of unknown encoding, and comes back as such.
+    # With SQL_ASCII, text is stored and returned as bytes of unknown encoding.
     status: Status = "fail" if encoding == "SQL_ASCII" else "warn"
     return Check(
         name="encoding",
         status=status,
-        detail=f"the database keeps text as {encoding}",
+        detail=f"the database's encoding is {encoding}",
         why="messages, keys and memories may hold any character",
         fix="create database … template template0 encoding 'UTF8'",
     )

@@ -1,4 +1,4 @@
-"""Store checks: whether a store answers, has this version's schema, and agrees on the time."""
+"""Store checks: check a store's connection, schema, clock and integrity without changing it."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from onceward.stores.sqlite.second_library import processes_with_two
 from onceward.stores.store_urls import HOME_VARIABLE, STORE_VARIABLE, home
 from onceward.system import Clock, SystemClock
 
-#: A store's clock may be so far from this machine's before it is worth a word.
+#: Difference between the clocks of store and machine that is still ok.
 SKEW_SECONDS_MAX: Final = 5.0
-#: So often a file is looked at that others open and close meanwhile.
-LOOKS_MAX: Final = 3
-#: PostgreSQL's codes: there is no such table; this role may not.
+#: How often a file is checked again because another process opened it meanwhile.
+CHECKS_MAX: Final = 3
+#: PostgreSQL's error codes for a missing table and for missing privileges.
 _UNDEFINED_TABLE, _NOT_ALLOWED = "42P01", "42501"
 _WHY_STORE: Final = "cursors, outcomes, memory and conversations are in it"
 _WHY_SCHEMA: Final = "programs and tables must be of the same version"
-_WHY_INTEGRITY: Final = "a damaged page or index loses rows in silence"
+_WHY_INTEGRITY: Final = "a damaged page or index loses rows without an error"
 
 
 class Readable(Protocol):
-    """A store, or what reads one and cannot write."""
+    """A store, or a read-only SQLite file."""
 
     engine: Engine
     url: str
 
     def read(self, name: str, /, **params: object) -> list[Row]:
-        """Run one of our own queries that writes nothing."""
+        """Run one of Onceward's read-only queries."""
 
     def problems(self) -> list[str]:
-        """Return what the engine itself finds wrong with the database."""
+        """Return the problems that the database engine's own check finds."""
 
 
 def examine_url(url: str | None = None, *, is_deep: bool = False) -> list[Check]:
-    """Look at the store behind a URL, or at our own; nothing is made, and nothing changed."""
+    """Check the store of a URL, or the default store, without creating or changing anything."""
     try:
         with closing(open_store(url)) as store:
             if store.engine == "sqlite":
@@ -58,7 +58,7 @@ def examine_url(url: str | None = None, *, is_deep: bool = False) -> list[Check]
 
 
 def _setting(url: str | None) -> str:
-    """Return the name of what says where the store is."""
+    """Return the option or variable that sets the store."""
     if url:
         return "--store"
     return STORE_VARIABLE if os.environ.get(STORE_VARIABLE) else HOME_VARIABLE
@@ -70,10 +70,10 @@ def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
         yield from examine_place(path.parent, setting)
     try:
         path.stat()
-        yield from _looked_at(path, is_deep=is_deep)
+        yield from _check_file(path, is_deep=is_deep)
         yield from _second_libraries(path)
     except FileNotFoundError:
-        detail = f"{url} is not there yet: whatever uses it first makes it"
+        detail = f"{url} does not exist yet; the first command that writes creates it"
         yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
     except OncewardError as exc:
         yield _failed(exc)
@@ -83,9 +83,9 @@ def _file(url: str, setting: str, *, is_deep: bool) -> Iterator[Check]:
         yield Check(
             name="store",
             status="note",
-            detail=f"{url} was left in the middle of a commit: it cannot be read without a write",
+            detail=f"{url} was left in the middle of a commit: only a writer can recover it",
             why="the next process that opens it completes the recovery; nothing is lost",
-            fix=f"onceward db status --store {url}, then ask again",
+            fix=f"onceward db status --store {url}, then run this check again",
         )
 
 
@@ -100,13 +100,13 @@ def _second_libraries(path: Path) -> Iterator[Check]:
         )
 
 
-def _looked_at(path: Path, *, is_deep: bool) -> list[Check]:
+def _check_file(path: Path, *, is_deep: bool) -> list[Check]:
     """Check a file, and check it again if another process opened it meanwhile."""
     found: list[Check] = []
-    for _ in range(LOOKS_MAX):
+    for _ in range(CHECKS_MAX):
         clock = SystemClock()
         with closing(SqliteFile(path, clock)) as file:
-            found = _examined(file, clock, is_deep=is_deep)
+            found = _check_readable(file, clock, is_deep=is_deep)
             if not file.is_disturbed:
                 break
     return found
@@ -115,17 +115,17 @@ def _looked_at(path: Path, *, is_deep: bool) -> list[Check]:
 def examine_store(
     store: Store, *, is_deep: bool = False, clock: Clock | None = None
 ) -> list[Check]:
-    """Look at a store; `is_deep` lets the engine check all of it, which may take long."""
+    """Check a store; with `is_deep` the engine checks all of it, which may take long."""
     try:
         server = list(examine_server(store)) if store.engine == "postgres" else []
     except OncewardError as exc:
         return [_failed(exc)]
     if any(check.status == "fail" for check in server):
-        return server  # What it answers may be no answer.
-    return [*_examined(store, clock or SystemClock(), is_deep=is_deep), *server]
+        return server  # The answers of an unsupported server may be wrong.
+    return [*_check_readable(store, clock or SystemClock(), is_deep=is_deep), *server]
 
 
-def _examined(store: Readable, clock: Clock, *, is_deep: bool) -> list[Check]:
+def _check_readable(store: Readable, clock: Clock, *, is_deep: bool) -> list[Check]:
     try:
         return list(_store(store, clock, is_deep=is_deep))
     except OncewardError as exc:
@@ -133,9 +133,9 @@ def _examined(store: Readable, clock: Clock, *, is_deep: bool) -> list[Check]:
 
 
 def _failed(exc: OncewardError) -> Check:
-    fix = exc.fix or "name another store, or restore this one from a backup"
+    fix = exc.fix or "pass another store, or restore this one from a backup"
     if exc.context.get("sqlstate") == _NOT_ALLOWED:
-        fix = "grant this role what it lacks, or connect as the role that made the tables"
+        fix = "grant this role the missing privileges, or connect as the role that owns the tables"
     return Check(name="store", status="fail", detail=exc.message, why=_WHY_STORE, fix=fix)
 
 
@@ -147,15 +147,15 @@ def _store(store: Readable, clock: Clock, *, is_deep: bool) -> Iterator[Check]:
     yield Check(name="store", status="ok", detail=detail, why=_WHY_STORE)
     schema = _schema([(number, name) for number, name, _ in migrations(store.engine)], applied)
     yield schema
-    if applied and schema.status == "ok":  # What tells the time comes with the tables.
-        ((told,),) = store.read("store_time")
-        yield _store_clock(datetime.fromisoformat(told), clock)
+    if applied and schema.status == "ok":  # the time function needs the tables
+        ((store_time,),) = store.read("store_time")
+        yield _store_clock(datetime.fromisoformat(store_time), clock)
     if is_deep:
         yield _integrity(store)
 
 
 def _applied(store: Readable) -> dict[int, str]:
-    """Return what was applied, without making the table that says so."""
+    """Return the applied migrations, without creating their table."""
     try:
         return dict(store.read("list_migrations"))
     except SqlFailed as exc:
@@ -173,15 +173,15 @@ def _schema(known: list[tuple[int, str]], applied: dict[int, str]) -> Check:
     pending, unknown = [number for number, _ in found.pending], found.unknown
     fix = ""
     if not applied:
-        detail = "no tables yet: whatever uses the store first makes them"
+        detail = "no tables yet; the first command that writes creates them"
     elif found.is_earlier:
-        detail, fix = "an earlier development version made this store", EARLIER_FIX
+        detail, fix = "an earlier development version created this store", EARLIER_FIX
     elif pending:
         detail = f"migrations {', '.join(map(str, pending))} are missing"
         fix = "run `onceward db migrate`"
     elif unknown:
-        detail = f"migration {unknown[-1]} is of a newer version"
-        fix = "install the version of Onceward that made it, or newer"
+        detail = f"migration {unknown[-1]} belongs to a newer version"
+        fix = "install the version of Onceward that applied it, or newer"
     else:
         detail = f"{len(applied)} of {len(known)} migrations"
     return Check(
@@ -193,16 +193,16 @@ def _schema(known: list[tuple[int, str]], applied: dict[int, str]) -> Check:
     )
 
 
-def _store_clock(told: datetime, clock: Clock) -> Check:
-    """Compare clocks: the store's decides, and this machine's is what people see beside it."""
-    apart = (told - clock.now()).total_seconds()
+def _store_clock(store_time: datetime, clock: Clock) -> Check:
+    """Compare the store's clock, which decides leases, with this machine's, which logs use."""
+    apart = (store_time - clock.now()).total_seconds()
     is_near = abs(apart) <= SKEW_SECONDS_MAX
     side = "ahead of" if apart > 0 else "behind"
     return Check(
         name="store clock",
         status="ok" if is_near else "warn",
         detail=f"{abs(apart):.1f} s from ours" if is_near else f"{abs(apart):.0f} s {side} ours",
-        why="leases go by the store's clock, and logs by this machine's",
+        why="leases use the store's clock, and logs this machine's",
         fix="" if is_near else "set the clocks of both machines",
     )
 
@@ -213,11 +213,11 @@ def _integrity(store: Readable) -> Check:
         return Check(
             name="integrity",
             status="note",
-            detail="PostgreSQL checks pages as it reads them; pg_amcheck looks at all of them",
+            detail="PostgreSQL checks pages as it reads them; pg_amcheck checks all of them",
             why=_WHY_INTEGRITY,
-            fix="pg_amcheck --install-missing --heapallindexed, with the name of the database",
+            fix="run pg_amcheck --install-missing --heapallindexed DATABASE",
         )
-    detail = "; ".join(problems[:5]) or "the engine finds nothing wrong"
+    detail = "; ".join(problems[:5]) or "the engine finds no problem"
     return Check(
         name="integrity",
         status="fail" if problems else "ok",

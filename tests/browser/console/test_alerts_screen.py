@@ -41,7 +41,7 @@ def test_the_doctor_looks_when_asked(page: Page, console: Console, visit: Visit)
     expect(checks).to_contain_text("ok")
     expect(page.get_by_text("integrity")).to_have_count(0)
     page.get_by_label("Check the whole store, too").check()
-    expect(page.get_by_text("the engine finds nothing wrong")).to_be_visible()
+    expect(page.get_by_text("the engine finds no problem")).to_be_visible()
 
 
 @pytest.mark.parametrize("tab", ["alerts", "rules", "doctor"])

@@ -74,7 +74,7 @@ def test_every_check_says_why_and_what_is_wrong_says_what_to_do(run: Run) -> Non
 
 def test_the_doctor_creates_no_files(run: Run, home: Path) -> None:
     """A read-only command makes neither a home nor a store."""
-    assert "is not there yet" in run("doctor").out
+    assert "does not exist yet" in run("doctor").out
     assert list(home.iterdir()) == []
 
 
@@ -127,7 +127,7 @@ def test_an_old_sqlite_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.machine, "SQLITE_VERSION_MIN", (99, 0, 0))
     ran = run("doctor")
     assert ran.code == 1
-    assert "99.0.0 is the oldest whose SQL is enough" in ran.out
+    assert "Onceward needs SQLite 99.0.0 or newer" in ran.out
 
 
 @pytest.mark.parametrize(

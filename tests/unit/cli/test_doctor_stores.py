@@ -91,7 +91,7 @@ def in_use(store: Path) -> Iterator[None]:
 def test_a_store_that_is_missing_is_not_made(place: Path) -> None:
     """A read-only command makes no store."""
     with untouched(place):
-        assert "is not there yet" in found(examine_url(url_of(place / "a.db")), "store").detail
+        assert "does not exist yet" in found(examine_url(url_of(place / "a.db")), "store").detail
 
 
 def test_an_empty_file_stays_empty(place: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_store_that_no_process_has_open_stays_as_it_is(store: Path, name: str)
     with untouched(path.parent):
         checks = examine_url(url_of(path), is_deep=True)
     assert {check.status for check in checks[3:]} == {"ok"}, checks
-    assert found(checks, "integrity").detail == "the engine finds nothing wrong"
+    assert found(checks, "integrity").detail == "the engine finds no problem"
 
 
 def test_a_store_in_use_is_read_as_it_is_now(store: Path) -> None:
@@ -254,7 +254,10 @@ def test_advice_names_what_said_where_the_store_is(
     ("url", "says"),
     [
         ("mysql://x", "sqlite:///"),
-        ("sqlite:////proc/version", "not a database" if os.geteuid() == 0 else "may not be read"),
+        (
+            "sqlite:////proc/version",
+            "not a SQLite database" if os.geteuid() == 0 else "may not read",
+        ),
         ("sqlite:////proc", "not a file"),
         ("sqlite:////proc/version/a.db", "not a directory"),
         ("postgresql://localhost/db?pool_size=5", "pool_size"),
@@ -290,7 +293,7 @@ def test_a_whole_store_is_checked_when_asked(run: Run, store: Path) -> None:
     """The engine's own check takes long, so it waits to be asked."""
     assert "integrity" not in run("doctor", "--store", url_of(store)).out
     ran = run("doctor", "--deep", "--store", url_of(store))
-    assert "the engine finds nothing wrong" in ran.out
+    assert "the engine finds no problem" in ran.out
 
 
 # --- PostgreSQL ---------------------------------------------------------------------------------

@@ -244,8 +244,8 @@ def test_the_doctor_is_silent_without_a_pooler(store: PostgresStore) -> None:
 @pytest.mark.parametrize(
     ("setting", "status", "said"),
     [
-        ("", "note", "slower, and as safe"),
-        ("?pooler=transaction", "note", "slower, and as safe"),
+        ("", "note", "slower, but equally safe"),
+        ("?pooler=transaction", "note", "slower, but equally safe"),
         ("?pooler=prepared", "note", "PgBouncer 1.21"),
         ("?pooler=none", "warn", "session mode only"),
     ],
