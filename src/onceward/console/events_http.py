@@ -24,7 +24,7 @@ _NUMBER_MAX: Final = 2**53 - 1
 Since = Annotated[
     int | None, Query(ge=0, le=_NUMBER_MAX, description="The number of the last event seen.")
 ]
-LastSeen = Annotated[str | None, Header(alias="Last-ChangeEvent-ID", max_length=20)]
+LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
 
 
 def events_router(feed: ChangeFeed) -> APIRouter:

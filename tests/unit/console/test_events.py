@@ -102,6 +102,15 @@ def test_a_poll_answers_at_once_in_json() -> None:
     assert ask(feed, "poll=1&since=4").json()["is_reset"] is True
 
 
+def test_a_reconnecting_browser_resumes_after_its_last_event() -> None:
+    """Browsers send `Last-Event-ID`, which takes precedence over `since`."""
+    feed = ChangeFeed({}, first=10)
+    feed.announce(["dead"])
+    feed.announce(["runs"])
+    body = ask(feed, "poll=1&since=9", {b"Last-Event-ID": b"10"}).json()
+    assert [each["areas"] for each in body["events"]] == [["runs"]]
+
+
 def test_a_poll_looks_for_itself() -> None:
     """No other request may be looking, so a poll does."""
     values, clock = {"dead": 1}, ManualClock()
