@@ -1,1 +1,1 @@
-"""Console: the web application that people and programs meet when they run `onceward up`."""
+"""Console: the web application and API that `onceward up` serves."""

@@ -1,7 +1,7 @@
 """Actions: execute or preview an operator's change, once per key, and record it.
 
-Owns the order: check permission, replay an earlier result, check that the target is unchanged,
-apply the change, record who made it. The change itself belongs to its area. Knows no table.
+The order is: check permission, replay an earlier result, check that the target is unchanged, apply
+the change, record who made it. The module of each area defines the change itself.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from onceward.errors import Conflict, InvalidArgument, OncewardError, OutcomeUnk
 from onceward.stores import Transaction
 from onceward.system.crash_points import crash_point
 
-#: Keys of actions are kept autocommitted from the user's.
+#: The scope of action keys, separate from the user's scopes.
 SCOPE: Final = "onceward.console"
-#: So long the same key gives the same answer.
+#: How long a repeated key returns the recorded result.
 KEEP_SECONDS: Final = 30 * 86_400.0
-#: How long a second press waits for the first.
+#: How long a concurrent request with the same key waits for the first one.
 WAIT_SECONDS: Final = 10.0
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
 Work = Callable[[Transaction], dict[str, Any]]
@@ -40,19 +40,19 @@ class OperatorAction:
 
     #: Such as `cursor.seek`.
     name: str
-    #: What it is done to.
+    #: The target, such as a cursor's name.
     target: str
     #: The idempotency key; None is enough for a dry run.
     key: str | None
     #: The body of the request.
     body: Mapping[str, Any]
-    #: Whether it is part of the transaction that records it; else it commits by itself, may be
-    #: run again after a crash, and must be idempotent.
+    #: Whether the change commits together with its record. If not, it commits by itself, may run
+    #: again after a crash, and must be idempotent.
     is_atomic: bool = True
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Return what tells two actions autocommitted that came under one key."""
+        """Return a digest of the action, to reject a different action under the same key."""
         return {"action": self.name, "target": self.target, "body": dict(self.body)}
 
 
@@ -60,7 +60,7 @@ class ActionExecutor:
     """Executes and previews the actions of one console."""
 
     def __init__(self, context: ConsoleContext) -> None:
-        """Act on the store of `context`."""
+        """Use the store of `context`."""
         self._context = context
 
     def execute(self, action: OperatorAction, work: Work) -> Response:
@@ -68,7 +68,9 @@ class ActionExecutor:
         if self._context.is_read_only:
             raise read_only()
         if action.key is None:
-            message = "Idempotency-Key: an action needs a key, so that pressing twice is harmless"
+            message = (
+                "Idempotency-Key: an action needs a key, so that a repeated request runs it once"
+            )
             raise InvalidArgument(message, fix="send the header, such as a new UUID")
         ow, performed = self._context.ow(), list[bool]()
 
@@ -82,7 +84,7 @@ class ActionExecutor:
         try:
             result = self._once(ow, action, perform)
         except OncewardError as refused:
-            # What may have happened is not called refused: the key is asked again, and tells.
+            # Do not record a refusal if the action may have happened; a retry returns the outcome.
             is_unknown = isinstance(refused, OutcomeUnknown) or (performed and not action.is_atomic)
             if not is_unknown:
                 self._record_refusal(ow, action, refused)
@@ -92,16 +94,16 @@ class ActionExecutor:
         return json_answer({**result, "dry_run": False, "receipt": receipt}, headers=headers)
 
     def preview(self, work: Callable[[], dict[str, Any]]) -> Response:
-        """Answer what an action would execute; changes nothing, so everybody may."""
+        """Return what an action would change. Read-only, so no permission is needed."""
         return json_answer({**work(), "dry_run": True, "receipt": None})
 
     def _once(
         self, ow: Onceward, action: OperatorAction, perform: Callable[[Transaction], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Run it, or return its recorded result."""
+        """Run the action, or return its recorded result."""
 
         def autocommitted() -> dict[str, Any]:
-            # Its parts commit by themselves; the record is a commit of its own.
+            # Each statement commits by itself, and so does the record.
             return perform(cast("Transaction", _AutocommitTransaction(ow)))
 
         def atomic(tx: Transaction) -> dict[str, Any]:
@@ -139,7 +141,7 @@ class ActionExecutor:
         )
 
     def _record_refusal(self, ow: Onceward, action: OperatorAction, error: OncewardError) -> None:
-        with suppress(OncewardError):  # The refusal is what counts.
+        with suppress(OncewardError):  # The caller needs the refusal, not this error.
             ow.store.run_in_own_transaction(
                 lambda tx: self._record(tx, action, "refused", error.to_dict())
             )
@@ -149,7 +151,7 @@ class ActionExecutor:
 
 
 class _AutocommitTransaction:
-    """Looks like a transaction to an action, but commits each statement by itself."""
+    """The interface of a transaction, but each statement commits by itself."""
 
     def __init__(self, ow: Onceward) -> None:
         self._ow = ow
@@ -161,5 +163,5 @@ class _AutocommitTransaction:
 def check_seen(what: str, seen: str | None, now: str) -> None:
     """Raise Conflict if the target changed since the operator saw it."""
     if seen is not None and seen != now:
-        message = f"{what} changed since you looked"
-        raise Conflict(message, fix="look again, then decide", seen=seen, now=now)
+        message = f"{what} changed since you loaded it"
+        raise Conflict(message, fix="reload it, then decide", seen=seen, now=now)

@@ -1,4 +1,4 @@
-"""Alerts over HTTP: what fires, by which rules, and whether machine and store are fit."""
+"""Alerts over HTTP: list firing alerts and their rules, and run the doctor's checks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from onceward.stores.queries import migrations
 from onceward.workers.alert_models import Alert, AlertRule
 from onceward.workers.alerts import Alerts
 
-#: Alerts of one answer, unless more are asked for.
+#: Default number of alerts in one response.
 ALERTS_SHOWN: Final = 100
-#: How long a second doctor waits for the first.
+#: How long a request waits while another one runs the doctor.
 DOCTOR_SECONDS_MAX: Final = 30.0
-Deep = Annotated[bool, Query(description="Let the engine check all of the store; may take long.")]
+Deep = Annotated[
+    bool, Query(description="Let the database engine check the whole store; may take long.")
+]
 
 
 def alerts_router(context: ConsoleContext) -> APIRouter:
@@ -34,7 +36,7 @@ def alerts_router(context: ConsoleContext) -> APIRouter:
 def _add_alerts(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/console/alerts", responses=answers())
     def alerts(limit: Limit = ALERTS_SHOWN) -> Response:
-        """List alerts, those that are not over first, then the newest; and the rules."""
+        """List alerts, open ones first, then the newest; and the alert rules."""
         found = Alerts(context.ow()).list(clamped(limit, PAGE_ITEMS_MAX))
         rules = [rule_item(rule, found) for rule in context.rules]
         items = [alert_item(each) for each in found]
@@ -42,13 +44,13 @@ def _add_alerts(router: APIRouter, context: ConsoleContext) -> None:
 
 
 def alert_item(alert: Alert) -> dict[str, Any]:
-    """Return an alert as the console shows it."""
+    """Return an alert as JSON."""
     event = "cleared" if alert.state == "cleared" and alert.fired_at else "fired"
     return {**asdict(alert), "text": alert.text(event)}  # type: ignore[arg-type]  # one of the two
 
 
 def rule_item(rule: AlertRule, alerts: tuple[Alert, ...]) -> dict[str, Any]:
-    """Return a rule without the address of its webhook, which may hold a secret."""
+    """Return a rule as JSON, without its webhook URL, which may contain a secret."""
     shown = asdict(rule)
     del shown["webhook"]
     firing = sum(each.rule == rule.name and each.state == "firing" for each in alerts)
@@ -56,22 +58,22 @@ def rule_item(rule: AlertRule, alerts: tuple[Alert, ...]) -> dict[str, Any]:
 
 
 def _add_doctor(router: APIRouter, context: ConsoleContext) -> None:
-    # It syncs files, and may read a whole store: one at a time.
-    turn = threading.Lock()
+    # The doctor syncs files and may read a whole store: one run at a time.
+    doctor_lock = threading.Lock()
 
     @router.get("/api/console/doctor", responses=answers())
     def doctor(deep: Deep = False) -> Response:  # noqa: FBT002 - a parameter of the query
-        """Look whether this machine and the store are fit to keep promises."""
-        if not turn.acquire(timeout=DOCTOR_SECONDS_MAX):
-            message = "another check is under way"
-            raise StoreBusy(message, fix="wait for it, then ask again")
+        """Check the machine, the installation and the store, as `onceward doctor` does."""
+        if not doctor_lock.acquire(timeout=DOCTOR_SECONDS_MAX):
+            message = "another check is running"
+            raise StoreBusy(message, fix="wait until it ends, then call again")
         try:
-            return json_answer(_examined(context, is_deep=deep))
+            return json_answer(_run_doctor(context, is_deep=deep))
         finally:
-            turn.release()
+            doctor_lock.release()
 
 
-def _examined(context: ConsoleContext, *, is_deep: bool) -> dict[str, Any]:
+def _run_doctor(context: ConsoleContext, *, is_deep: bool) -> dict[str, Any]:
     checks, store = _store(context, is_deep=is_deep)
     checks = [*checks, *examine_machine(is_serving=True)]
     return {
@@ -83,7 +85,7 @@ def _examined(context: ConsoleContext, *, is_deep: bool) -> dict[str, Any]:
 
 
 def _store(context: ConsoleContext, *, is_deep: bool) -> tuple[list[Check], dict[str, Any]]:
-    """Look at the store; one that cannot be reached is a finding, not a failure of the doctor."""
+    """Check the store; an unreachable store is a finding, not an error of the request."""
     try:
         store = context.ow().store
         applied = sorted(row[0] for row in store.read("list_migrations"))

@@ -1,6 +1,6 @@
-"""App: builds the console's web application: pages, health, metrics, the API, Lab, conversations.
+"""App: build the web application of a server: pages, health, metrics, API, Lab, conversations.
 
-Knows nothing of sockets, ports and tokens; the request guard in front of it does.
+Sockets, ports and tokens are handled outside, by the server and its request guard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onceward.console.models import Health
 from onceward.console.single_page_app import (
     built_pages,
     fixed_assets,
-    lost_page,
+    not_found_page,
     plain_router,
     shell_router,
 )
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from onceward.dispatch.conversations import Chats
     from onceward.lab.lab import Lab
 
-#: How the plain page leads to what is served.
+#: Links of the plain page.
 _LAB_LINK: Final = (
     '<li><a href="/lab">The Experiment Lab</a>: rate and compare what agents made</li>'
 )
 _CHAT_LINK: Final = '<li><a href="/chat">Conversations</a>: chat with agents</li>'
-#: What the plain page says where the console should be.
+#: Notice on the plain page while the console's pages are not built.
 _UNBUILT: Final = """<p class="notice problem" role="status">
         <span><strong>The console is not here.</strong> Its pages are built with the package,
           and this one was installed without them. <code>pip install .</code> in a checkout brings
@@ -57,19 +57,19 @@ def build_app(
 ) -> FastAPI:
     """Return the application; serve it behind the request guard.
 
-    The server calls `app.state.stop_waiting()`, from any thread, when the server is about to
-    stop: it answers the requests that wait for news.
+    The server calls `app.state.stop_waiting()`, from any thread, when the server is about to stop,
+    to answer all waiting long-poll requests.
 
     Args:
-        version: What it says it is.
-        metrics: Makes what Prometheus reads.
-        lab: The Experiment Lab, if it is to be served too.
-        dispatch: The conversations, if they are to be served too.
-        context: What the console looks at, if it is to be served; else there is one plain page.
+        version: Version shown to clients.
+        metrics: Returns the metrics page for Prometheus.
+        lab: The Experiment Lab to serve, if any.
+        dispatch: The conversations to serve, if any.
+        context: The console's stores and settings; without them one plain page is served.
 
     """
     app = FastAPI(
-        lifespan=_living,
+        lifespan=_lifespan,
         title="Onceward",
         version=version,
         docs_url=None,
@@ -87,15 +87,15 @@ def build_app(
     ends = [
         *([] if context is None else [_add_console(app, context)]),
         *([] if lab is None else [_add_lab(app, lab, version)]),
-        *([] if dispatch is None else [_add_chats(app, dispatch, version)]),
+        *([] if dispatch is None else [_add_conversations(app, dispatch, version)]),
     ]
-    app.state.stop_waiting = partial(_end, *ends)
+    app.state.stop_waiting = partial(_call_all, *ends)
     return app
 
 
 @asynccontextmanager
-async def _living(app: FastAPI) -> AsyncIterator[None]:
-    """Let what counts in the background run as long as the server does."""
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Run the background loops as long as the server runs."""
     for each in app.state.background_loops:
         each.start()
     try:
@@ -106,31 +106,31 @@ async def _living(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_lab(app: FastAPI, lab: Lab, version: str) -> Callable[[], None]:
-    """Add the Lab; return what ends the waiting for its feedback."""
+    """Add the Lab's routes; return a function that ends its long polls."""
     from onceward.lab.feedback_long_poll import FeedbackNotifier  # noqa: PLC0415 - the same
     from onceward.lab.http import lab_router  # noqa: PLC0415 - only who serves it loads it
 
     notifier = app.state.notifier = FeedbackNotifier(lab.paths.feedback)
     app.include_router(lab_router(lab, version=version, notifier=notifier))
-    return partial(_end, notifier.close, lab.stop)
+    return partial(_call_all, notifier.close, lab.stop)
 
 
-def _add_chats(app: FastAPI, chats: Chats, version: str) -> Callable[[], None]:
-    """Add the conversations; return what ends the waiting for news of them."""
+def _add_conversations(app: FastAPI, chats: Chats, version: str) -> Callable[[], None]:
+    """Add the conversations' routes; return a function that ends their long polls."""
     from onceward.dispatch.http import dispatch_router, notifier_of  # noqa: PLC0415 - the same
 
     notifier = app.state.chat_notifier = notifier_of(chats)
     app.include_router(dispatch_router(chats, version=version, notifier=notifier))
-    return partial(_end, notifier.close, chats.stop)
+    return partial(_call_all, notifier.close, chats.stop)
 
 
-def _end(*ends: Callable[[], object]) -> None:
+def _call_all(*ends: Callable[[], object]) -> None:
     for end in ends:
         end()
 
 
 def _add_health(app: FastAPI, version: str) -> None:
-    @app.get("/healthz", responses=GUARD_RESPONSES, summary="Tell that the server answers")
+    @app.get("/healthz", responses=GUARD_RESPONSES, summary="Check that the server responds")
     @app.head("/healthz", include_in_schema=False)
     async def health() -> Health:
         return Health(version=version)
@@ -141,7 +141,7 @@ def _add_metrics(app: FastAPI, page: Callable[[], bytes]) -> None:
 
     @app.get("/metrics", include_in_schema=False)
     @app.head("/metrics", include_in_schema=False)
-    def metrics() -> Response:  # In a thread: the store may let it wait.
+    def metrics() -> Response:  # Not `async`: it may wait for the store.
         return Response(page(), headers=headers)
 
 
@@ -150,7 +150,7 @@ def _add_pages(app: FastAPI, version: str, links: Sequence[str], *, is_console: 
     files = built_pages() if is_console else None
     if files is not None:
         app.include_router(shell_router(files, fixed))
-        app.state.not_found_page = lost_page(files)
+        app.state.not_found_page = not_found_page(files)
         return
     page = _read("index.html").decode().replace("{{ version }}", html.escape(version))
     page = page.replace("{{ served }}", "\n        ".join(links))

@@ -1,4 +1,4 @@
-"""Audit: who did what in the console, and what came of it; a row for each action, kept for good."""
+"""Audit: record each operator action of the console with its actor and outcome, permanently."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from onceward.keys.encoding import encoded
 from onceward.stores import Row, Store, Transaction
 from onceward.system.redaction import Redactor
 
-#: More of what was asked or answered is not kept.
+#: Longer request and result values are cut to this size.
 TEXT_BYTES_MAX: Final = 16 * 1024
 Ending = Literal["done", "refused"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditEntry:
-    """One action, as it is kept."""
+    """One recorded action."""
 
     id: int
     happened_at: str
     actor: str
-    #: Which door it came through.
+    #: The interface the action came through, such as the console.
     via: str
     #: Such as `cursor.seek`.
     action: str
-    #: What it was done to.
+    #: The target of the action.
     target: str
-    #: The key under which it is carried out once.
+    #: The idempotency key of the action.
     request_id: str | None
     outcome: Ending
-    #: What was asked for.
+    #: The request's arguments.
     details: Any
-    #: What came of it, or the error that refused it.
+    #: The result, or the error that rejected the action.
     result: Any
 
 
@@ -53,7 +53,7 @@ def add(  # noqa: PLR0913 - one argument a column, all by name
     result: Mapping[str, Any],
     is_repeatable: bool = False,
 ) -> None:
-    """Record an action; `is_repeatable` if not in the transaction that does it, so maybe again."""
+    """Record an action; `is_repeatable` if its own transaction may run, and record, it again."""
     tx.query(
         "audit_add",
         actor=actor,
@@ -69,7 +69,7 @@ def add(  # noqa: PLR0913 - one argument a column, all by name
 
 
 def page(store: Store, *, before: int, limit: int) -> list[AuditEntry]:
-    """Return actions before a number, the newest first."""
+    """Return the actions before a row number, newest first."""
     return [_entry(row) for row in store.read("audit_page", before=before, limit=limit)]
 
 
@@ -89,5 +89,5 @@ def _cut_value(value: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=1)
 def _redactor() -> Redactor:
-    """Return what knows the secrets of this process's environment."""
+    """Return a redactor for the secrets in this process's environment."""
     return Redactor.from_environment(os.environ)

@@ -18,14 +18,14 @@ from onceward.errors import OncewardError, StoreUnavailable
 from onceward.http.long_poll import Notifier
 from onceward.system import Clock, SystemClock, timestamp
 
-#: How often it detectors at the most.
+#: Minimum interval between checks.
 CHECK_SECONDS: Final = 0.5
 REST_SECONDS_MAX: Final = 30.0
-#: While the store is away, so that its return is seen soon.
+#: Maximum pause while the store is unavailable, to notice its return quickly.
 REST_AWAY_SECONDS: Final = 1.0
-#: So often all areas are announced as changed.
+#: Interval at which all areas are announced as changed.
 ALL_SECONDS: Final = 30.0
-#: A page that missed more events than these loads everything again.
+#: Number of events kept; a page that missed more reloads everything.
 KEPT_MAX: Final = 1_000
 #: Returns a fingerprint of an area's data.
 Detector = Callable[[], object]
@@ -38,7 +38,7 @@ class ChangeEvent:
 
     number: int
     areas: tuple[str, ...]
-    #: When that was seen.
+    #: When the change was detected.
     as_of: str
 
 
@@ -58,20 +58,20 @@ class ChangeFeed(Notifier):
     def __init__(
         self, detectors: Mapping[str, Detector], *, first: int = 1, clock: Clock | None = None
     ) -> None:
-        """Watch these areas. Events are numbered from `first` on, which no earlier server used."""
+        """Watch these areas. Events are numbered from `first`, which no earlier server has used."""
         super().__init__()
         self._detectors = detectors
         self._clock = clock or SystemClock()
         self._first = self._next = first
         self._events: deque[ChangeEvent] = deque(maxlen=KEPT_MAX)
         self._mutex = threading.Lock()
-        #: One check at a time: the thread's, and those of who polls.
+        #: One check at a time, by the background thread or a polling request.
         self._check_lock = threading.Lock()
         self._seen: dict[str, object] = {}
         #: When areas were checked last, and when all of them were announced last.
         self._checked_at = -math.inf
         self._announced_all = self._clock.monotonic()
-        #: When the store was last seen, while it is away.
+        #: When the store last answered, while it is unavailable; else None.
         self._available_at: str | None = None
 
     def since(self, number: int | None) -> MissedChanges:
@@ -87,7 +87,7 @@ class ChangeFeed(Notifier):
             return MissedChanges(missed, last, is_reset=False)
 
     def check(self) -> None:
-        """Look at every area once, and announce of those that changed."""
+        """Check every area once, and announce those that changed."""
         with self._check_lock:
             self._check()
 
@@ -102,7 +102,7 @@ class ChangeFeed(Notifier):
 
     @property
     def as_of(self) -> str:
-        """Return the time of the data that pages have: now, or of the last answer of the store."""
+        """Return the time of the data: now, or the store's last answer while it is unavailable."""
         return timestamp(self._clock.now()) if self._available_at is None else self._available_at
 
     def _check(self) -> None:
@@ -118,7 +118,7 @@ class ChangeFeed(Notifier):
         if away is None:
             self._available_at = None
             if now - self._announced_all >= ALL_SECONDS and self._seen:
-                # What no check can see shows after a while, too.
+                # Also announces changes that no detector can see.
                 self._announced_all, changed = now, list(self._detectors)
         elif self._available_at is None:
             self._available_at = timestamp(self._clock.now())
@@ -140,7 +140,7 @@ class ChangeFeed(Notifier):
         except StoreUnavailable:
             return _AWAY
         except OncewardError as exc:
-            return exc.code  # An area that cannot be read is announced once.
+            return exc.code  # An area that becomes unreadable is announced once.
 
     def _is_new(self, area: str, found: object) -> bool:
         is_known = area in self._seen
@@ -149,7 +149,7 @@ class ChangeFeed(Notifier):
         return is_new
 
     def _poll(self, stop: threading.Event) -> None:
-        # What changed while no page listened is an event for the page that resumes.
+        # A change while no page listened is announced to the page that resumes.
         while not stop.is_set() and not self.closed:
             began = self._clock.monotonic()
             self.check()

@@ -1,4 +1,4 @@
-"""Context: the stores, workspaces and settings that one console works with. No route."""
+"""Context: the stores, workspaces and settings of one console, passed to all its routes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from onceward.workers.source_protocol import Countable, Source
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsoleContext:
-    """What one console shows and changes."""
+    """The stores, workspaces and settings of one console."""
 
-    #: Gives the open store; StoreUnavailable while it cannot be reached.
+    #: Returns the open store; raises StoreUnavailable while it cannot be reached.
     ow: Callable[[], Onceward]
-    #: Where the store is, without secrets.
+    #: The store's URL, without secrets.
     store_url: str
     version: str
-    #: The actor that histories and the audit name.
+    #: The actor recorded in histories and in the audit log.
     actor: str
     lab: Lab | None = None
     chats: Chats | None = None
-    #: Apps of the user's, whose sources can count what a seek repeats.
+    #: The user's apps; their sources count the messages that a seek repeats.
     apps: tuple[App, ...] = ()
-    #: The rules by which alerts are raised here.
+    #: The alert rules of this server.
     rules: tuple[AlertRule, ...] = ()
     workspaces: Workspaces = field(default_factory=Workspaces)
     #: Whether changes are rejected.
@@ -42,6 +42,6 @@ class ConsoleContext:
         return next((each for each in found if each is not None), None)
 
     def count_of(self, cursor: str) -> CountBetween | None:
-        """Return how to count the messages of a cursor, if its source can count."""
+        """Return the counting function of a cursor's source, if it has one."""
         source: object = self.source_of(cursor)
         return source.count if isinstance(source, Countable) else None

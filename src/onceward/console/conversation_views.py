@@ -10,11 +10,11 @@ import orjson
 from onceward.dispatch.models import DeliveryRecord, Group, GroupMessage, GroupStatus
 from onceward.stores import Row, Store
 
-#: How much of what was said stands in a list.
+#: Maximum length of a message's text in a list.
 TEXT_CHARACTERS_MAX: Final = 2_000
 LINE_CHARACTERS_MAX: Final = 200
 DELIVERIES_MAX: Final = 50
-SAYINGS_MAX: Final = 50
+REPLIES_MAX: Final = 50
 MOVES_MAX: Final = 20
 #: Messages of a dead letter, or of a replay, that a preview shows.
 SAMPLE_MAX: Final = 5
@@ -27,7 +27,7 @@ def group_version(group: Group) -> str:
 
 
 def plain_group(status: GroupStatus) -> dict[str, Any]:
-    """Return where a group stands."""
+    """Return a group's status as JSON."""
     group = status.group
     return {
         "name": group.name,
@@ -52,7 +52,7 @@ def plain_group(status: GroupStatus) -> dict[str, Any]:
 
 
 def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
-    """Return what was handed to an agent, and what became of it."""
+    """Return a delivery to an agent and its result as JSON."""
     return {
         "id": record.id,
         "group": record.group,
@@ -69,7 +69,7 @@ def plain_delivery(record: DeliveryRecord) -> dict[str, Any]:
 
 
 def _agent(text: str | None) -> dict[str, Any] | None:
-    """Return which process has it, or had it."""
+    """Return the agent process of a delivery as JSON."""
     try:
         found = orjson.loads(text or "null")
     except orjson.JSONDecodeError:
@@ -78,7 +78,7 @@ def _agent(text: str | None) -> dict[str, Any] | None:
 
 
 def plain_message(message: GroupMessage, characters: int = TEXT_CHARACTERS_MAX) -> dict[str, Any]:
-    """Return a message; a long text is cut."""
+    """Return a message as JSON, with a long text cut."""
     return {
         "seq": message.seq,
         "id": message.id,
@@ -91,17 +91,17 @@ def plain_message(message: GroupMessage, characters: int = TEXT_CHARACTERS_MAX) 
 
 
 def sample(messages: Sequence[GroupMessage]) -> list[dict[str, Any]]:
-    """Return the first few of many messages, a line each."""
+    """Return the first few messages, one line each."""
     return [plain_message(each, LINE_CHARACTERS_MAX) for each in messages[:SAMPLE_MAX]]
 
 
-def sayings(store: Store, group: str) -> list[dict[str, Any]]:
-    """Return what the agent of a group said lately, the newest first, and how far it has come."""
-    place = {"group": group, "shown": TEXT_CHARACTERS_MAX, "limit": SAYINGS_MAX}
-    return [_saying(row) for row in store.read("dispatch_outbox_list", **place)]
+def latest_replies(store: Store, group: str) -> list[dict[str, Any]]:
+    """Return the latest replies of a group's agent, newest first, and their delivery state."""
+    place = {"group": group, "shown": TEXT_CHARACTERS_MAX, "limit": REPLIES_MAX}
+    return [_reply(row) for row in store.read("dispatch_outbox_list", **place)]
 
 
-def _saying(row: Row) -> dict[str, Any]:
+def _reply(row: Row) -> dict[str, Any]:
     id_, key, number, position, body, size, state, attempts, seq, error, *times = row
     created_at, sent_at, retry_at = times
     start = bytes(body)
@@ -110,7 +110,7 @@ def _saying(row: Row) -> dict[str, Any]:
         "key": key,
         "number": number,
         "position": position,
-        # A cut may go through a letter, of which nothing is shown then.
+        # The cut may split a UTF-8 character; its bytes are dropped.
         "text": start.decode(errors="ignore" if size > len(start) else "replace"),
         "is_cut": size > len(start),
         "state": state,

@@ -1,6 +1,6 @@
-"""Conversations over HTTP: one group, pauses and replays.
+"""Conversations over HTTP: show, pause and resume a group, and replay its messages.
 
-What is said in them, and where all of them stand, has routes of its own in `dispatch`.
+The routes of messages and of all groups' status are in `dispatch.http`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from onceward.console.conversation_views import (
     DELIVERIES_MAX,
     MOVES_MAX,
     group_version,
+    latest_replies,
     plain_delivery,
     plain_group,
     sample,
-    sayings,
 )
 from onceward.console.responses import (
     ACTION_ANSWERS,
@@ -47,7 +47,7 @@ GroupQuery = Annotated[str, Query(max_length=_NAME_BYTES, description="The name 
 
 
 class _ConversationBody(BaseModel):
-    """What every action here has."""
+    """The fields of every action on a group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -57,30 +57,30 @@ class _ConversationBody(BaseModel):
 
 
 class GroupBody(_ConversationBody):
-    """Which group is paused or resumed."""
+    """Pause or resume a group."""
 
     group: str = Field(max_length=_NAME_BYTES)
 
 
 class ReplayBody(GroupBody):
-    """From which message on a group's messages are handed out again."""
+    """Replay a group's messages from one on."""
 
-    #: Its arrival number.
+    #: The arrival number of the first message to replay.
     since: int = Field(ge=1, le=NUMBER_MAX)
     dry_run: bool = False
 
 
 def conversations_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
-    """Return the routes of conversations that people decide by."""
+    """Return the routes of conversations for operators."""
     router = APIRouter()
-    desk = _Desk(context)
-    _add_looking(router, desk)
-    _add_groups(router, desk, actions)
+    routes = _GroupRoutes(context)
+    _add_reads(router, routes)
+    _add_groups(router, routes, actions)
     return router
 
 
-class _Desk:
-    """What the routes share: the store's operators, and who must hear of a decision."""
+class _GroupRoutes:
+    """What the routes share: the store, its operator actions and the local dispatcher."""
 
     def __init__(self, context: ConsoleContext) -> None:
         self._context = context
@@ -97,13 +97,13 @@ class _Desk:
     def operators(self) -> Operators:
         return Operators(self.ow.store)
 
-    def tell(self) -> None:
-        """Let the dispatcher of this process look at once; open pages look for themselves."""
+    def wake_dispatcher(self) -> None:
+        """Wake the dispatcher of this process, so that it need not poll first."""
         if self._context.chats is not None:
             self._context.chats.dispatcher.wake()
 
     def holder(self) -> str | None:
-        """Return the dispatcher that runs the agents of this store, if there is one."""
+        """Return the owner of the dispatcher's lease, if it is held."""
         try:
             found = self.ow.cursors.show(LEASE)
         except CursorMissing:
@@ -111,91 +111,95 @@ class _Desk:
         return found.lease_owner if found.is_held else None
 
 
-def _add_looking(router: APIRouter, desk: _Desk) -> None:
+def _add_reads(router: APIRouter, routes: _GroupRoutes) -> None:
     @router.get("/api/dispatch/group", responses=answers(404))
     def group(name: GroupQuery) -> Response:
-        """Show a group: where it stands, what was handed out, and what its agent said."""
-        ow, operators = desk.ow, desk.operators
+        """Show a group: its status, its deliveries, and its agent's latest replies."""
+        ow, operators = routes.ow, routes.operators
         with ow.store.snapshot():
             status = operators.status_of(name_of(name))
             arrived, read = operators.positions()
             lately = operators.deliveries(name, DELIVERIES_MAX)
-            told = {
+            counted = {
                 **plain_group(status),
                 "arrived": arrived,
                 "read": read,
                 "deliveries": [plain_delivery(each) for each in lately],
-                "outbox": sayings(ow.store, name),
+                "outbox": latest_replies(ow.store, name),
                 "history": [plain_move(e) for e in ow.cursors.history(f"{DUAL}/{name}", MOVES_MAX)],
             }
             dead = ow.dead.count_by_group().get(name, 0)
-        holder = desk.holder()
+        holder = routes.holder()
         who = {"holder": holder, "is_held": holder is not None, "dead": dead}
-        return json_answer({**told, **who, "as_of": moment()})
+        return json_answer({**counted, **who, "as_of": moment()})
 
 
-def _add_groups(router: APIRouter, desk: _Desk, actions: ActionExecutor) -> None:
+def _add_groups(router: APIRouter, routes: _GroupRoutes, actions: ActionExecutor) -> None:
     def switched(body: GroupBody, key: str, *, is_paused: bool) -> Response:
         def act(_: Transaction) -> dict[str, Any]:
-            groups = Groups(desk.ow.store)
+            groups = Groups(routes.ow.store)
             group = groups.show(name_of(body.group))
             check_seen(f"group {group.name}", body.seen, group_version(group))
             if group.is_paused != is_paused:
                 groups.set(group.name, is_paused=is_paused)
-            return {"group": plain_group(desk.operators.status_of(group.name))}
+            return {"group": plain_group(routes.operators.status_of(group.name))}
 
         name = "dispatch.pause" if is_paused else "dispatch.resume"
         action = OperatorAction(name=name, target=body.group, key=key, body=body.model_dump())
-        return _telling(desk, actions, action, act)
+        return _execute_and_wake(routes, actions, action, act)
 
     @router.post("/api/dispatch/pause", responses=ACTION_ANSWERS)
     def pause(body: GroupBody, key: ActionKey) -> Response:
-        """Hand nothing new to the agent of a group; what runs goes on."""
+        """Pause a group; the delivery in flight finishes."""
         return switched(body, key, is_paused=True)
 
     @router.post("/api/dispatch/resume", responses=ACTION_ANSWERS)
     def resume(body: GroupBody, key: ActionKey) -> Response:
-        """Hand messages to the agent of a group again."""
+        """Resume a paused group."""
         return switched(body, key, is_paused=False)
 
     @router.post("/api/dispatch/replay", responses=ACTION_ANSWERS)
     def replay(body: ReplayBody, key: MaybeKey = None) -> Response:
-        """Hand a group's messages out again from one on; `dry_run` says how many, and which."""
+        """Replay a group's messages from one on; a dry run counts and lists them."""
         if body.dry_run:
-            return actions.preview(lambda: _replayed(desk, body))
+            return actions.preview(lambda: _replayed(routes, body))
         action = OperatorAction(
             name="dispatch.replay", target=body.group, key=key, body=body.model_dump()
         )
-        return _telling(desk, actions, action, lambda _: _replayed(desk, body))
+        return _execute_and_wake(routes, actions, action, lambda _: _replayed(routes, body))
 
 
-def _telling(
-    desk: _Desk,
+def _execute_and_wake(
+    routes: _GroupRoutes,
     actions: ActionExecutor,
     action: OperatorAction,
     work: Callable[[Transaction], dict[str, Any]],
 ) -> Response:
-    """Act, and let the dispatcher know."""
+    """Execute the action, and wake the dispatcher."""
     response = actions.execute(action, work)
-    desk.tell()
+    routes.wake_dispatcher()
     return response
 
 
-def _replayed(desk: _Desk, body: ReplayBody) -> dict[str, Any]:
-    operators, name = desk.operators, name_of(body.group)
+def _replayed(routes: _GroupRoutes, body: ReplayBody) -> dict[str, Any]:
+    operators, name = routes.operators, name_of(body.group)
     processed = operators.status_of(name).processed
     check_seen(f"group {name}", body.seen, str(processed))
     if body.since > processed:
-        message = f"since: {name} has processed nothing from {body.since} on"
-        fix = f"begin at {processed} or before" if processed else "there is nothing to repeat"
+        message = f"since: {name} has processed no message from {body.since} on"
+        fix = (
+            f"pass {processed} or an earlier number"
+            if processed
+            else "no message was processed, so there is nothing to replay"
+        )
         raise InvalidArgument(message, fix=fix, field="since")
-    said = {"reason": body.reason.strip() or "replayed in the console", "actor": desk.actor}
+    said = {"reason": body.reason.strip() or "replayed in the console", "actor": routes.actor}
     try:
         done = operators.replay(name, body.since, **said, is_dry_run=body.dry_run)
     except BatchInFlight as exc:
-        message = f"the agent of {name} is at work; nothing was changed"
+        message = f"the agent of {name} is processing a message; nothing was changed"
         raise Conflict(message, fix="wait until it is done, or pause the group first") from exc
-    return _plain_replay(desk.ow, done, processed)
+    return _plain_replay(routes.ow, done, processed)
 
 
 def _plain_replay(ow: Onceward, done: GroupReplay, processed: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Counts: how many rows each area has, counted in the background, never in a request.
 
-Spends a twentieth of its time on counting at the most: what takes long to count is counted seldom.
+Spends at most a twentieth of its time on counting, so slow counts run rarely.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from onceward.console.throttled_loop import ThrottledLoop
 from onceward.errors import OncewardError
 from onceward.system import Clock, SystemClock, timestamp
 
-#: How often it counts at the most.
+#: Minimum interval between counts.
 COUNT_SECONDS: Final = 2.0
-#: What is counted, by which query, in the order of its columns.
+#: The counts of each query, in the order of its columns.
 _QUERIES: Final = {
     "area_count_dead": ("dead",),
     "area_count_outcomes": ("running", "ambiguous"),
@@ -29,44 +29,44 @@ _QUERIES: Final = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AreaCounts:
-    """How many of everything there are."""
+    """The counts of one store."""
 
-    #: Messages that were given up and wait for a person.
+    #: Dead letters of workers that wait for a decision.
     dead: int = 0
-    #: Keys at work, and keys whose work was begun and fell silent.
+    #: Running keys, and ambiguous keys.
     running: int = 0
     ambiguous: int = 0
-    #: Alerts that fire.
+    #: Firing alerts.
     alerts: int = 0
-    #: Messages that were set aside and are tried again.
+    #: Parked messages.
     parked: int = 0
-    #: Deliveries to agents that were given up and wait for a person.
+    #: Dead letters of conversations that wait for a decision.
     conversations_dead: int = 0
-    #: When this was so; None before the first count.
+    #: When the counts were taken; None before the first count.
     as_of: str | None = None
 
 
 class CountSampler:
-    """The counts of one store, as of a moment ago."""
+    """Counts the rows of one store in a background thread."""
 
     def __init__(self, ow: Callable[[], Onceward], *, clock: Clock | None = None) -> None:
-        """Count what this store holds, once started."""
+        """Count this store's rows after `start`."""
         self._ow = ow
         self._clock = clock or SystemClock()
         self._counts = AreaCounts()
         self._thread = ThrottledLoop(
             "counts_sampler", self.count, least_seconds=COUNT_SECONDS, clock=clock
         )
-        #: Count in a thread from now on, and no more.
+        #: Start and stop the background thread.
         self.start, self.stop = self._thread.start, self._thread.stop
 
     def counts(self) -> AreaCounts:
-        """Return the last counts, and when they were true."""
+        """Return the last counts and their time."""
         return self._counts
 
     def count(self) -> None:
         """Count everything once."""
-        with suppress(OncewardError):  # Then the old counts stay, and say how old they are.
+        with suppress(OncewardError):  # After an error the old counts stay, with their time.
             self._counts = self._counted()
 
     def _counted(self) -> AreaCounts:

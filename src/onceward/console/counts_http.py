@@ -1,4 +1,4 @@
-"""Counts: the numbers beside the names of pages, as they were a moment ago."""
+"""Counts over HTTP: return the counts that the console's navigation shows beside each page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onceward.console.counts import CountSampler
 from onceward.console.responses import answers, json_answer
 
 
-class CountsAnswer(BaseModel, frozen=True):
-    """How many of everything there are; null before they were counted for the first time."""
+class CountsResponse(BaseModel, frozen=True):
+    """The counts of a store; null before the first count."""
 
     dead: int | None
     running: int | None
@@ -27,9 +27,9 @@ def counts_router(counts_sampler: CountSampler) -> APIRouter:
     """Return the route of the counts."""
     router = APIRouter()
 
-    @router.get("/api/console/counts", response_model=CountsAnswer, responses=answers())
+    @router.get("/api/console/counts", response_model=CountsResponse, responses=answers())
     async def counts() -> Response:
-        """Tell how many of everything there are; nothing is counted for it."""
+        """Return the last counts; nothing is counted by the request."""
         found = asdict(counts_sampler.counts())
         return json_answer(found if found["as_of"] else dict.fromkeys(found))
 

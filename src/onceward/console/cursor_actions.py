@@ -1,4 +1,4 @@
-"""Cursor actions: what operators do to cursors, executed or previewed. No route."""
+"""Cursor actions: pause, resume, seek and undo a cursor for an operator, or preview that."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from onceward.errors import InvalidArgument, InvalidCursor, OncewardError, Sourc
 from onceward.stores import Transaction
 from onceward.workers.source_protocol import check_target
 
-#: Messages that a plan shows, and how much of each.
+#: How many messages a plan shows, and how many characters of each.
 SAMPLE_MESSAGES_MAX: Final = 5
 SAMPLE_CHARACTERS_MAX: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Moving:
-    """A seek or its undoing, as it is asked for."""
+class OperatorMove:
+    """The request of a seek, or of undoing one."""
 
     kind: Literal["seek", "undo"]
     name: str
-    #: Where a seek goes; None is the start.
+    #: The position to resume after; None is the start.
     position: str | None = None
     reason: str
     seen: str | None
@@ -39,7 +39,7 @@ class Moving:
 def paused(
     context: ConsoleContext, name: str, reason: str, seen: str | None, *, is_pause: bool
 ) -> Callable[[Transaction], dict[str, Any]]:
-    """Return what pauses or resumes a cursor inside a transaction."""
+    """Return a function that pauses or resumes a cursor inside a transaction."""
 
     def work(_: Transaction) -> dict[str, Any]:
         ow = context.ow()
@@ -52,22 +52,22 @@ def paused(
     return work
 
 
-def planned(context: ConsoleContext, moving: Moving) -> dict[str, Any]:
-    """Return what a move would do, with some of the messages it repeats."""
+def planned(context: ConsoleContext, moving: OperatorMove) -> dict[str, Any]:
+    """Return the plan of a move, with a sample of the messages that it repeats."""
     check_seen(moving.name, moving.seen, version_of(context.ow(), moving.name))
     _check(_refusal(context, moving))
     move = _move(context, moving, _count(context, moving.name), dry_run=True)
     return {"move": asdict(move), "sample": _sample(context, move), "as_of": moment()}
 
 
-def moved(context: ConsoleContext, moving: Moving) -> Callable[[Transaction], dict[str, Any]]:
-    """Return what moves a cursor inside a transaction; its messages are counted before."""
+def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transaction], dict[str, Any]]:
+    """Return a function that moves a cursor inside a transaction; messages are counted before."""
     if moving.kind == "seek" and not moving.reason.strip():
-        message = "reason: a seek needs one; it is kept in the history"
+        message = "reason: is required for a seek; it is kept in the cursor's history"
         raise InvalidArgument(message, fix="say why", field="reason")
     refused, count = _refusal(context, moving), _count(context, moving.name)
     if count is not None:
-        # No other process waits for the lock while a source counts. Errors are reported below.
+        # Count before locking, so that no process waits for a source. Errors are reported below.
         with suppress(OncewardError):
             _move(context, moving, count, dry_run=True)
 
@@ -75,7 +75,9 @@ def moved(context: ConsoleContext, moving: Moving) -> Callable[[Transaction], di
         ow = context.ow()
         _lock(ow, "cursor_lock", moving.name)
         check_seen(moving.name, moving.seen, version_of(ow, moving.name))
-        _check(refused)  # Only here: a repeat gets its answer, whatever the source says by now.
+        _check(
+            refused
+        )  # Only here: a repeated request gets its recorded result, even if the source now fails.
         move = _move(context, moving, count, dry_run=False)
         return {"move": asdict(move), "sample": [], "as_of": moment()}
 
@@ -83,13 +85,13 @@ def moved(context: ConsoleContext, moving: Moving) -> Callable[[Transaction], di
 
 
 def _lock(ow: Onceward, query: str, name: str) -> None:
-    """Lock a cursor before its version is checked: two operators may act at once."""
-    # As a write, which begins the transaction where reading does not.
+    """Lock a cursor before checking its version, because two operators may act concurrently."""
+    # A write, because a read does not start the transaction's lock.
     ow.store.write(lambda tx: tx.query(query, name=name))
 
 
 def _move(
-    context: ConsoleContext, moving: Moving, count: CountBetween | None, *, dry_run: bool
+    context: ConsoleContext, moving: OperatorMove, count: CountBetween | None, *, dry_run: bool
 ) -> Move:
     cursors, name, actor = context.ow().cursors, moving.name, context.actor
     if moving.kind == "undo":
@@ -97,8 +99,8 @@ def _move(
     return cursors.seek(name, moving.position, moving.reason, actor, dry_run=dry_run, count=count)
 
 
-def _refusal(context: ConsoleContext, moving: Moving) -> InvalidCursor | None:
-    """Return why the source would refuse the position; what is undone was accepted once."""
+def _refusal(context: ConsoleContext, moving: OperatorMove) -> InvalidCursor | None:
+    """Return the source's error for the position, if any; an undo goes to a valid position."""
     try:
         if moving.kind == "seek":
             check_target(context.source_of(moving.name), moving.position)
@@ -113,7 +115,7 @@ def _check(refused: InvalidCursor | None) -> None:
 
 
 def _count(context: ConsoleContext, name: str) -> CountBetween | None:
-    """Return how the source of a cursor counts, which asks it once for the same."""
+    """Return a cached counting function of a cursor's source."""
     count = context.count_of(name)
     if count is None:
         return None
@@ -123,16 +125,18 @@ def _count(context: ConsoleContext, name: str) -> CountBetween | None:
             return count(after, up_to)
         except OncewardError:
             raise
-        except Exception as exc:  # A source of the user's.
+        except Exception as exc:  # The source is the user's code.
             message = f"the source of {name} cannot count: {exc!r}"
-            fix = "look into the app, or start the console without it and move uncounted"
+            fix = (
+                "fix the app's source, or start the console without the app and seek without counts"
+            )
             raise SourceUnavailable(message, fix=fix) from exc
 
     return CachedCount(counted)
 
 
 def _sample(context: ConsoleContext, move: Move) -> list[str]:
-    """Return the first messages that will be repeated, as text."""
+    """Return the first messages that the move will repeat, as text."""
     source = context.source_of(move.cursor)
     if source is None or not move.repeated:
         return []

@@ -1,4 +1,4 @@
-"""Cursor blockers: why a cursor makes no progress, in a sentence. No store."""
+"""Cursor blockers: explain in one sentence why a cursor makes no progress. Pure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _QUOTED_CHARACTERS_MAX: Final = 200
 
 
 class CursorDetails(NamedTuple):
-    """What else is known of a cursor: a row of `cursor_beside`."""
+    """Details of a cursor: a row of `cursor_beside`."""
 
     cursor: str
-    #: The last entry of its history.
+    #: Number of the last entry in the cursor's history.
     last_entry: int | None
-    #: Who paused it, and why, while it is paused.
+    #: Actor and reason of the pause, while the cursor is paused.
     paused_by: str | None
     pause_reason: str | None
-    #: The message that fails and holds it.
+    #: The failing message that blocks the cursor.
     failing_position: str | None
     attempt: int | None
     due_at: str | None
     first_failed_at: str | None
     error: str | None
-    #: How many messages wait beside it, and how many were given up, as far as they were counted.
+    #: Numbers of parked messages and of dead letters, as far as they were counted.
     parked: int
     dead: int
-    #: How long ago its lease expired; negative while it is valid.
+    #: Seconds since the lease expired; negative while the lease is valid.
     expired_seconds: float | None
-    #: How long until the failing message is tried again.
+    #: Seconds until the failing message is retried.
     due_seconds: float | None
 
     @property
     def failing(self) -> dict[str, object] | None:
-        """Return the message that fails and holds it, if there is one."""
+        """Return the failing message that blocks the cursor, if there is one."""
         if self.attempt is None:
             return None
         return {
@@ -53,20 +53,23 @@ class CursorDetails(NamedTuple):
 def blocked_because(
     state: CursorState, measure: LagMeasurement | None, beside: CursorDetails
 ) -> str | None:
-    """Return why a cursor does not go on; None when nothing is in its way."""
+    """Return why a cursor makes no progress; None if nothing blocks it."""
     if state.is_paused:
         return _paused(beside)
     if beside.attempt is not None:
-        return f"a failing message holds it: attempt {beside.attempt} failed, {_next(beside)}"
+        return (
+            f"a failing message blocks it: attempt {beside.attempt} failed, {_retry_text(beside)}"
+        )
     if state_name(state) == "expired":
-        return f"the lease of {state.lease_owner} expired{_ago(beside)}, and no worker took over"
+        ago = _expired_ago(beside)
+        return f"the lease of {state.lease_owner} expired{ago}, and no worker took over"
     return _waiting(state, measure) if measure else None
 
 
 def _waiting(state: CursorState, measure: LagMeasurement) -> str | None:
     is_behind = measure.messages != 0 and bool(measure.lag_seconds)
     if is_behind and not state.is_held and measure.age_seconds > UNSEEN_SECONDS:
-        return f"no worker has looked for {_told(measure.age_seconds)}, and messages wait"
+        return f"no worker has polled for {_duration_text(measure.age_seconds)}, and messages wait"
     return f"its source is held back by {measure.held_back_by}" if measure.held_back_by else None
 
 
@@ -77,17 +80,17 @@ def _paused(beside: CursorDetails) -> str:
     return f"paused by {beside.paused_by}" + (f' ("{reason}")' if reason else "")
 
 
-def _next(beside: CursorDetails) -> str:
+def _retry_text(beside: CursorDetails) -> str:
     seconds = beside.due_seconds or 0.0
-    return f"the next one is due {f'in {_told(seconds)}' if seconds > 0 else 'now'}"
+    return f"the next one is due {f'in {_duration_text(seconds)}' if seconds > 0 else 'now'}"
 
 
-def _ago(beside: CursorDetails) -> str:
+def _expired_ago(beside: CursorDetails) -> str:
     seconds = beside.expired_seconds
-    return "" if seconds is None or seconds < 0 else f" {_told(seconds)} ago"
+    return "" if seconds is None or seconds < 0 else f" {_duration_text(seconds)} ago"
 
 
-def _told(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,7 +1,7 @@
 """Cursor paging: list cursors page by page, by name or by waiting time.
 
-A page reads a bounded number of cursors, however few of them match. Its end is encoded in a
-text of ours: `n` and a name, or `w`, a moment and a name.
+A page reads a bounded number of cursors, however few of them match. Its end is encoded as `n` and a
+name, or as `w`, a time and a name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from onceward.workers.views import StateName
 
 Sort = Literal["name", "lag"]
 STATES: Final[tuple[StateName, ...]] = ("held", "free", "expired", "paused")
-#: Cursors that one page looks at, however few of them fit.
+#: How many cursors one page reads, however few of them match.
 SCAN_ROWS_MAX: Final = 20_000
-#: Columns of a row that say what a cursor is; behind them: since when messages wait, whether it
-#: fits, and how many were looked at.
+#: Columns of a row for the cursor's state; after them: since when messages wait, whether the cursor
+#: matches, and how many cursors were read.
 _STATE_COLUMNS: Final = 15
 _STATE_WORD: Final = re.compile(r"(?:^|\s)state:(\S+)")
 _MOMENT: Final = re.compile(r"w:(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?):(.*)", re.DOTALL)
@@ -34,17 +34,17 @@ class CursorFilter:
 
     #: A part of the name, or a pattern such as `lead_*`.
     name: str = ""
-    #: None for any; a word that is none of ours fits nothing.
+    #: None for any state; an unknown state matches nothing.
     state: str | None = None
 
     @property
     def is_filtered(self) -> bool:
-        """Say whether there may be cursors that do not fit."""
+        """Return whether the filter can exclude cursors."""
         return bool(self.name or self.state)
 
     @property
     def pattern(self) -> str | None:
-        """Return the name as a pattern of SQL."""
+        """Return the name as an SQL LIKE pattern."""
         if not self.name:
             return None
         escaped = re.sub(r"([\\%_])", r"\\\1", self.name)
@@ -55,11 +55,11 @@ class CursorFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PagePosition:
-    """Where a page begins."""
+    """The position after which a page begins."""
 
-    #: Those whose messages wait, or all, or those that are left.
+    #: The section of the list: cursors with waiting messages, all cursors, or the rest.
     is_waiting: bool
-    #: Since when the messages of the last one wait.
+    #: Since when messages of the previous page's last cursor wait.
     since: float = -math.inf
     name: str = ""
 
@@ -69,7 +69,7 @@ class _PagePosition:
 
 
 def filter_of(q: str | None, state: str | None) -> CursorFilter:
-    """Return what a search asks for; `state:paused` in it is as good as the filter."""
+    """Parse a search text; `state:paused` in it equals the `state` filter."""
     text = check_text("q", q or "", characters_max=NAME_CHARACTERS_MAX, may_be_empty=True)
     named = _STATE_WORD.search(text)
     if named is not None:
@@ -81,7 +81,7 @@ def filter_of(q: str | None, state: str | None) -> CursorFilter:
 def read_page(
     store: Store, cursor_filter: CursorFilter, *, sort: Sort, after: str | None, limit: int
 ) -> tuple[list[CursorState], str | None]:
-    """Return the cursors of one page, and where the next begins."""
+    """Return the cursors of one page, and the position of the next page."""
     place = _place_of(after, sort)
     found: list[CursorState] = []
     if place.is_waiting:
@@ -134,8 +134,8 @@ def _place_of(after: str | None, sort: Sort) -> _PagePosition:
         return _PagePosition(is_waiting=True, since=float(moment[1]), name=_escaped_name(moment[2]))
     if after.startswith("n:"):
         return _PagePosition(is_waiting=False, name=_escaped_name(after[2:]))
-    message = f"after: {after[:40]!r} is not a place in this list"
-    fix = "take `next` of the page before, or leave it out"
+    message = f"after: {after[:40]!r} is not a position in this list"
+    fix = "pass `next` of the previous page, or no `after`"
     raise InvalidCursor(message, fix=fix, field="after")
 
 

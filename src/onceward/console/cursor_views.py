@@ -1,4 +1,4 @@
-"""Cursor views: what the console shows of cursors, as JSON. Reads; changes nothing."""
+"""Cursor views: cursors, their history, leases and lag as JSON for the API. Read-only."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from onceward.workers.views import cursor_json, state_name
 
 HISTORY_MAX: Final = 100
 TRACES_MAX: Final = 50
-#: Measures of one cursor in an answer, and of one that are looked at for them.
+#: Lag samples of one cursor in a response, and how many are read for them.
 SAMPLES_MAX: Final = 500
 SAMPLES_READ_MAX: Final = 10_000
-#: Measures of each cursor of a list, and of a list that is longer than a screen.
+#: Lag samples per cursor in a list, and in a list that is longer than a screen.
 SPARK_SAMPLES: Final = 60
 SPARK_SAMPLES_IN_LONG: Final = 30
 SCREEN_CURSORS_MAX: Final = 100
-#: A longer list shows no lines: it would read a million measures.
+#: A longer list has no sparklines, which would need a million samples.
 SPARK_CURSORS_MAX: Final = 500
-#: What is parked or dead is counted so far in a list, and no further.
+#: In a list, parked messages and dead letters are counted up to this number.
 COUNTED_MAX: Final = 1_000
-#: With fewer of them, where a list is long.
+#: The same limit for a long list.
 COUNTED_IN_LONG_MAX: Final = 100
 
 
 def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]]:
-    """Return cursors as a list shows them."""
+    """Return cursors as JSON for a list."""
     if not states:
         return []
     names = [state.name for state in states]
@@ -45,14 +45,14 @@ def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]
     samples = _samples(ow, names) if len(names) <= SPARK_CURSORS_MAX else {}
     found = []
     for state in states:
-        # One that was removed since is not shown.
+        # Leave out cursors that were removed since.
         if (known := beside.get(state.name)) is None:
             continue
         measure, line = measures.get(state.name), samples.get(state.name, ())
         found.append(
             {
                 **cursor_json(state, measure),
-                # The version of its rules is not the version that the operator saw.
+                # The state's `version` is that of the retry rules, not the one for `seen`.
                 "rules_version": state.version,
                 "version": _version(state, known),
                 "state": state_name(state),
@@ -67,7 +67,7 @@ def items_of(ow: Onceward, states: Sequence[CursorState]) -> list[dict[str, Any]
 
 
 def item_of(ow: Onceward, name: str) -> dict[str, Any]:
-    """Return one cursor as a list shows it; CursorMissing if there is none."""
+    """Return one cursor as JSON for a list; CursorMissing if there is none."""
     return items_of(ow, [ow.cursors.show(name)])[0]
 
 
@@ -78,7 +78,7 @@ def version_of(ow: Onceward, name: str) -> str:
 
 
 def detail_of(context: ConsoleContext, name: str) -> dict[str, Any]:
-    """Return everything about one cursor; CursorMissing if there is none."""
+    """Return all details of one cursor; CursorMissing if there is none."""
     ow = context.ow()
     with ow.store.snapshot():
         item = item_of(ow, name)
@@ -118,9 +118,9 @@ def _samples(ow: Onceward, names: Sequence[str]) -> dict[str, tuple[Sample, ...]
 
 
 def _thinned(ow: Onceward, name: str) -> list[dict[str, Any]]:
-    """Return the measures of the last day, the oldest first; every so many if there are more."""
+    """Return the lag samples of the last day, oldest first, thinned out if there are many."""
     rows = ow.store.read("sample_list", name=name, seconds=DAY_SECONDS, limit=SAMPLES_READ_MAX)
     names = ("taken_at", "position", "processed_count", "lag_messages", "lag_seconds")
     step = -(-len(rows) // SAMPLES_MAX) or 1
-    # Counted from the newest, which is there in any case.
+    # Counted from the newest, so that the newest is always included.
     return [dict(zip(names, row, strict=True)) for row in reversed(rows[::step])]

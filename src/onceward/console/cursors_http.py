@@ -1,4 +1,4 @@
-"""Cursors over HTTP: how far behind each is, who has it, and what people do to it."""
+"""Cursors over HTTP: list cursors with their lag and owner; pause, resume, seek and undo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onceward.console.actions import ActionExecutor, OperatorAction
 from onceward.console.context import ConsoleContext
-from onceward.console.cursor_actions import Moving, moved, paused, planned
+from onceward.console.cursor_actions import OperatorMove, moved, paused, planned
 from onceward.console.cursor_paging import filter_of, read_page
 from onceward.console.cursor_views import detail_of, items_of
 from onceward.console.responses import (
@@ -50,7 +50,7 @@ StateFilter = Annotated[
     Literal["held", "free", "expired", "paused"] | None, Query(description="Only those.")
 ]
 Order = Annotated[
-    Literal["name", "lag"], Query(description="`lag`: whose oldest message waits longest first.")
+    Literal["name", "lag"], Query(description="`lag`: longest waiting message first.")
 ]
 
 
@@ -60,36 +60,36 @@ class _CursorBody(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=NAME_CHARACTERS_MAX)
-    #: Why; it is kept in the history.
+    #: The reason; kept in the cursor's history.
     reason: str = Field(default="", max_length=REASON_CHARACTERS_MAX)
     #: `version` of the cursor that the operator saw; None skips the check.
     seen: str | None = Field(default=None, max_length=_SEEN_CHARACTERS_MAX)
 
     def check(self) -> None:
-        """Refuse what no store can hold."""
+        """Reject values that no store can hold."""
         check_name(self.name)
         check_text("reason", self.reason, characters_max=REASON_CHARACTERS_MAX, may_be_empty=True)
 
 
-class Pausing(_CursorBody):
+class PauseRequest(_CursorBody):
     """Pause or resume a cursor."""
 
 
-class Seeking(_CursorBody):
+class SeekRequest(_CursorBody):
     """Seek a cursor."""
 
-    #: Work goes on behind it; null is the start.
+    #: The position to resume after (exclusive); null is the start.
     position: str | None = Field(max_length=POSITION_CHARACTERS_MAX)
     dry_run: bool = False
 
     def check(self) -> None:
-        """Refuse what no store can hold."""
+        """Reject values that no store can hold."""
         super().check()
         most = POSITION_CHARACTERS_MAX
         check_text("position", self.position or "", characters_max=most, may_be_empty=True)
 
 
-class Undoing(_CursorBody):
+class UndoRequest(_CursorBody):
     """Undo the last seek of a cursor."""
 
     dry_run: bool = False
@@ -98,13 +98,13 @@ class Undoing(_CursorBody):
 def cursors_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of cursors."""
     router = APIRouter()
-    _add_looking(router, context)
+    _add_reads(router, context)
     _add_pausing(router, context, actions)
     _add_moving(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
+def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/cursors", responses=answers())
     def list_cursors(
         limit: Limit = PAGE_ITEMS,
@@ -113,11 +113,11 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
         state: StateFilter = None,
         sort: Order = "name",
     ) -> Response:
-        """List cursors: where they are, who has them, how far behind they are, what is in the way.
+        """List cursors with position, owner, lag, and what blocks them.
 
-        A page looks at a bounded number of cursors: with `next` and few items or none, ask again.
-        Lists of more than 500 have no `spark` and no `shape`; `parked` and `dead` are counted up
-        to 1,000, in such lists up to 100.
+        A page reads a bounded number of cursors: with `next` and few or no items, request the next
+        page. Lists of more than 500 have no `spark` and no `shape`; `parked` and `dead` are counted
+        up to 1,000, in such lists up to 100.
         """
         ow, cursor_filter = context.ow(), filter_of(q, state)
         with ow.store.snapshot():
@@ -133,12 +133,12 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
 
     @router.get("/api/cursors/show", responses=answers(404))
     def show_cursor(name: Name) -> Response:
-        """Show everything about one cursor: its past, its leases, who was refused, its measures."""
+        """Show one cursor: its history, its leases, rejected stale writes, and its lag."""
         return json_answer({**detail_of(context, check_name(name)), "as_of": moment()})
 
 
 def _add_pausing(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
-    def act(body: Pausing, key: str, *, is_pause: bool) -> Response:
+    def act(body: PauseRequest, key: str, *, is_pause: bool) -> Response:
         body.check()
         action = OperatorAction(
             name="cursor.pause" if is_pause else "cursor.resume",
@@ -150,18 +150,18 @@ def _add_pausing(router: APIRouter, context: ConsoleContext, actions: ActionExec
         return actions.execute(action, work)
 
     @router.post("/api/cursors/pause", responses=ACTION_ANSWERS)
-    def pause_cursor(body: Pausing, key: ActionKey) -> Response:
+    def pause_cursor(body: PauseRequest, key: ActionKey) -> Response:
         """Pause a cursor; in-flight work finishes."""
         return act(body, key, is_pause=True)
 
     @router.post("/api/cursors/resume", responses=ACTION_ANSWERS)
-    def resume_cursor(body: Pausing, key: ActionKey) -> Response:
+    def resume_cursor(body: PauseRequest, key: ActionKey) -> Response:
         """Resume a paused cursor."""
         return act(body, key, is_pause=False)
 
 
 def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
-    def act(body: Seeking | Undoing, moving: Moving, key: str | None) -> Response:
+    def act(body: SeekRequest | UndoRequest, moving: OperatorMove, key: str | None) -> Response:
         body.check()
         if body.dry_run:
             return actions.preview(lambda: planned(context, moving))
@@ -170,9 +170,9 @@ def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecu
         return actions.execute(action, moved(context, moving))
 
     @router.post("/api/cursors/seek", responses=ACTION_ANSWERS)
-    def seek_cursor(body: Seeking, key: MaybeKey = None) -> Response:
-        """Seek a cursor. Its present holder is fenced. A dry run returns the plan."""
-        moving = Moving(
+    def seek_cursor(body: SeekRequest, key: MaybeKey = None) -> Response:
+        """Seek a cursor. Its current owner is fenced. A dry run returns the plan."""
+        moving = OperatorMove(
             kind="seek",
             name=body.name,
             position=body.position,
@@ -182,7 +182,7 @@ def _add_moving(router: APIRouter, context: ConsoleContext, actions: ActionExecu
         return act(body, moving, key)
 
     @router.post("/api/cursors/undo", responses=ACTION_ANSWERS)
-    def undo_seek(body: Undoing, key: MaybeKey = None) -> Response:
+    def undo_seek(body: UndoRequest, key: MaybeKey = None) -> Response:
         """Undo the last seek of a cursor; a dry run returns the plan."""
-        moving = Moving(kind="undo", name=body.name, reason=body.reason, seen=body.seen)
+        moving = OperatorMove(kind="undo", name=body.name, reason=body.reason, seen=body.seen)
         return act(body, moving, key)

@@ -43,10 +43,10 @@ REASON_CHARS_MAX: Final = 2_000
 _TEXT_CHARS_MAX: Final = 1_024
 _SEEN_CHARS_MAX: Final = 100
 
-#: Larger integers are not the same for every reader of JSON.
+#: The largest integer that every JSON parser reads exactly.
 _ID_MAX: Final = 2**53
 
-LetterId = Annotated[int, Query(ge=1, le=_ID_MAX, description="The number of a dead letter.")]
+LetterId = Annotated[int, Query(ge=1, le=_ID_MAX, description="The id of a dead letter.")]
 StateFilter = Annotated[
     Literal["dead", "redriven", "dropped", "all"], Query(description="Only those in this state.")
 ]
@@ -73,8 +73,8 @@ _Id = Annotated[int, Field(ge=1, le=_ID_MAX)]
 _Seen = Annotated[str, Field(max_length=_SEEN_CHARS_MAX)]
 
 
-class Redriving(BaseModel):
-    """Which letters to redrive: by number, or all of a cursor or group, oldest first."""
+class RedriveRequest(BaseModel):
+    """Dead letters to redrive: by id, or all of a cursor or group, oldest first."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -82,12 +82,12 @@ class Redriving(BaseModel):
     cursor: str | None = Field(default=None, min_length=1, max_length=_TEXT_CHARS_MAX)
     group: str | None = Field(default=None, min_length=1, max_length=_TEXT_CHARS_MAX)
     reason: str | None = Field(default=None, max_length=REASON_CHARS_MAX)
-    #: `version` of each letter as it was looked at, by its number.
+    #: The `version` of each letter that the operator saw, by id.
     seen: dict[str, _Seen] | None = Field(default=None, max_length=REDRIVE_MAX)
     dry_run: bool = False
 
     def check(self) -> None:
-        """Refuse what is unclear, and what no store can hold."""
+        """Reject ambiguous selections and values that no store can hold."""
         if [self.ids, self.cursor, self.group].count(None) != 2:
             message = "ids: pass exactly one of ids, cursor and group"
             raise InvalidArgument(message, fix="pass ids, cursor or group", field="ids")
@@ -97,11 +97,11 @@ class Redriving(BaseModel):
 
     @property
     def filter(self) -> DeadFilter:
-        """Return the filter for letters that are not named by number."""
+        """Return the filter for letters that are not selected by id."""
         return DeadFilter(cursor=self.cursor, group=self.group)
 
 
-class Dropping(BaseModel):
+class DropRequest(BaseModel):
     """Discard a dead letter; it stays readable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -115,13 +115,13 @@ class Dropping(BaseModel):
 def dead_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of dead letters."""
     router = APIRouter()
-    _add_looking(router, context)
+    _add_reads(router, context)
     _add_redriving(router, context, actions)
     _add_dropping(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
+def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/dead", responses=answers())
     def list_letters(  # noqa: PLR0913, PLR0917 - each is a query parameter
         limit: Limit = PAGE_ITEMS,
@@ -135,7 +135,7 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
     ) -> Response:
         """List dead letters, newest first.
 
-        A page looks at a bounded number of letters: with `next` and no items, ask again.
+        A page reads a bounded number of letters: with `next` and no items, request the next page.
         """
         for field, text in (("cursor", cursor), ("group", group), ("error", error), ("q", q)):
             check_text(field, text or "-")
@@ -163,7 +163,7 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
 
 def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/dead/redrive", responses=ACTION_ANSWERS)
-    def redrive(body: Redriving, key: MaybeKey = None) -> Response:
+    def redrive(body: RedriveRequest, key: MaybeKey = None) -> Response:
         """Requeue dead letters of workers and chat. Idempotent.
 
         A dry run counts them by cursor and by key, and shows some.
@@ -176,15 +176,15 @@ def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionEx
         action = OperatorAction(name="dead.redrive", target=target, key=key, body=body.model_dump())
         response = actions.execute(action, lambda tx: _redrive(dead, tx, body, context.actor))
         if context.chats is not None:
-            # Chat messages may be pending again: the dispatcher of this process need not poll.
+            # Chat messages may be pending again, so wake the dispatcher of this process.
             context.chats.dispatcher.wake()
         return response
 
 
 def _plan(
-    dead: DeadLetters, body: Redriving, tx: Transaction | None = None
+    dead: DeadLetters, body: RedriveRequest, tx: Transaction | None = None
 ) -> tuple[list[DeadLetter], dict[str, Any]]:
-    """Return what a redrive would do; inside the transaction that does it, nothing else changes."""
+    """Return the plan of a redrive; inside the redrive's transaction the letters are locked."""
     read = None if tx is None else partial(dead.hold, tx, to_redrive=True)
     letters, is_cut = chosen(dead, body.ids, body.filter, read=read)
     check_versions(letters, body.seen)
@@ -192,7 +192,9 @@ def _plan(
     return letters, plan_of(letters, lines, is_cut=is_cut)
 
 
-def _redrive(dead: DeadLetters, tx: Transaction, body: Redriving, actor: str) -> dict[str, Any]:
+def _redrive(
+    dead: DeadLetters, tx: Transaction, body: RedriveRequest, actor: str
+) -> dict[str, Any]:
     letters, plan = _plan(dead, body, tx)
     if not letters:
         return plan
@@ -203,12 +205,12 @@ def _redrive(dead: DeadLetters, tx: Transaction, body: Redriving, actor: str) ->
 
 def _add_dropping(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/dead/drop", responses=ACTION_ANSWERS)
-    def drop(body: Dropping, key: MaybeKey = None) -> Response:
+    def drop(body: DropRequest, key: MaybeKey = None) -> Response:
         """Discard a dead letter; it stays readable."""
         check_text("reason", body.reason.strip())
         dead = context.ow().dead
         if body.dry_run:
-            return actions.preview(lambda: {"letter": item_of(_undropped(dead, body))})
+            return actions.preview(lambda: {"letter": item_of(_droppable_letter(dead, body))})
         action = OperatorAction(
             name="dead.drop", target=str(body.id), key=key, body=body.model_dump()
         )
@@ -216,24 +218,26 @@ def _add_dropping(router: APIRouter, context: ConsoleContext, actions: ActionExe
         return actions.execute(action, lambda tx: _drop(dead, tx, body, context.actor))
 
 
-def _drop(dead: DeadLetters, tx: Transaction, body: Dropping, actor: str) -> dict[str, Any]:
-    letter = _undropped(dead, body, tx)
+def _drop(dead: DeadLetters, tx: Transaction, body: DropRequest, actor: str) -> dict[str, Any]:
+    letter = _droppable_letter(dead, body, tx)
     if not dead.drop(body.id, reason=body.reason, actor=actor):
-        raise _undroppable(letter)
+        raise _not_droppable(letter)
     return {"letter": item_of(chosen(dead, [body.id])[0][0])}
 
 
-def _undropped(dead: DeadLetters, body: Dropping, tx: Transaction | None = None) -> DeadLetter:
-    """Return the letter, if it can be dropped and is as it was seen; in `tx`, it stays so."""
+def _droppable_letter(
+    dead: DeadLetters, body: DropRequest, tx: Transaction | None = None
+) -> DeadLetter:
+    """Return the letter if it can be dropped and has not changed; in `tx`, it is locked."""
     read = None if tx is None else partial(dead.hold, tx)
     ((letter,), _) = chosen(dead, [body.id], read=read)
     check_seen(f"dead letter {letter.id}", body.seen, version_of(letter))
     if letter.state != "dead":
-        raise _undroppable(letter)
+        raise _not_droppable(letter)
     return letter
 
 
-def _undroppable(letter: DeadLetter) -> Conflict:
-    is_now = "not dead any more" if letter.state == "dead" else letter.state
-    message = f"dead letter {letter.id} is {is_now}: there is nothing to drop"
-    return Conflict(message, fix="look at it again", id=letter.id, state=letter.state)
+def _not_droppable(letter: DeadLetter) -> Conflict:
+    is_now = "no longer dead" if letter.state == "dead" else letter.state
+    message = f"dead letter {letter.id} is {is_now}, so it cannot be dropped; nothing was changed"
+    return Conflict(message, fix="reload the letter", id=letter.id, state=letter.state)

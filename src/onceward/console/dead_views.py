@@ -1,4 +1,4 @@
-"""Dead letter views: letters as the console shows them, and what a redrive of some would do."""
+"""Dead letter views: dead letters and redrive plans as JSON for the API."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from onceward.errors import DeadLetterMissing
 from onceward.retries import DeadFilter, DeadLetter, DeadLetterDetail, DeadLetters, RequeueTarget
 from onceward.retries.views import plain
 
-#: Letters that one redrive puts back.
+#: How many letters one redrive requeues.
 REDRIVE_MAX: Final = 1_000
-#: More of a message is not sent to a page.
+#: Longer messages are cut to this size.
 RAW_BYTES_MAX: Final = 256 * 1024
 SAMPLE_MAX: Final = 5
 LINES_MAX: Final = 50
 
 
 def version_of(letter: DeadLetter) -> str:
-    """Return what names a state of a letter: an action that saw another is refused."""
+    """Return a letter's version; an action that saw another version is rejected."""
     return f"{letter.state}.{letter.redrive_count}"
 
 
 def item_of(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as lists show it."""
+    """Return a letter as JSON for a list."""
     return {**plain(letter), "version": version_of(letter)}
 
 
 def detail_of(
     letter: DeadLetterDetail, lines: Sequence[RequeueTarget], messages: Sequence[GroupMessage]
 ) -> dict[str, Any]:
-    """Return a letter with its message or chat messages, and where a redrive would put it."""
+    """Return a letter with its message or chat messages, and where a redrive requeues it."""
     raw, is_cut = letter.raw[:RAW_BYTES_MAX], letter.raw_size > RAW_BYTES_MAX
     return {
         **plain(letter),
@@ -52,7 +52,7 @@ def detail_of(
 
 
 def _text(raw: bytes, *, is_cut: bool) -> str | None:
-    """Return a message that is text; a character in the middle of which it was cut is left out."""
+    """Return a message as text, without a character that the cut has split; None if binary."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(raw, final=not is_cut)
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def chosen(
 ) -> tuple[list[DeadLetter], bool]:
     """Return the selected dead letters, and whether there are more than one call takes.
 
-    A caller that will change them locks them here.
+    Locks them if the caller will change them.
     """
     is_cut = False
     if ids is None:
@@ -83,7 +83,7 @@ def chosen(
 
 
 def check_versions(letters: Sequence[DeadLetter], seen: Mapping[str, str] | None) -> None:
-    """Refuse to act upon letters that are not as they were seen."""
+    """Raise Conflict if a letter changed since the operator saw it."""
     for letter in letters:
         check_seen(f"dead letter {letter.id}", (seen or {}).get(str(letter.id)), version_of(letter))
 
@@ -91,7 +91,7 @@ def check_versions(letters: Sequence[DeadLetter], seen: Mapping[str, str] | None
 def plan_of(
     letters: Sequence[DeadLetter], lines: Sequence[RequeueTarget], *, is_cut: bool
 ) -> dict[str, Any]:
-    """Return what a redrive of these letters does, before it is done."""
+    """Return the plan of a redrive of these letters."""
     dead = [letter for letter in letters if letter.state == "dead"]
     by_cursor = Counter(letter.cursor for letter in dead)
     return {
@@ -105,6 +105,6 @@ def plan_of(
             for each in lines[:LINES_MAX]
         ],
         "lines_total": len(lines),
-        #: Whether there are more of the cursor than one call takes: then do it again.
+        #: Whether the cursor has more letters than one call redrives; then call again.
         "is_cut": is_cut,
     }

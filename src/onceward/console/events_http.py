@@ -1,4 +1,4 @@
-"""Events over HTTP: one numbered stream of what changed, which a page resumes, or a poll."""
+"""Events over HTTP: stream change notifications as server-sent events, or return them to a poll."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onceward.console.change_feed import ChangeEvent, ChangeFeed
 from onceward.console.responses import answers, json_answer
 from onceward.keys.encoding import encoded
 
-#: A page that hears nothing for three of these shows that it may be behind.
+#: A page that receives nothing for three keep-alives shows that its data may be old.
 BEAT_SECONDS: Final = 2.0
-#: How long a browser waits before it connects again.
+#: How long a browser waits before it reconnects.
 RETRY_MILLISECONDS: Final = 1_000
-#: Streams at the same time; one more is refused, and its page polls.
+#: Maximum number of open streams; further requests are rejected, and their pages poll.
 STREAMS_MAX: Final = 200
 _NUMBER_MAX: Final = 2**53 - 1
 
@@ -28,7 +28,7 @@ LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20)]
 
 
 def events_router(feed: ChangeFeed) -> APIRouter:
-    """Return the stream."""
+    """Return the route of the event stream."""
     router = APIRouter()
     streams = _Streams(feed)
 
@@ -37,9 +37,9 @@ def events_router(feed: ChangeFeed) -> APIRouter:
         request: Request,
         since: Since = None,
         last_seen: LastSeen = None,
-        poll: Annotated[bool, Query(description="Answer at once, in JSON.")] = False,  # noqa: FBT002 - its name in the query
+        poll: Annotated[bool, Query(description="Return immediately, as JSON.")] = False,  # noqa: FBT002 - its name in the query
     ) -> Response:
-        """Return the areas that changed after a number, at once or when one changes."""
+        """Return the areas that changed after an event number, immediately or as a stream."""
         is_number = last_seen and last_seen.isascii() and last_seen.isdigit()
         number = int(last_seen) if last_seen and is_number else since
         if request.method == "HEAD":
@@ -55,7 +55,7 @@ def events_router(feed: ChangeFeed) -> APIRouter:
 
 
 class _Streams:
-    """The streams that are open."""
+    """The open event streams."""
 
     def __init__(self, feed: ChangeFeed) -> None:
         self._pulse = feed
@@ -74,10 +74,10 @@ class _Streams:
                 while not self._pulse.closed:
                     news = self._pulse.since(number)
                     for event in news.events:
-                        yield _told("changed", event.number, _body(event))
+                        yield _format_event("changed", event.number, _body(event))
                     if not news.events:
                         kind = "reset" if news.is_reset else "beat"
-                        yield _told(
+                        yield _format_event(
                             kind, news.number, {"n": news.number, "as_of": self._pulse.as_of}
                         )
                     number = news.number
@@ -87,7 +87,7 @@ class _Streams:
 
 
 def _polled(feed: ChangeFeed, number: int | None) -> Response:
-    """Check now, since no thread may be checking, and answer."""
+    """Check for changes now, because no background thread may be running, and respond."""
     feed.check_if_stale()
     news = feed.since(number)
     return json_answer(
@@ -104,5 +104,5 @@ def _body(event: ChangeEvent) -> dict[str, object]:
     return {"n": event.number, "areas": event.areas, "as_of": event.as_of}
 
 
-def _told(kind: str, number: int, body: dict[str, object]) -> bytes:
+def _format_event(kind: str, number: int, body: dict[str, object]) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), encoded(body))

@@ -1,6 +1,6 @@
 """Health history: the last hour of the console's health measures, kept in memory.
 
-A page that opens gets the samples measured before.
+A newly opened page gets the samples taken before.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HealthHistory:
     """Samples of one store's health over the last hour."""
 
     def __init__(self, ow: Callable[[], Onceward], *, clock: Clock | None = None) -> None:
-        """Know nothing yet."""
+        """Create an empty history."""
         self._ow = ow
         self._clock = clock or SystemClock()
         self._kept: deque[HealthSample] = deque(maxlen=KEPT_MAX)
@@ -52,11 +52,11 @@ class HealthHistory:
         self.start, self.stop = self._thread.start, self._thread.stop
 
     def history(self) -> tuple[HealthSample, ...]:
-        """Return the last hour, the oldest first."""
+        """Return the samples of the last hour, oldest first."""
         return tuple(self._kept)
 
     def measure(self) -> HealthSample:
-        """Measure now."""
+        """Take a sample now."""
         store = self._ow().store
         ((cursors, held, expired, paused, processed),) = store.read("overview_leases")
         ((lag,),) = store.read("overview_lag")

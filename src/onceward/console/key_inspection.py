@@ -1,6 +1,6 @@
-"""Key inspection: what a command or a value is in canonical form, its key, and why two differ.
+"""Key inspection: show a command's canonical form and key, and explain why two keys differ.
 
-Every refusal names the field, also inside the other command. Knows neither HTTP nor stores.
+Every error names the invalid field, also one inside the other command. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from onceward.errors import InvalidArgument, InvalidJson, NotCanonical
 from onceward.keys import CommandContent, canonical_json, explain, lint, loads
 
-#: More findings, or longer texts of a difference, do not help a reader.
+#: Limits for findings, and for the text of a difference.
 FINDINGS_MAX: Final = 200
 SIDE_CHARACTERS_MAX: Final = 2_000
 _OTHER: Final = "other"
@@ -20,7 +20,7 @@ _PARTS: Final = ("inputs", "expected_outputs")
 
 
 def inspect_command(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key of a command, its canonical parts, what is suspicious, and the difference."""
+    """Return a command's key, canonical parts and lint findings, and the difference to another."""
     command = _command(fields, "")
     written = {name: _canonical(getattr(command, name), name) for name in _PARTS}
     given = fields.get(_OTHER)
@@ -37,7 +37,7 @@ def inspect_command(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def inspect_json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the canonical form of a value, its digest, and what is suspicious in it."""
+    """Return a value's canonical form, digest and lint findings."""
     value = _value(fields, "value", "")
     written = _canonical(value, "value")
     return {
@@ -52,7 +52,7 @@ def inspect_json(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _command(fields: Mapping[str, Any], where: str) -> CommandContent:
-    """Return the command that was sent; its parts may come as values or as text."""
+    """Return the command; its parts may be sent as values or as text."""
     content = {name: fields[name] for name in ("action", "task_id", "snapshot_id")}
     for name in _PARTS:
         is_given = fields.get(f"{name}_text") is not None or fields.get(name) is not None
@@ -70,7 +70,7 @@ def _command(fields: Mapping[str, Any], where: str) -> CommandContent:
 
 
 def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
-    """Return a value that came as JSON, or as pasted text."""
+    """Return a value that was sent as JSON or as pasted text."""
     text = fields.get(f"{name}_text")
     if text is None:
         if name in fields and (fields[name] is not None or name == "value"):
@@ -80,7 +80,7 @@ def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
         fix = f"send {name}, or {name}_text with the JSON as text"
         raise InvalidArgument(message, fix=fix, field=f"{where}{name}")
     if name in fields and fields[name] is not None:
-        message = f"{where}{name}: came twice, as a value and as text"
+        message = f"{where}{name}: was sent twice, as a value and as text"
         raise InvalidArgument(message, fix="send one of them", field=f"{where}{name}")
     try:
         return loads(str(text))

@@ -1,4 +1,4 @@
-"""Keys over HTTP: paste a body, see its canonical form, its key, and why another one differs."""
+"""Keys over HTTP: show the canonical form and key of a pasted body, and compare two bodies."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class CommandFields(BaseModel):
     expected_outputs_text: str | None = None
 
 
-class CommandQuestion(CommandFields):
-    """Asks for the key of a command, and why another one has a different key."""
+class CommandKeyRequest(CommandFields):
+    """Request for the key of a command, and for its difference to another command."""
 
     kind: Literal["command"]
     other: CommandFields | None = None
 
 
-class JsonQuestion(BaseModel):
-    """Asks for the canonical form of a value."""
+class CanonicalFormRequest(BaseModel):
+    """Request for the canonical form of a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,8 +43,8 @@ class JsonQuestion(BaseModel):
     value_text: str | None = None
 
 
-class FindingAnswer(BaseModel, frozen=True):
-    """Something that a retry would send differently."""
+class LintFinding(BaseModel, frozen=True):
+    """A lint finding: a value that a retry may send differently."""
 
     path: str
     why: str
@@ -59,29 +59,29 @@ class Difference(BaseModel, frozen=True):
     b: str | None
 
 
-class Explained(BaseModel, frozen=True):
-    """Why two commands are the same work, or are not."""
+class KeyComparison(BaseModel, frozen=True):
+    """The comparison of two commands."""
 
     same: bool
     differences: tuple[Difference, ...]
     is_cut: bool
 
 
-class Inspected(BaseModel, frozen=True):
-    """What was found; `key` for commands, `sha256` for values."""
+class InspectionResult(BaseModel, frozen=True):
+    """The result; `key` for commands, `sha256` for values."""
 
     kind: Literal["command", "json"]
     key: str | None
-    #: As text, by the name of the part.
+    #: The canonical parts as text, by name.
     canonical: dict[str, str]
     sha256: str | None
-    lint: tuple[FindingAnswer, ...]
+    lint: tuple[LintFinding, ...]
     other_key: str | None
-    explain: Explained | None
+    explain: KeyComparison | None
     as_of: str
 
 
-Question = Annotated[CommandQuestion | JsonQuestion, Field(discriminator="kind"), Body()]
+Question = Annotated[CommandKeyRequest | CanonicalFormRequest, Field(discriminator="kind"), Body()]
 
 
 async def _raw(request: Request) -> bytes:
@@ -92,13 +92,16 @@ def keys_router() -> APIRouter:
     """Return the route of the key inspector."""
     router = APIRouter()
 
-    @router.post("/api/console/keys/inspect", response_model=Inspected, responses=answers(415))
+    @router.post(
+        "/api/console/keys/inspect", response_model=InspectionResult, responses=answers(415)
+    )
     def inspect(question: Question, raw: Annotated[bytes, Depends(_raw)]) -> Response:
-        """Show the canonical form and the key of what was sent; changes nothing."""
-        # Read again, by the rules of keys: doubled names are refused, big numbers become floats.
+        """Return the canonical form and the key of the sent body; changes nothing."""
+        # Parsed again by the rules of keys: duplicate names are rejected, big numbers become
+        # floats.
         fields = loads(raw)
         assert isinstance(fields, dict), fields
-        is_command = isinstance(question, CommandQuestion)
+        is_command = isinstance(question, CommandKeyRequest)
         found = inspect_command(fields) if is_command else inspect_json(fields)
         return json_answer({**found, "as_of": moment()})
 

@@ -1,6 +1,6 @@
-"""Lag trend: the last lag measures of a cursor, as one word and as a small line.
+"""Lag trend: classify a cursor's recent lag samples, and reduce them to a sparkline.
 
-Derived from the backlog and the messages processed between two measures. Knows no store.
+Derived from the backlog and the messages processed between two samples. Pure.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from itertools import groupby, pairwise
 from statistics import mean
 from typing import Final, Literal, NamedTuple
 
-#: `climb`: more comes in than goes out. `staircase`: it stands again and again, and what is left
-#: grows meanwhile. `plateau`: something is left, and nothing moves. `saw-tooth`: it falls behind
-#: and catches up. `quiet`: there is no backlog. `unknown`: not measured.
+#: `climb`: messages arrive faster than they are processed. `staircase`: the cursor stops
+#: repeatedly, and its backlog grows. `plateau`: there is a backlog, and no progress. `saw-tooth`:
+#: the cursor falls behind and catches up. `quiet`: there is no backlog. `unknown`: too few samples.
 Shape = Literal["climb", "staircase", "plateau", "saw-tooth", "quiet", "unknown"]
-#: Fewer measures give no trend.
+#: Minimum number of samples for a trend.
 SAMPLES_MIN: Final = 4
-#: So many measures in a row without any progress, and it stands.
+#: Samples in a row without progress after which the cursor counts as stopped.
 _STILL_MIN: Final = 3
-#: It grew, or it fell, by so much of the most there was.
+#: Minimum change of the backlog, as a share of its maximum, to count as growing or falling.
 _GROWTH_MIN: Final = 0.2
 
 
 class Sample(NamedTuple):
-    """One measure."""
+    """One lag sample."""
 
-    #: How long ago it was taken.
+    #: Age of the sample in seconds.
     seconds_ago: float
     processed: int
     #: The backlog; None when the source cannot count.
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
 
 
 def shape_of(samples: Sequence[Sample]) -> Shape:
-    """Return the shape of measures, the oldest first."""
+    """Return the trend of samples, given oldest first."""
     left = [each.left for each in samples if each.left is not None]
     if len(left) < max(SAMPLES_MIN, len(samples)):
         return "unknown"
@@ -43,31 +43,31 @@ def shape_of(samples: Sequence[Sample]) -> Shape:
     if left[-1] > 0 and not any(steps[-max(_STILL_MIN, len(steps) // 3) :]):
         return "plateau"
     growth = _growth(left)
-    if _stands(steps) and growth > -_GROWTH_MIN:
+    if _stops_repeatedly(steps) and growth > -_GROWTH_MIN:
         return "staircase"
     return "climb" if growth > _GROWTH_MIN else "saw-tooth"
 
 
 def spark_of(samples: Sequence[Sample]) -> list[int]:
-    """Return what was left over time, or what was processed between measures if that is unknown."""
+    """Return the backlog over time, or messages processed per interval if it is unknown."""
     if samples and all(each.left is not None for each in samples):
         return [each.left or 0 for each in samples]
     return [max(0, later.processed - earlier.processed) for earlier, later in pairwise(samples)]
 
 
 def _is_quiet(left: Sequence[int]) -> bool:
-    """Say whether next to nothing is left, most of the time, and now."""
+    """Return whether the backlog is almost empty, now and most of the time."""
     return left[-1] == 0 and sum(each == 0 for each in left) * 4 >= len(left) * 3
 
 
 def _growth(left: Sequence[int]) -> float:
-    """Return how much more was left in the end than at first, as a part of the most there was."""
+    """Return the growth of the backlog, as a share of its maximum."""
     third = max(1, len(left) // 3)
     return (mean(left[-third:]) - mean(left[:third])) / max(left)
 
 
-def _stands(steps: Sequence[int]) -> bool:
-    """Say whether it stood at least twice for a while, and moved in between."""
+def _stops_repeatedly(steps: Sequence[int]) -> bool:
+    """Return whether the cursor stopped at least twice and progressed in between."""
     runs = [(moved, len(list(run))) for moved, run in groupby(steps, key=lambda step: step > 0)]
     stands = [length for moved, length in runs if not moved and length >= _STILL_MIN]
     return len(stands) > 1 and any(moved for moved, _ in runs)

@@ -1,7 +1,7 @@
 """The documentation inside the server: Markdown pages of the project, rendered under `/manual/`.
 
-Addresses mirror the source tree, so relative links work as written. The wheel carries the pages; a
-checkout serves its own. Pictures are left out, and links to files that are not carried are text.
+URLs mirror the source tree, so that relative links work unchanged. The wheel contains the pages; a
+checkout serves its own. Images are left out, and links to files that are not included become text.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from onceward.http.static_pages import REVALIDATE
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-#: Where the first page is; the console links to it and to the tutorials.
+#: Path of the first page; the console links to it and to the tutorials.
 HOME: Final = "docs/index.md"
-#: What the package build puts into the wheel, as in `pyproject.toml`.
+#: The folders that the package build puts into the wheel, as in `pyproject.toml`.
 _CARRIED: Final = "manual"
 _FOLDERS: Final = ("tutorial", "how-to", "explanation", "reference")
 _CHECKOUT: Final = Path(__file__).parents[3]
 
 
 def manual_router(template: str) -> APIRouter:
-    """Return the routes of the documentation; `template` is the document around each page."""
+    """Return the routes of the documentation; `template` is the HTML around each page."""
     router = APIRouter()
 
     def show(name: str) -> Response:
@@ -56,7 +56,7 @@ def manual_router(template: str) -> APIRouter:
 
 @cache
 def _pages() -> dict[str, Traversable]:
-    """Return every page by its path in the source tree; empty where the build left them out."""
+    """Return every page by its path in the source tree; empty if the build left them out."""
     carried = resources.files("onceward") / _CARRIED
     root = carried if carried.is_dir() else _CHECKOUT
     docs = root / "docs"
@@ -93,7 +93,7 @@ def _render(name: str, text: str, pages: frozenset[str]) -> tuple[str, str]:
 
 
 def _unlink_missing(tokens: list[Token], name: str, pages: frozenset[str]) -> None:
-    """Turn links to files that are not carried into text: an `a` without `href`."""
+    """Turn links to files that are not included into text: an `a` without `href`."""
     for token in tokens:
         path = str(token.attrs.get("href", "")).partition("#")[0]
         if path and "://" not in path:

@@ -1,4 +1,4 @@
-"""Memory over HTTP: search, entities, their neighbours, provenance, and restoring of deletions."""
+"""Memory over HTTP: search entities; show their neighbours and provenance; restore deletions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from onceward.system.redaction import Redactor
 
 NODES_DEFAULT: Final = 150
 HOPS_MAX: Final = 2
-#: Beyond every number that a store gives.
+#: Above every id that a store assigns.
 _NUMBER_MAX: Final = 2**62
 
 Name = Annotated[str, Query(max_length=NAME_BYTES_MAX, description="The name of an entity.")]
@@ -56,21 +56,21 @@ Words = Annotated[
     str,
     Query(
         max_length=QUERY_CHARACTERS_MAX,
-        description="Words, phrases in quotes, `type:Error`, `key:err#…`; nothing is the newest.",
+        description="Words, quoted phrases, `type:Error`, `key:err#…`; empty lists the newest.",
     ),
 ]
 Type = Annotated[
     str, Query(alias="type", max_length=TYPE_BYTES_MAX, description="Only entities of this type.")
 ]
-Hops = Annotated[int, Query(ge=1, le=HOPS_MAX, description="How many relations away.")]
-Nodes = Annotated[int, Query(ge=1, le=NODES_MAX, description="At most so many entities.")]
+Hops = Annotated[int, Query(ge=1, le=HOPS_MAX, description="Maximum distance, in relations.")]
+Nodes = Annotated[int, Query(ge=1, le=NODES_MAX, description="Maximum number of entities.")]
 ObservationNumber = Annotated[
     int | None, Query(ge=1, le=_NUMBER_MAX, description="Only this observation.")
 ]
 
 
 class RestoreBody(BaseModel):
-    """What to bring back: an entity by its name, or what one change deleted."""
+    """Restore an entity by name, or everything that one change deleted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,17 +88,17 @@ def memory_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter
     def graph() -> Graph:
         return Graph(context.ow().store, redactor=redactor)
 
-    _add_looking(router, graph)
+    _add_reads(router, graph)
     _add_restoring(router, context, actions, graph)
     return router
 
 
-def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
+def _add_reads(router: APIRouter, graph: Callable[[], Graph]) -> None:
     @router.get("/api/memory/search", responses=answers())
     def search(
         q: Words = "", kind: Type = "", limit: Limit = PAGE_ITEMS, after: After = None
     ) -> Response:
-        """Search names and observations, the best first; without words the newest entities."""
+        """Search names and observations, best first; without words, list the newest entities."""
         looker, wanted = EntityPageReader(graph()), clamped(limit)
         plain = kind.replace('"', " ").strip()
         query = f'{q} type:"{plain}"' if plain else q
@@ -111,26 +111,30 @@ def _add_looking(router: APIRouter, graph: Callable[[], Graph]) -> None:
 
     @router.get("/api/memory/entity", responses=answers(404))
     def entity(name: Name) -> Response:
-        """Show an entity: its facts and who said them, relations, history; also a deleted one."""
+        """Show an entity, also a deleted one: facts with their sources, relations, history."""
         return json_answer(
             {**plain_entity(EntityPageReader(graph()).details(name)), "as_of": moment()}
         )
 
     @router.get("/api/memory/neighbourhood", responses=answers(404))
     def neighbourhood(name: Name, hops: Hops = 1, limit: Nodes = NODES_DEFAULT) -> Response:
-        """Return what is around an entity, the nearest first; never the whole graph."""
+        """Return the entities around an entity, nearest first; never the whole graph."""
         found = EntityPageReader(graph()).neighbourhood(name, hops=hops, nodes_max=limit)
         return json_answer({**plain_neighbourhood(found), "as_of": moment()})
 
     @router.get("/api/memory/explain", responses=answers(404))
     def explain(name: Name, observation: ObservationNumber = None) -> Response:
-        """Say where an entity came from: who wrote each fact, in which run, and when."""
+        """Show an entity's provenance: who wrote each fact, in which run, and when."""
         memory, one = graph(), None
         if observation is not None:
             one = EntityPageReader(memory).observation(name, observation)
             if one is None:
                 message = f"this entity has no observation {observation}"
-                raise NotFound(message, fix="take the number from the entity", field="observation")
+                raise NotFound(
+                    message,
+                    fix="pass the id of one of the entity's observations",
+                    field="observation",
+                )
         told = plain_explanation(explain_entity(memory, name), one)
         return json_answer({**told, "as_of": moment()})
 
@@ -140,19 +144,19 @@ def _add_restoring(
 ) -> None:
     @router.post("/api/memory/restore", responses=ACTION_ANSWERS)
     def restore(body: RestoreBody, key: MaybeKey = None) -> Response:
-        """Bring back what was deleted; with `dry_run` only say how much that would be."""
+        """Restore deleted data; a dry run only counts it."""
         if (body.name is None) == (body.change is None):
-            message = "name: say which entity, or which change, and not both"
+            message = "name: pass either an entity's name or a change, not both"
             raise InvalidArgument(message, fix="send one of them", field="name")
         if body.dry_run:
-            return actions.preview(lambda: _would_restore(graph(), body))
+            return actions.preview(lambda: _plan_restore(graph(), body))
 
         def work(_: Transaction) -> dict[str, Any]:
             change = None if body.change is None else ChangeId(body.change)
             origin = WriteOrigin(source=f"{context.actor}, in the console")
             memory = graph()
             touched = memory.restore(name=body.name, change=change, origin=origin)
-            return _told(memory, body, touched)
+            return _restore_counts(memory, body, touched)
 
         action = OperatorAction(
             name="memory.restore",
@@ -163,13 +167,13 @@ def _add_restoring(
         return actions.execute(action, work)
 
 
-def _would_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
+def _plan_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
     touched = EntityPageReader(graph).restorable_counts(name=body.name, change=body.change)
-    return _told(graph, body, touched)
+    return _restore_counts(graph, body, touched)
 
 
-def _told(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str, Any]:
-    """Return what a restoration brings; of an entity that is there, what else it lacks."""
+def _restore_counts(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str, Any]:
+    """Return the counts of a restore; for an entity that is not deleted, its deleted facts."""
     told = removed(touched, "restored")
     is_something = any((touched.entities, touched.observations, touched.relations))
     left = [] if is_something or body.name is None else EntityPageReader(graph).left(body.name)
@@ -177,5 +181,7 @@ def _told(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str,
         told["message"] = told["message"].replace("restored: ", "would restore ")
     if left:
         numbers = " or ".join(map(str, left))
-        told["message"] = f"it is there; for what it had before, restore change {numbers}"
+        told["message"] = (
+            f"it is not deleted; to restore its deleted facts, restore change {numbers}"
+        )
     return {**told, "changes": left}

@@ -1,4 +1,4 @@
-"""Memory views: entities, their neighbourhood and their history as the API tells of them. Pure."""
+"""Memory views: entities, their neighbourhood and their history as JSON for the API. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from onceward.memory.fact_text import DETAIL_CHARACTERS_MAX, fact_text
 from onceward.memory.models import EntityChange, Observation, Relation
 from onceward.memory.provenance import EntityProvenance
 
-#: How much of the text of a change is shown.
+#: Longer texts of a change are cut.
 TEXT_CHARACTERS_MAX: Final = 500
 
 
 def plain_card(card: EntitySummary) -> dict[str, Any]:
-    """Return an entity as a list has it."""
+    """Return an entity as JSON for a list."""
     told = asdict(card)
-    del told["id"]  # Names are what people and agents know.
+    del told["id"]  # People and agents know entities by name, not by id.
     return told
 
 
 def plain_entity(whole: EntityDetails) -> dict[str, Any]:
-    """Return an entity alone."""
+    """Return one entity with all details as JSON."""
     entity = whole.entity
     return {
         "name": entity.name,
@@ -44,7 +44,7 @@ def plain_entity(whole: EntityDetails) -> dict[str, Any]:
 
 
 def plain_observation(one: Observation) -> dict[str, Any]:
-    """Return an observation: what was said, and in words what that means."""
+    """Return an observation as JSON: its content, and a readable text."""
     return {
         "id": one.id,
         "content": one.content,
@@ -59,7 +59,7 @@ def plain_observation(one: Observation) -> dict[str, Any]:
 
 
 def plain_relation(one: Relation) -> dict[str, Any]:
-    """Return a relation."""
+    """Return a relation as JSON."""
     return {
         "from": one.from_name,
         "to": one.to_name,
@@ -71,7 +71,7 @@ def plain_relation(one: Relation) -> dict[str, Any]:
 
 
 def plain_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
-    """Return what is around an entity."""
+    """Return the neighbourhood of an entity as JSON."""
     return {
         "nodes": [asdict(each) for each in found.nodes],
         "edges": [
@@ -83,7 +83,7 @@ def plain_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
 
 
 def plain_explanation(told: EntityProvenance, observation: Observation | None) -> dict[str, Any]:
-    """Return where an entity came from, with all facts or with the one that was asked for."""
+    """Return an entity's provenance as JSON, with all facts or one of them."""
     found = asdict(told)
     for name in ("relations", "chain"):
         for each in found[name]:

@@ -1,4 +1,4 @@
-"""Models: what the console's own addresses answer, as the OpenAPI document describes it."""
+"""Models: the response bodies of the server's own routes, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 class Health(BaseModel, frozen=True):
-    """The server answers."""
+    """The server responds."""
 
     status: Literal["ok"] = "ok"
     version: str

@@ -1,6 +1,6 @@
-"""Outcome views: keys as the console shows them, and the story of one: who did what, and when.
+"""Outcome views: keys, their steps and the timeline of each as JSON for the API.
 
-Tells only what the store knows: of earlier claims it keeps the number, not the names.
+The store keeps the number of earlier claims, but not their owners.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from onceward.outcomes.outcomes import KEY_MATCHES_MAX, Outcomes
 from onceward.outcomes.views import record_json
 from onceward.stores.paging import NEWEST, QueryPage
 
-#: A longer result is not sent to a page; its size is.
+#: A longer result is left out, and only its size is sent.
 RESULT_BYTES_MAX: Final = 256 * 1024
 Item = dict[str, Any]
 _SETTLED: Final = {
     OutcomeState.DONE: "the result is recorded; every later caller gets it",
     OutcomeState.FAILED: "failed for good; every later caller gets the same failure",
-    OutcomeState.AMBIGUOUS: "not even its holder knows whether it happened",
-    OutcomeState.FREE: "failed in a way that frees the key; the next caller runs it",
+    OutcomeState.AMBIGUOUS: "ambiguous; not even its owner knows whether it happened",
+    OutcomeState.FREE: "failed with a retryable error; the key is free, the next caller runs it",
 }
 
 
 def version_of(record: OutcomeRecord) -> str:
-    """Return what names a state of a key: an action that saw another is refused."""
+    """Return a key's version; an action that saw another version is rejected."""
     return f"{record.state}.{record.fence}"
 
 
 def item_of(record: OutcomeRecord, *, has_result: bool) -> Item:
-    """Return a key as lists show it."""
+    """Return a key as JSON for a list."""
     failure = record.failure
     return {
         "scope": record.scope,
@@ -59,7 +59,7 @@ def item_of(record: OutcomeRecord, *, has_result: bool) -> Item:
 
 
 def detail_of(record: OutcomeRecord, steps: list[EffectRecord]) -> Item:
-    """Return everything known of a key, its steps and its story."""
+    """Return a key with its steps and its timeline as JSON."""
     size = len(record.result or b"")
     is_cut = size > RESULT_BYTES_MAX
     parsed = None if record.result is None or is_cut else read_json(record.result)
@@ -70,7 +70,7 @@ def detail_of(record: OutcomeRecord, steps: list[EffectRecord]) -> Item:
         "result_is_cut": is_cut,
         "failure": None if record.failure is None else _failure(record.failure),
         "effects": [record_json(step) for step in steps],
-        "attempts": story_of(record, steps),
+        "attempts": timeline_of(record, steps),
     }
 
 
@@ -83,9 +83,9 @@ def page_of(  # noqa: PLR0913 - which ones, all of it named
     before: int,
     limit: int,
 ) -> QueryPage[OutcomeListItem]:
-    """Return a page, the newest first; before all, those whose key is exactly what is looked for.
+    """Return a page, newest first; exact matches of the key come before all others.
 
-    Those are found by the index, however old they are; later pages leave them out.
+    Exact matches are found by the index, at any age; later pages leave them out.
     """
     if words is None:
         return outcomes.page(state=state, scope=scope, before=before, limit=limit)
@@ -96,25 +96,26 @@ def page_of(  # noqa: PLR0913 - which ones, all of it named
             (each,) = outcomes.page(before=number + 1, limit=1).items or (None,)
             if each is not None and each.number == number and state in (None, each.record.state):
                 first.append(each)
-    # What comes first comes on top: at most a few, and a page without any room would never end.
+    # Exact matches are added to the page's limit: a page without room would never advance.
     assert len(first) <= KEY_MATCHES_MAX, first
     rest = outcomes.page(state=state, scope=scope, words=words, before=before, limit=limit)
     others = (each for each in rest.items if each.number not in named)
     return QueryPage(items=(*first, *others), next=rest.next)
 
 
-# --- the story ------------------------------------------------------------------------------------
+# --- the timeline
+# ------------------------------------------------------------------------------------
 
 
-def story_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
-    """Return what happened to a key, in order, as far as it is known."""
+def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
+    """Return the known events of a key, in order."""
     told: list[Item] = []
     note = _note(record)
     is_latest = note is not None and _is_latest(record, note["verdict"])
     if note is not None and not is_latest:
         told.append(_line(None, "decided", f"before this claim: {_decision(note)}"))
     elif record.fence > (2 if is_latest else 1):
-        again = f"claimed, decided or forgotten {record.fence} times in all; this is the last"
+        again = f"claimed, decided or forgotten {record.fence} times in total; this is the latest"
         told.append(_line(None, "earlier", again))
     told.append(_claim(record))
     for step in steps:
@@ -123,7 +124,7 @@ def story_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
     if note is not None and is_latest:
         told.append(_line(record.updated_at, "decided", _decision(note)))
     if record.state is OutcomeState.EXPIRED:
-        over = "its life is over; the key is refused until the tombstone goes"
+        over = "expired; the key is rejected until its tombstone is removed"
         told.append(_line(record.until, "expired", over))
     return told
 
@@ -142,10 +143,10 @@ def _is_one_commit(record: OutcomeRecord) -> bool:
 
 def _step(step: EffectRecord) -> list[Item]:
     words = {
-        "intended": "about to happen, and not a word since",
+        "intended": "started, and no result was reported",
         "done": "done",
-        "failed": f"failed: {_said(step.failure)}",
-        "ambiguous": "it does not know whether it happened",
+        "failed": f"failed: {_error_line(step.failure)}",
+        "ambiguous": "the caller does not know whether it happened",
         "free": "did not happen; a rerun runs it",
     }
     lines = [_line(step.updated_at, f"step {step.state}", f"{step.name}: {words[step.state]}")]
@@ -156,10 +157,10 @@ def _step(step: EffectRecord) -> list[Item]:
 
 
 def _end(record: OutcomeRecord, *, is_decided: bool) -> list[Item]:
-    """Return how it came out, when that was its holder's word."""
+    """Return the result that the key's owner reported, if any."""
     state = record.state
     if state is OutcomeState.RUNNING:
-        return [_line(None, "running", f"at work; its lease ends at {record.until}")]
+        return [_line(None, "running", f"running; its lease expires at {record.until}")]
     if is_decided or state is OutcomeState.EXPIRED:
         return []
     if state is OutcomeState.ABANDONED or (
@@ -173,12 +174,12 @@ def _end(record: OutcomeRecord, *, is_decided: bool) -> list[Item]:
     if state is OutcomeState.DONE and record.result is None:
         words = "done; its result could not be stored"
     if record.failure is not None:
-        words = f"{words}: {_said(record.failure)}"
+        words = f"{words}: {_error_line(record.failure)}"
     return [_line(record.updated_at, str(state), words)]
 
 
 def _is_latest(record: OutcomeRecord, verdict: str) -> bool:
-    """Say whether the note is about the state of now; a later claim keeps the note of before."""
+    """Return whether the note is about the current state; a later claim keeps an old note."""
     if verdict == "done":
         return record.state in (OutcomeState.DONE, OutcomeState.EXPIRED)
     return record.state is OutcomeState.FREE and record.failure is None
@@ -199,7 +200,7 @@ def _failure(failure: StoredFailure) -> Item:
     return {"type": failure.type, "message": failure.message, "data": failure.data}
 
 
-def _said(failure: StoredFailure | None) -> str:
+def _error_line(failure: StoredFailure | None) -> str:
     return "" if failure is None else f"{failure.type}: {failure.message}"
 
 

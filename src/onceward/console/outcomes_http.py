@@ -1,4 +1,4 @@
-"""Outcomes over HTTP: look at keys, decide what a crash left open, forget."""
+"""Outcomes over HTTP: list and show keys, reconcile ambiguous ones, and forget outcomes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from onceward.retries.models import check_text
 from onceward.stores.paging import NEWEST
 
 REASON_CHARS_MAX: Final = 2_000
-#: A version, or a fence alone.
+#: A version, or only a fencing token.
 _SEEN: Final = r"^(?:[a-z]{1,20}\.)?[0-9]{1,18}$"
 
-StateFilter = Annotated[OutcomeState | None, Query(description="Only those that stand so now.")]
+StateFilter = Annotated[OutcomeState | None, Query(description="Only those in this state.")]
 ScopeFilter = Annotated[
     str | None, Query(max_length=NAME_CHARS_MAX, description="Only those of this scope.")
 ]
@@ -55,69 +55,71 @@ Scope = Annotated[str, Query(min_length=1, max_length=NAME_CHARS_MAX)]
 Key = Annotated[str, Query(min_length=1, max_length=NAME_CHARS_MAX)]
 
 
-class _About(BaseModel):
-    """The key to decide about, and the reason."""
+class _KeyBody(BaseModel):
+    """The key, and the reason of the decision."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     scope: str = Field(min_length=1, max_length=NAME_CHARS_MAX)
     key: str = Field(min_length=1, max_length=NAME_CHARS_MAX)
     reason: str = Field(min_length=1, max_length=REASON_CHARS_MAX)
-    #: `version` of the key as it was looked at, or its fence; refused if it is not so any more.
-    #: Only a dry run goes without: a retry must not decide about another claim than the first try.
+    #: The `version` of the key that the operator saw, or its fence; rejected if the key has
+    #: changed. Optional for a dry run only: a retry must not decide about a later claim.
     seen: str | None = Field(default=None, pattern=_SEEN)
     dry_run: bool = False
 
     def check(self) -> None:
-        """Refuse what no store can hold, by name."""
+        """Reject values that no store can hold, naming the field."""
         check_names(self.scope, self.key)
         check_text("reason", self.reason.strip())
         if self.seen is None and not self.dry_run:
-            message = "seen: say which state of the key you looked at"
-            raise InvalidArgument(message, fix="send the `version` it has", field="seen")
+            message = "seen: is required, so that you decide about the state you saw"
+            raise InvalidArgument(message, fix="send the key's `version`", field="seen")
 
     def check_seen(self, record: OutcomeRecord) -> None:
-        """Refuse to decide about another state than the one that was seen."""
+        """Raise Conflict if the key changed since the operator saw it."""
         is_fence = self.seen is not None and self.seen.isdecimal()
         now = str(record.fence) if is_fence else version_of(record)
         check_seen(f"{record.scope} {record.key}", self.seen, now)
 
     def is_next(self, record: OutcomeRecord) -> bool:
-        """Say whether a key has changed once since it was seen: a decision is a new fence."""
+        """Return whether the key changed exactly once since it was seen, as by this decision."""
         fence = (self.seen or "").rpartition(".")[2]
         return fence.isdecimal() and record.fence == int(fence) + 1
 
 
-class Forgetting(_About):
-    """Erase what is known of a key, so that the next caller runs the work again."""
+class ForgetRequest(_KeyBody):
+    """Forget an outcome, so that the next caller runs the work again."""
 
 
-class Deciding(_About):
-    """Say of work that was begun and fell silent whether it happened."""
+class ReconcileRequest(_KeyBody):
+    """Reconcile an ambiguous key: decide whether its work happened."""
 
-    #: One step inside the work; without it, the work itself.
+    #: A step of the work; None for the work itself.
     effect: str | None = Field(default=None, min_length=1, max_length=NAME_CHARS_MAX)
     verdict: Literal["done", "not_done"]
-    #: With `done`: what every later caller gets.
+    #: With `done`: the result that later callers get.
     result: Any = None
 
     def check(self) -> None:
-        """Refuse what no store can hold, and a result of what was not done."""
+        """Reject values that no store can hold, and a result without the verdict `done`."""
         super().check()
         if self.effect is not None:
             check_text("effect", self.effect)
         if not self.is_done and "result" in self.model_fields_set:
-            message = "result: goes with the verdict `done`"
-            raise InvalidArgument(message, fix="leave it out, or say done", field="result")
+            message = "result: is allowed with the verdict `done` only"
+            raise InvalidArgument(
+                message, fix="remove it, or send the verdict `done`", field="result"
+            )
         compact_json(self.result, root="result")
 
     @property
     def is_done(self) -> bool:
-        """Say whether it happened."""
+        """Return whether the verdict is `done`."""
         return self.verdict == "done"
 
-    def as_asked(self) -> dict[str, Any]:
-        """Return all of it, as the audit may keep it: of a result, what tells it from others."""
+    def for_audit(self) -> dict[str, Any]:
+        """Return the request for the audit log, with a digest in place of the result."""
         kept = None
         if self.is_done:
             result = compact_json(self.result, root="result")
@@ -128,12 +130,12 @@ class Deciding(_About):
 def outcomes_router(context: ConsoleContext, actions: ActionExecutor) -> APIRouter:
     """Return the routes of outcomes."""
     router = APIRouter()
-    _add_looking(router, context)
+    _add_reads(router, context)
     _add_deciding(router, context, actions)
     return router
 
 
-def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
+def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
     @router.get("/api/outcomes", responses=answers())
     def list_outcomes(
         limit: Limit = PAGE_ITEMS,
@@ -142,9 +144,9 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
         scope: ScopeFilter = None,
         q: Words = None,
     ) -> Response:
-        """List keys as they stand now, the newest first.
+        """List keys with their current state, newest first.
 
-        A page looks at a bounded number of keys: with `next` and no items, ask again.
+        A page reads a bounded number of keys: with `next` and no items, request the next page.
         """
         for field, text in (("scope", scope), ("q", q)):
             check_text(field, text or "-")
@@ -161,15 +163,15 @@ def _add_looking(router: APIRouter, context: ConsoleContext) -> None:
 
     @router.get("/api/outcomes/show", responses=answers(404))
     def show(scope: Scope, key: Key) -> Response:
-        """Tell everything known of a key: its result, its steps, its story."""
+        """Show a key: its result, its steps and its timeline."""
         outcomes = context.ow().outcomes
         return json_answer({**_detail(outcomes, scope, key), "as_of": moment()})
 
 
 def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
     @router.post("/api/outcomes/reconcile", responses=ACTION_ANSWERS)
-    def reconcile(body: Deciding, key: MaybeKey = None) -> Response:
-        """Decide about work that was begun and then fell silent: it was done, or it was not."""
+    def reconcile(body: ReconcileRequest, key: MaybeKey = None) -> Response:
+        """Reconcile an ambiguous key: its work was done, or it was not."""
         body.check()
         outcomes = context.ow().outcomes
         if body.dry_run:
@@ -178,14 +180,14 @@ def _add_deciding(router: APIRouter, context: ConsoleContext, actions: ActionExe
             name="outcome.reconcile",
             target=f"{body.scope} {body.key}",
             key=key,
-            body=body.as_asked(),
+            body=body.for_audit(),
             is_atomic=False,
         )
         return actions.execute(action, lambda _: _decide(outcomes, body, context.actor))
 
     @router.post("/api/outcomes/forget", responses=ACTION_ANSWERS)
-    def forget(body: Forgetting, key: MaybeKey = None) -> Response:
-        """Erase an outcome, so that the next caller runs the work again, whatever happened."""
+    def forget(body: ForgetRequest, key: MaybeKey = None) -> Response:
+        """Forget an outcome, so that the next caller runs the work again, even if it happened."""
         body.check()
         outcomes = context.ow().outcomes
         if body.dry_run:
@@ -206,13 +208,13 @@ def _detail(outcomes: Outcomes, scope: str, key: str) -> dict[str, Any]:
         return detail_of(record, outcomes.effects(scope, key))
 
 
-def _item(outcomes: Outcomes, body: _About, text: str) -> dict[str, Any]:
+def _item(outcomes: Outcomes, body: _KeyBody, text: str) -> dict[str, Any]:
     record = get_record(outcomes, body.scope, body.key)
     return {"outcome": item_of(record, has_result=record.result is not None), "text": text}
 
 
-def _looked(outcomes: Outcomes, body: Deciding) -> tuple[OutcomeRecord, EffectRecord | None]:
-    """Return the key and the step as they are at one moment."""
+def _load(outcomes: Outcomes, body: ReconcileRequest) -> tuple[OutcomeRecord, EffectRecord | None]:
+    """Return the key and the step from one snapshot."""
     with outcomes.store.snapshot():
         record = get_record(outcomes, body.scope, body.key)
         if body.effect is None:
@@ -220,8 +222,8 @@ def _looked(outcomes: Outcomes, body: Deciding) -> tuple[OutcomeRecord, EffectRe
         return record, get_effect(outcomes, body.scope, body.key, body.effect)
 
 
-def _plan(outcomes: Outcomes, body: Deciding) -> dict[str, Any]:
-    record, step = _looked(outcomes, body)
+def _plan(outcomes: Outcomes, body: ReconcileRequest) -> dict[str, Any]:
+    record, step = _load(outcomes, body)
     body.check_seen(record)
     reconcilable_fence(record, step)
     return _item(
@@ -229,9 +231,9 @@ def _plan(outcomes: Outcomes, body: Deciding) -> dict[str, Any]:
     )
 
 
-def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
-    """Decide, unless a life before this one has, just so."""
-    record, step = _looked(outcomes, body)
+def _decide(outcomes: Outcomes, body: ReconcileRequest, actor: str) -> dict[str, Any]:
+    """Decide, unless this request already did so before a crash."""
+    record, step = _load(outcomes, body)
     said = {"verdict": "done" if body.is_done else "not done", "actor": actor}
     is_before = is_same_decision(step or record, **said, reason=body.reason, result=body.result)
     if not (is_before and (step is not None or body.is_next(record))):
@@ -251,15 +253,15 @@ def _decide(outcomes: Outcomes, body: Deciding, actor: str) -> dict[str, Any]:
     )
 
 
-def _plan_forgetting(outcomes: Outcomes, body: Forgetting) -> dict[str, Any]:
+def _plan_forgetting(outcomes: Outcomes, body: ForgetRequest) -> dict[str, Any]:
     record = get_record(outcomes, body.scope, body.key)
     body.check_seen(record)
     check_forgettable(record)
     return _item(outcomes, body, _forgotten(record))
 
 
-def _forget(outcomes: Outcomes, body: Forgetting, actor: str) -> dict[str, Any]:
-    """Forget what was seen, unless a life before this one has; never what came of it later."""
+def _forget(outcomes: Outcomes, body: ForgetRequest, actor: str) -> dict[str, Any]:
+    """Forget the claim that was seen, unless already forgotten; never a later claim."""
     record = get_record(outcomes, body.scope, body.key)
     text = _forgotten(record)
     is_before = is_same_decision(record, verdict="forgotten", actor=actor, reason=body.reason)

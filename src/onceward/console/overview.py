@@ -1,7 +1,7 @@
-"""Overview: what needs an operator's attention, in sentences, and the store's health. Read-only.
+"""Overview: list what needs an operator's attention, recent activity and health numbers.
 
-Everything it reads is already aggregated or found by an index: a store of a million rows opens as
-fast as an empty one.
+Read-only. All data is aggregated or found by an index, so a store of a million rows loads as fast
+as an empty one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from onceward.stores.store_urls import home
 from onceward.workers.alert_models import UNITS
 from onceward.workers.alerts import Alerts
 
-#: `person`: blocked until an operator decides. `watch`: worth a look.
+#: `person`: blocked until an operator decides. `watch`: should be checked.
 Severity = Literal["person", "watch"]
-#: A free cursor that lags for so long is stuck.
+#: A cursor without owner that lags for this long is stuck.
 STUCK_SECONDS: Final = 60.0
 FREE_BYTES_MIN: Final = 1024**3
 ACTIVITY_MAX: Final = 50
-#: Of each kind of trouble so many are named; the list behind it has them all.
+#: How many items of each kind are named; the linked list has all of them.
 NAMED_MAX: Final = 5
 RUNS_LOOKED_AT: Final = 50
 
@@ -49,7 +49,7 @@ class AttentionItem:
 def attention(
     context: ConsoleContext, counts: AreaCounts, sample: HealthSample | None
 ) -> list[AttentionItem]:
-    """Return what needs attention, the most urgent first."""
+    """Return items that need attention, most urgent first."""
     stuck = dict(_stuck(context))
     found = [
         *_disk(),
@@ -57,13 +57,13 @@ def attention(
         *_waiting(counts),
         *_runs(context),
         *(each.attention for each in stuck.values()),
-        *_seen(sample, list(stuck.values())),
+        *_cursor_counts(sample, list(stuck.values())),
     ]
     return sorted(found, key=lambda each: each.severity != "person")
 
 
 def tiles(history: Sequence[HealthSample], counts: AreaCounts) -> dict[str, Any]:
-    """Return the four numbers of the last hour, and how they came about."""
+    """Return the four health numbers with their samples of the last hour."""
     now = history[-1] if history else None
     return {
         "max_lag_seconds": now.lag_seconds if now else None,
@@ -77,9 +77,9 @@ def tiles(history: Sequence[HealthSample], counts: AreaCounts) -> dict[str, Any]
 
 
 def activity(context: ConsoleContext) -> list[dict[str, Any]]:
-    """Return what happened last, the newest first."""
+    """Return recent activity, newest first."""
     rows = context.ow().store.read("overview_activity", limit=ACTIVITY_MAX)
-    return [_happened(row) for row in rows if not row[2].startswith(OWN_PREFIX)]
+    return [_activity_text(row) for row in rows if not row[2].startswith(OWN_PREFIX)]
 
 
 # --- what needs attention ------------------------------------------------------------------------
@@ -95,12 +95,12 @@ def _disk() -> Iterator[AttentionItem]:
             severity="person",
             text=f"Only {free / 1024**2:.0f} MiB are free where the store and the journals are.",
             href="/alerts?tab=doctor",
-            action="See the doctor",
+            action="Open the doctor",
         )
 
 
 def _alerts(context: ConsoleContext, stuck: Mapping[str, _Stuck]) -> Iterator[AttentionItem]:
-    """Return firing alerts that are not shown otherwise, as counts or stuck cursors."""
+    """Return firing alerts that are not already shown as counts or stuck cursors."""
     firing = [
         each
         for each in Alerts(context.ow()).list(limit=100)
@@ -127,7 +127,7 @@ def _alerts(context: ConsoleContext, stuck: Mapping[str, _Stuck]) -> Iterator[At
 
 
 def _waiting(counts: AreaCounts) -> Iterator[AttentionItem]:
-    """Return what a person must decide about."""
+    """Return counts of what an operator must decide."""
     told = (
         ("dead", counts.dead, "dead letter waits", "dead letters wait", "/dead", "Decide"),
         (
@@ -162,7 +162,7 @@ def _trouble(item: RunItem) -> str | None:
     if item.summary.status == "failed":
         return f"failed: {item.summary.reason or 'no reason is recorded'}."
     if item.summary.status == "running" and not item.is_held:
-        return f"was cut off after step {item.summary.steps}; `onceward resume` goes on with it."
+        return f"was interrupted after step {item.summary.steps}; `onceward resume` continues it."
     return None
 
 
@@ -181,11 +181,11 @@ def _stuck(context: ConsoleContext) -> Iterator[tuple[str, _Stuck]]:
         if seconds < STUCK_SECONDS:
             continue
         many = "messages wait" if messages is None else f"{messages:,} messages wait"
-        why = "it is paused" if is_paused else _nobody(owner)
+        why = "it is paused" if is_paused else _ownerless_text(owner)
         attention = AttentionItem(
             id=f"behind:{name}",
             severity="watch" if is_paused else "person",
-            text=f"{name}: {many}, the oldest for {_told(seconds)}, and {why}.",
+            text=f"{name}: {many}, the oldest for {_duration_text(seconds)}, and {why}.",
             href=_cursor(name),
             action="Open the cursor",
         )
@@ -196,12 +196,12 @@ def _stuck(context: ConsoleContext) -> Iterator[tuple[str, _Stuck]]:
         )
 
 
-def _nobody(owner: str | None) -> str:
+def _ownerless_text(owner: str | None) -> str:
     return f"the lease of {owner} expired" if owner else "no worker has it"
 
 
-def _seen(sample: HealthSample | None, stuck: Sequence[_Stuck]) -> Iterator[AttentionItem]:
-    """Return what was counted beyond what is named."""
+def _cursor_counts(sample: HealthSample | None, stuck: Sequence[_Stuck]) -> Iterator[AttentionItem]:
+    """Return counts of expired and paused cursors beyond those already named."""
     if sample is None:
         return
     expired = sample.expired - sum(each.is_expired for each in stuck)
@@ -225,7 +225,7 @@ def _seen(sample: HealthSample | None, stuck: Sequence[_Stuck]) -> Iterator[Atte
         )
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- texts ---------------------------------------------------------------------------------------
 
 _KINDS: Final[Mapping[str, str]] = {
     "seek": "{who} moved {name}: {what}",
@@ -242,14 +242,14 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 
 
-def _happened(row: Row) -> dict[str, Any]:
+def _activity_text(row: Row) -> dict[str, Any]:
     at, kind, name, who, what, epoch = row
     text = _KINDS[kind].format(name=name, who=who, what=what or "no reason given", epoch=epoch)
     return {"at": at, "kind": kind, "text": text, "href": _place(kind, name, who)}
 
 
 def _place(kind: str, name: str, who: str) -> str:
-    """Return where more of it can be seen."""
+    """Return the link to the details."""
     dual, _, group = name.partition("/")
     if kind == "rollback" and dual == DUAL:
         return f"/conversations?group={quote(group, safe='')}"
@@ -261,7 +261,7 @@ def _cursor(name: str) -> str:
     return f"/cursors/{quote(name, safe='')}"
 
 
-def _told(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -269,7 +269,7 @@ def _told(seconds: float) -> str:
 
 
 def _rates(history: Sequence[HealthSample]) -> list[dict[str, Any]]:
-    """Return the messages processed between each two measures."""
+    """Return the messages processed between consecutive samples."""
     return [
         {"at": later.at, "value": max(0, later.processed - earlier.processed)}
         for earlier, later in pairwise(history)

@@ -1,4 +1,4 @@
-"""Overview over HTTP: one answer for the first screen."""
+"""Overview over HTTP: return everything that the console's first screen shows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onceward.console.responses import answers, json_answer, moment
 def overview_router(
     context: ConsoleContext, counts_sampler: CountSampler, health: HealthHistory
 ) -> APIRouter:
-    """Return the route."""
+    """Return the route of the overview."""
     router = APIRouter()
 
     @router.get("/api/console/overview", responses=answers())
     def look() -> Response:
-        """Return what needs attention, the last hour's numbers, and the latest activity."""
+        """Return items that need attention, the last hour's health, and recent activity."""
         counts, history = counts_sampler.counts(), health.history()
         now = history[-1] if history else None
         happened = overview.activity(context)

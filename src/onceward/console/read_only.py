@@ -1,7 +1,7 @@
-"""Read-only: keeps a console that only shows from changing anything through the pages it frames.
+"""Read-only: reject changing requests to the Lab and conversations of a read-only console.
 
-What goes through `actions` refuses by itself and still thinks actions through; the Lab and the
-conversations have doors of their own, and these are closed here.
+`ActionExecutor` rejects the console's own actions and still allows dry runs. The Lab and the
+conversations have routes of their own, which are blocked here.
 """
 
 from __future__ import annotations
@@ -13,28 +13,34 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from onceward.errors import RequestRefused
 from onceward.http.guard import error_response
 
-#: Whose changes do not go through the console's actions.
-_DOORS: Final = ("/api/runs", "/api/experiments", "/api/feedback", "/api/export", "/api/chat")
+#: Path prefixes of changes that do not go through the console's actions.
+_BLOCKED_PATHS: Final = (
+    "/api/runs",
+    "/api/experiments",
+    "/api/feedback",
+    "/api/export",
+    "/api/chat",
+)
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def read_only() -> RequestRefused:
-    """Return the refusal of a console that only shows."""
+    """Return the error of a read-only console."""
     message = "this console is read-only"
     return RequestRefused(message, fix="start it without --read-only to change anything")
 
 
 class ReadOnly:
-    """Let nothing through that changes the Lab or a conversation."""
+    """ASGI middleware that rejects changes of the Lab and of conversations."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand in front of `app`."""
+        """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what reads."""
+        """Pass reading requests on; reject the others."""
         is_change = scope["type"] == "http" and scope["method"] not in _READS
-        if is_change and scope["path"].startswith(_DOORS):
+        if is_change and scope["path"].startswith(_BLOCKED_PATHS):
             await error_response(read_only())(scope, receive, send)
             return
         await self._app(scope, receive, send)

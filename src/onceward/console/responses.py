@@ -1,4 +1,4 @@
-"""Responses: what the console's routes share: pages, timestamps, documented errors."""
+"""Responses: helpers of the console's routes for list pages, timestamps and documented errors."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from onceward.system import Clock, SystemClock, timestamp
 PAGE_ITEMS: Final = 50
 PAGE_ITEMS_MAX: Final = 500
 KEY_CHARACTERS_MAX: Final = 200
-#: More digits have no number that both engines keep.
+#: Longer numbers do not fit the integers of both engines.
 _DIGITS_MAX: Final = 18
 _DESCRIPTIONS: Final = {
-    404: "There is no such thing.",
-    409: "It changed since it was read, or it is in use.",
+    404: "Not found.",
+    409: "The target changed since it was read, or is in use.",
     410: "The key of this action has expired; use a new one.",
     415: "The body is not application/json.",
-    422: "The key of this action was used for another one.",
+    422: "The key was already used for another action.",
     503: "The store cannot be reached now; try again with the same key.",
 }
 
 Limit = Annotated[
-    int, Query(ge=1, description=f"How many at the most; above {PAGE_ITEMS_MAX} it is that.")
+    int,
+    Query(
+        ge=1,
+        description=f"Maximum number of items; values above {PAGE_ITEMS_MAX} are reduced to it.",
+    ),
 ]
 After = Annotated[
-    str | None, Query(max_length=4_000, description="`next` of the page before; opaque.")
+    str | None, Query(max_length=4_000, description="`next` of the previous page; opaque.")
 ]
-#: Makes an action safe to repeat.
+#: Header that makes an action idempotent.
 ActionKey = Annotated[
     str,
     Header(
@@ -40,10 +44,10 @@ ActionKey = Annotated[
         min_length=1,
         max_length=KEY_CHARACTERS_MAX,
         pattern=r"^[\x21-\x7e]+$",
-        description="The action runs once per key; a repeated request gets the first answer.",
+        description="The action runs once per key; a repeated request gets the first response.",
     ),
 ]
-#: For routes that also think an action through, which needs no key.
+#: For routes with dry runs, which need no key.
 MaybeKey = Annotated[
     str | None,
     Header(
@@ -51,7 +55,7 @@ MaybeKey = Annotated[
         min_length=1,
         max_length=KEY_CHARACTERS_MAX,
         pattern=r"^[\x21-\x7e]+$",
-        description="The same key is carried out once; not needed for a dry run.",
+        description="The action runs once per key; not needed for a dry run.",
     ),
 ]
 
@@ -61,38 +65,38 @@ def answers(*statuses: int) -> ResponseDocs:
     return response_docs(_DESCRIPTIONS, *statuses)
 
 
-#: What every action may be answered.
+#: Documented responses of every action.
 ACTION_ANSWERS: Final = answers(404, 409, 410, 415, 422)
 
 
 def json_answer(
     body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a body as it leaves."""
+    """Return a JSON response."""
     return Response(encoded(body), status, headers, media_type="application/json")
 
 
 def moment(clock: Clock | None = None) -> str:
-    """Return when an answer was true."""
+    """Return the timestamp of a response's data."""
     return timestamp((clock or SystemClock()).now())
 
 
 def page_answer(items: Iterable[Any], following: str | None) -> Response:
-    """Return one page of a list, and where the next begins."""
+    """Return one page of a list, with the position of the next page."""
     return json_answer({"items": list(items), "next": following, "as_of": moment()})
 
 
 def clamped(limit: int, most: int = PAGE_ITEMS_MAX) -> int:
-    """Return how many an answer holds."""
+    """Return the page size for a requested limit."""
     return min(limit, most)
 
 
 def number_after(after: str | None, default: int) -> int:
-    """Return the number that a page begins behind; InvalidCursor when it is none of ours."""
+    """Return the number after which a page begins; InvalidCursor if it is invalid."""
     if not after:
         return default
     if after.isascii() and after.isdigit() and len(after) <= _DIGITS_MAX:
         return int(after)
-    message = f"after: {after[:40]!r} is not a place in this list"
-    fix = "take `next` of the page before, or leave it out"
+    message = f"after: {after[:40]!r} is not a position in this list"
+    fix = "pass `next` of the previous page, or no `after`"
     raise InvalidCursor(message, fix=fix, field="after")

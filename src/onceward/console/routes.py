@@ -1,4 +1,4 @@
-"""Routes: the console's API, and what counts and looks in the background for it."""
+"""Routes: add the console's API to an application, with its background loops."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from onceward.system import SystemClock
 
 
 def add_console(app: FastAPI, context: ConsoleContext) -> Callable[[], None]:
-    """Add the console's API; return what ends the waiting for its events."""
+    """Add the console's API; return a function that ends its event streams."""
     actions = ActionExecutor(context)
     counts_sampler, health = CountSampler(context.ow), HealthHistory(context.ow)
-    # Numbers that no earlier server used: a page with an older number gets a reset.
+    # Event numbers that no earlier server used, so that a page with an older one is reset.
     feed = ChangeFeed(detectors_of(context), first=int(SystemClock().now().timestamp() * 1_000))
     app.state.feed = feed
     for router in (
@@ -60,7 +60,7 @@ def add_console(app: FastAPI, context: ConsoleContext) -> Callable[[], None]:
 
 
 def _with_heads(router: APIRouter) -> APIRouter:
-    """Let every address that can be read answer HEAD, too."""
+    """Let every GET route also answer HEAD."""
     for route in list(router.routes):
         if isinstance(route, APIRoute) and route.methods == {"GET"}:
             router.add_api_route(

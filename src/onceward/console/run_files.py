@@ -1,7 +1,7 @@
-"""Run files: what a run left on disk: its ledger page by page, and the artifacts it answers for.
+"""Run files: read a run's ledger page by page, and the artifacts that its receipts name.
 
-Text of agents is data: it leaves as text, cut where it is long, and only from files that a receipt
-of the run names. Every file is reached below the workspace, through no link.
+Text of agents is untrusted: it is sent as plain text, cut if it is long, and only from files that a
+receipt of the run names. Files are opened below the workspace only, without following links.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onceward.orchestrator.ledger import LedgerLine, ledger_lines
 from onceward.orchestrator.ledger_replay import RECEIVED, CommandState
 from onceward.system.safe_paths import RootedDirectory, RootedFile
 
-#: What one page of a ledger reads, at the most; a longer line is a page of its own.
+#: How many bytes of a ledger one page reads; a longer line is a page of its own.
 PAGE_BYTES_MAX: Final = 1024 * 1024
-#: How much of a damaged line is shown.
+#: How many characters of a damaged line are shown.
 DAMAGED_CHARACTERS_MAX: Final = 2_000
-#: How much of an artifact is shown, and up to which size it is compared with what was recorded.
+#: How many bytes of an artifact are shown, and the largest artifact that is verified.
 TEXT_BYTES_MAX: Final = 256 * 1024
 CHECKED_BYTES_MAX: Final = 1024 * 1024 * 1024
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -35,12 +35,12 @@ class LedgerPage:
     """Records of a ledger, in the order in which they were written."""
 
     items: list[dict[str, Any]]
-    #: Where the next page begins; None at the end.
+    #: Byte offset of the next page; None at the end.
     following: str | None
 
 
 def journal_page(file: RootedFile, after: str | None, limit: int) -> LedgerPage:
-    """Return the records behind a place, which is a number of bytes; reads no more than a page."""
+    """Return the records after a byte offset; reads at most one page."""
     start = _start(file, after)
     items: list[dict[str, Any]] = []
     for line in ledger_lines(file, start, file.stat.size):
@@ -55,7 +55,7 @@ def _start(file: RootedFile, after: str | None) -> int:
     start = parse_cursor(after or "0")
     if start > file.stat.size or (start and file.read(start - 1, 1) != b"\n"):
         message = f"after: no record of this ledger begins at byte {start}"
-        raise InvalidCursor(message, fix="begin without it", field="after")
+        raise InvalidCursor(message, fix="omit `after` to start at the beginning", field="after")
     return start
 
 
@@ -76,24 +76,24 @@ def _plain(line: LedgerLine) -> dict[str, Any]:
 
 
 def artifact_of(root: Path, step: int, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file that a receipt names: as it was recorded, and as it is now. May take long."""
+    """Return a file that a receipt names, as recorded and as it is now. May take long."""
     told = {"path": path, "step": step, "recorded": recorded, "text": None}
     gone = {"sha256": None, "size": None, "is_as_recorded": False}
     try:
         check_path(path)
         with RootedDirectory.open(root) as directory, directory.open_file(path) as file:
-            found = _look(file)
+            found = _current_file(file)
     except FileMissing:
-        return {**told, **gone, "reason": "it does not exist any more"}
+        return {**told, **gone, "reason": "it no longer exists"}
     except OncewardError as exc:
         return {**told, **gone, "reason": exc.message}
     is_same = (found["sha256"], found["size"]) == (recorded["sha256"], recorded["size"])
     return {**told, **found, "is_as_recorded": is_same}
 
 
-def recorded_of(story: RunHistory, step: int, path: str) -> dict[str, Any]:
-    """Return what the receipt of a step says of a file; NotFound when it names no such."""
-    asked = story.state.commands
+def recorded_of(history: RunHistory, step: int, path: str) -> dict[str, Any]:
+    """Return a step's receipt entry of a file; NotFound if the receipt does not name it."""
+    asked = history.state.commands
     named = _named(asked[step - 1]) if 0 < step <= len(asked) else []
     for each in named:
         if isinstance(each, dict) and each.get("path") == path:
@@ -107,11 +107,11 @@ def _named(asked: CommandState) -> list[Any]:
     return named if isinstance(named, list) else []
 
 
-def _look(file: RootedFile) -> dict[str, Any]:
-    """Return what a file is now, and its text if it has any that can be shown."""
+def _current_file(file: RootedFile) -> dict[str, Any]:
+    """Return a file's current checksum and size, and its text if it can be shown."""
     size = file.stat.size
     if size > CHECKED_BYTES_MAX:
-        large = "it is too large to be looked at here; `onceward runs verify` reads all of it"
+        large = "it is too large to verify here; `onceward runs verify` reads all of it"
         return {"sha256": None, "size": size, "text": None, "reason": large}
     hashed, start = hashlib.sha256(), file.read(0, TEXT_BYTES_MAX)
     read = 0

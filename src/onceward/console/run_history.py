@@ -1,6 +1,6 @@
-"""Run history: the processes of a run, how each ended, and what the next one skipped. Pure.
+"""Run history: list the processes of a run, how each ended, and which steps the next reused.
 
-Folded from the ledger record by record, as the run itself is.
+Pure: computed from the ledger record by record, as the run's state is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onceward.orchestrator.ledger_replay import RunState
 from onceward.orchestrator.models import TaskRunSummary
 from onceward.orchestrator.views import summary_of
 
-#: How much of a goal a list shows.
+#: How many characters of a goal a list shows.
 GOAL_CHARACTERS_MAX: Final = 160
 Ending = Literal["crashed", "stopped", "failed", "done", "running"]
 _ENDINGS: Final[Mapping[str, Ending]] = {
@@ -24,8 +24,15 @@ _ENDINGS: Final[Mapping[str, Ending]] = {
     "run.stopped": "stopped",
 }
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
-#: What a record that makes no sense raises; its checksum fits, so it was written like that.
-NONSENSE: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError)
+#: Errors that an invalid record raises although its checksum is correct.
+INVALID_RECORD_ERRORS: Final = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,51 +40,51 @@ class RunProcess:
     """One process that worked on a run."""
 
     from_at: str
-    #: When it ended, as far as the ledger knows; None while it goes on.
+    #: When the process ended, according to the ledger; None while it runs.
     to_at: str | None
     ending: Ending
-    #: The step that was under way when it crashed.
+    #: The step in progress when the process crashed.
     step: int | None = None
     stage: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)
 class RunHistory:
-    """What a run has come to, and the lives it took; goes on as its ledger does."""
+    """The state of a run and its processes, updated record by record."""
 
     run_id: str
     state: RunState = field(default_factory=RunState)
-    #: Lives that are over.
+    #: Processes that have ended.
     over: list[RunProcess] = field(default_factory=list)
-    #: When the life began that is not known to be over.
+    #: Start time of the process without a recorded end.
     began_at: str | None = None
-    #: The step at which the last resume went on.
+    #: The step at which the last resume continued.
     resumed_from: int | None = None
-    #: Steps that had a receipt when the run was resumed last.
+    #: Steps that had a receipt at the last resume.
     kept: set[int] = field(default_factory=set)
-    #: How often a step that had a receipt was to be done again.
+    #: How often a step with a receipt was sent again.
     redone: int = 0
-    #: Lines of the ledger that are not what was written.
+    #: Damaged lines of the ledger.
     damaged: int = 0
     #: Why the rest of the ledger cannot be interpreted.
     problem: str | None = None
 
     def take(self, record: Record) -> None:
-        """Go on by one record; behind one that does not fit, nothing is certain any more."""
+        """Apply the next record; after an invalid one, later records are ignored."""
         if self.problem is not None:
             return
         try:
             self._take(record)
         except LedgerDamaged as exc:
             self.problem = exc.message
-        except NONSENSE:
-            self.problem = f"the record behind {self.state.seq} in its ledger makes no sense"
+        except INVALID_RECORD_ERRORS:
+            self.problem = f"the record after {self.state.seq} in its ledger is invalid"
 
     def _take(self, record: Record) -> None:
         kind, at = str(record["kind"]), str(record["at"])
         last_at = self.state.updated_at
         if kind == "run.resumed":
-            self._crash(last_at)  # The process before did not record its end.
+            self._crash(last_at)  # The previous process did not record its end.
             self.kept = {each.step for each in self.state.commands if each.receipt is not None}
             pending = self.state.open_command()
             self.resumed_from = pending.step if pending else len(self.state.commands) + 1
@@ -106,33 +113,34 @@ class RunHistory:
             stage=pending.stage if pending else None,
         )
 
-    # --- what people see ------------------------------------------------------------------------
+    # --- texts and summaries
+    # ------------------------------------------------------------------------
 
     def summary(self) -> TaskRunSummary:
-        """Return the run in one line, also when its ledger is damaged."""
+        """Return the run's summary, also when its ledger is damaged."""
         found = replace(summary_of(self.state, self.damaged), run_id=self.run_id)
         if self.problem is None and (found.started_at or not self.damaged):
             return found
         lost = self.problem or "the beginning of its ledger is damaged"
-        # A record that is missing is damage as well.
+        # A missing record counts as damage.
         return replace(found, status="failed", reason=lost, damaged=max(self.damaged, 1))
 
     @property
     def has_first_record(self) -> bool:
-        """Say whether there is anything to tell."""
+        """Return whether the ledger has a valid first record."""
         return bool(self.state.seq or self.damaged or self.problem)
 
     @property
     def goal(self) -> str | None:
-        """Return what the first task is about, in one short line."""
+        """Return the first task's goal, in one short line."""
         if not self.state.tasks:
             return None
         line = " ".join(str(self.state.tasks[0].goal).split())
         is_long = len(line) > GOAL_CHARACTERS_MAX
         return f"{line[: GOAL_CHARACTERS_MAX - 1]}…" if is_long else line
 
-    def lives(self, *, is_held: bool) -> list[RunProcess]:
-        """Return every process; one without an end is alive while the run is locked, else dead."""
+    def processes(self, *, is_held: bool) -> list[RunProcess]:
+        """Return every process; one without a recorded end is alive only if the run is locked."""
         if self.began_at is None:
             return list(self.over)
         if is_held and self.problem is None:
@@ -141,10 +149,10 @@ class RunHistory:
             last = self._crashed(self.began_at, self.state.updated_at)
         return [*self.over, last]
 
-    def headline(self, lives: Sequence[RunProcess]) -> str:
-        """Return in a sentence what happened to the run and what that cost."""
-        crashes = sum(each.ending == "crashed" for each in lives)
-        stops = sum(each.ending == "stopped" for each in lives)
+    def headline(self, processes: Sequence[RunProcess]) -> str:
+        """Return a sentence on the run's crashes and resumes, and on the steps redone."""
+        crashes = sum(each.ending == "crashed" for each in processes)
+        stops = sum(each.ending == "stopped" for each in processes)
         told = [f"crashed {crashes}{_TIMES}"] if crashes else []
         told += [f"stopped {stops}{_TIMES}"] if stops else []
         if self.state.resumed:

@@ -1,7 +1,7 @@
 """Run index: the runs of all workspaces, each ledger read once and then incrementally.
 
-Reaches every file below its workspace without following a link, because agents write there, too.
-Changes nothing, takes no lock, and keeps a bounded memory of what it has read.
+Opens files below a workspace without following links, because agents write there. Changes nothing,
+takes no lock, and caches a bounded amount of data.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from onceward.orchestrator.workspace_registry import workspace_id
 from onceward.system import SystemFiles
 from onceward.system.safe_paths import RootedDirectory, RootedFile
 
-#: RunIndex whose line in the list is remembered.
+#: How many list items are cached.
 ITEMS_KEPT_MAX: Final = 10_000
-#: RunIndex of which everything is remembered, and how long their ledgers are together.
-STORIES_KEPT_MAX: Final = 32
-STORIES_BYTES_MAX: Final = 128 * 1024 * 1024
-#: What one page looks at, at the most: runs, and bytes of ledgers that changed.
+#: How many whole histories are cached, and the total size of their ledgers.
+HISTORIES_KEPT_MAX: Final = 32
+HISTORIES_BYTES_MAX: Final = 128 * 1024 * 1024
+#: How many runs, and how many bytes of changed ledgers, one page reads.
 SCAN_RUNS_MAX: Final = 2_000
 SCAN_BYTES_MAX: Final = 64 * 1024 * 1024
-#: So many bytes before a place tell whether it is still the same ledger.
+#: How many bytes before an offset are compared, to detect a replaced ledger.
 _BEFORE_BYTES: Final = 128
 _SUFFIX: Final = ".ndjson"
 
 
 class RunPosition(NamedTuple):
-    """Which run; in this order they are listed, the latest first."""
+    """Identifies a run and orders the list, latest first."""
 
     run_id: str
     workspace: str
 
 
 class LedgerStamp(NamedTuple):
-    """What is another when a ledger has changed."""
+    """File fingerprint of a ledger, which changes with its content."""
 
     size: int
     mtime_ns: int
@@ -56,45 +56,45 @@ class LedgerStamp(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunItem:
-    """A run as a list has it."""
+    """A run in a list."""
 
     summary: TaskRunSummary
     workspace: Path
     workspace_id: str
-    #: What its first task is about.
+    #: The goal of the run's first task.
     goal: str | None
-    #: Whether an orchestrator holds it.
+    #: Whether an orchestrator process holds the run's lock.
     is_held: bool = False
 
     @property
     def state(self) -> str:
-        """Return the state, using the lock: a run without an end that no process holds has died."""
+        """Return the state; a run without an end whose lock is free has crashed."""
         is_dead = self.summary.status == "running" and not self.is_held
         return "crashed" if is_dead else self.summary.status
 
-    def as_it_stands(self) -> RunItem:
-        """Return the same with what the ledger does not know."""
+    def with_lock_state(self) -> RunItem:
+        """Return a copy with the current state of the run's lock."""
         if self.summary.status != "running":
             return self
         lock = Workspace(root=self.workspace).lock(self.summary.run_id)
         return replace(self, is_held=is_process_lock_held(lock))
 
 
-#: None for a run that never began.
+#: None for a run without records.
 _Entry = tuple[LedgerStamp, RunItem | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFilter:
-    """Which runs are listed."""
+    """Selects the runs of a list."""
 
-    #: As the ledger has it, or `crashed`.
+    #: A status of the ledger, or `crashed`.
     status: str | None = None
-    #: Part of an id, a task, a goal or a path, in any case.
+    #: Part of an id, a task, a goal or a path, ignoring case.
     text: str = ""
 
     def fits(self, item: RunItem) -> bool:
-        """Say whether a run is one of them."""
+        """Return whether a run matches."""
         run = item.summary
         if self.status is not None and self.status not in (run.status, item.state):
             return False
@@ -104,30 +104,30 @@ class RunFilter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunPage:
-    """Some of the runs, the latest first."""
+    """One page of runs, latest first."""
 
     items: list[RunItem]
-    #: Behind this the next page begins; None at the end.
+    #: The next page begins after this position; None at the end.
     following: str | None
 
 
 class FollowedLedger:
-    """A ledger as far as it was read; one thread at a time goes on."""
+    """A ledger that is read incrementally, by one thread at a time."""
 
     def __init__(self, run_id: str) -> None:
-        """Begin at the beginning."""
+        """Start at the beginning of the ledger."""
         self._lock = threading.Lock()
         self._inode, self._position, self._before = 0, 0, b""
         self._story = RunHistory(run_id=run_id)
 
     @property
     def size(self) -> int:
-        """Return how far it was read."""
+        """Return how many bytes were read."""
         return self._position
 
     @contextmanager
     def read(self, file: RootedFile) -> Iterator[RunHistory]:
-        """Go on to where the ledger ends now; inside of the block the story stands still."""
+        """Read to the ledger's current end; the history does not change inside the block."""
         with self._lock:
             if not self._is_same(file):
                 self._inode, self._position = file.stat.inode, 0
@@ -142,28 +142,28 @@ class FollowedLedger:
             yield self._story
 
     def _is_same(self, file: RootedFile) -> bool:
-        """Say whether it has only grown since; what was no whole line may have been cut off."""
+        """Return whether the file only grew since; an incomplete last line may be gone."""
         start = self._position - len(self._before)
         found = file.read(start, len(self._before))
         return file.stat.inode == self._inode and found == self._before
 
 
 class RunIndex:
-    """The runs that a console shows."""
+    """Lists and caches the runs of a console's workspaces."""
 
     def __init__(self, workspaces: Workspaces) -> None:
-        """Show those of these workspaces."""
+        """List the runs of these workspaces."""
         self._workspaces = workspaces
         self._mutex = threading.Lock()
         self._items: OrderedDict[tuple[Path, str], _Entry] = OrderedDict()
         self._stories: OrderedDict[tuple[Path, str], FollowedLedger] = OrderedDict()
 
-    # --- many -----------------------------------------------------------------------------------
+    # --- lists -----------------------------------------------------------------------------------
 
     def page(self, run_filter: RunFilter, *, limit: int, after: str | None = None) -> RunPage:
-        """Return the latest runs behind a place.
+        """Return the latest runs after a position.
 
-        When there is much to look at, few come or none, and where to go on.
+        If many must be read, returns few or none, and the position to continue after.
         """
         begin = None if after is None else _place_in(after)
         roots = {workspace_id(root): root for root in self._workspaces.list()}
@@ -180,9 +180,9 @@ class RunIndex:
         return RunPage(items=found, following=None)
 
     def newest(self, limit: int) -> list[RunItem]:
-        """Return the latest runs, leaving none out, however long their ledgers are.
+        """Return the latest runs, however long their ledgers are.
 
-        Once much was read, runs in progress are shown as they were read before.
+        Above a limit of bytes, runs in progress are returned as cached.
         """
         roots = {workspace_id(root): root for root in self._workspaces.list()}
         found: list[RunItem] = []
@@ -200,9 +200,9 @@ class RunIndex:
     def _item(
         self, root: Path, run_id: str, *, is_enough: bool = False
     ) -> tuple[RunItem | None, int]:
-        """Return a run as the list has it, and how many bytes were read for it.
+        """Return a list item, and how many bytes were read for it.
 
-        When enough was read, a run in progress may be shown as read before; an ended run may not.
+        With `is_enough`, a run in progress may be returned as cached; an ended run may not.
         """
         try:
             with _opened(root, run_id) as file:
@@ -210,19 +210,19 @@ class RunIndex:
                 with self._mutex:
                     known = self._items.get((root, run_id))
                 if known is not None and known[0] == stamp:
-                    return known[1] and known[1].as_it_stands(), 0
-                before = known and known[1] and known[1].as_it_stands()
+                    return known[1] and known[1].with_lock_state(), 0
+                before = known and known[1] and known[1].with_lock_state()
                 if is_enough and before and before.state == "running":
                     return before, 0
                 followed = self._followed(root, run_id)
                 start = followed.size
-                with followed.read(file) as story:
-                    item = item_of(story, root) if story.has_first_record else None
-                    is_going_on = story.state.status == "running"
+                with followed.read(file) as history:
+                    item = item_of(history, root) if history.has_first_record else None
+                    is_going_on = history.state.status == "running"
         except OncewardError:
-            return None, 0  # Gone meanwhile, or nothing that we may follow.
+            return None, 0  # Removed meanwhile, or a link, which is not followed.
         self._remember(root, run_id, (stamp, item), followed if is_going_on else None)
-        return item and item.as_it_stands(), max(0, followed.size - start)
+        return item and item.with_lock_state(), max(0, followed.size - start)
 
     def _remember(
         self, root: Path, run_id: str, entry: _Entry, followed: FollowedLedger | None
@@ -235,30 +235,31 @@ class RunIndex:
             if followed is not None:
                 self._keep(root, run_id, followed)
 
-    # --- one ------------------------------------------------------------------------------------
+    # --- single runs
+    # ------------------------------------------------------------------------------------
 
     @contextmanager
-    def story(self, workspace: str, run_id: str) -> Iterator[tuple[Workspace, RunHistory]]:
-        """Give what a run has come to; RunMissing when there is none, or it never began."""
+    def history(self, workspace: str, run_id: str) -> Iterator[tuple[Workspace, RunHistory]]:
+        """Yield the history of a run; RunMissing if it does not exist or has no records."""
         with self.ledger(workspace, run_id) as (root, file):
             followed = self._followed(root, run_id)
-            with followed.read(file) as story:
-                if not story.has_first_record:
-                    message = f"{run_id} died before it began"
+            with followed.read(file) as history:
+                if not history.has_first_record:
+                    message = f"{run_id} died before its first record"
                     raise RunMissing(message, fix="start a new one: `onceward run --task …`")
-                yield Workspace(root=root), story
+                yield Workspace(root=root), history
             with self._mutex:
                 self._keep(root, run_id, followed)
 
     @contextmanager
     def ledger(self, workspace: str, run_id: str) -> Iterator[tuple[Path, RootedFile]]:
-        """Give the workspace and the open ledger of a run."""
+        """Yield the workspace and the open ledger of a run."""
         root = self._workspaces.find(workspace)
         try:
             opened = _opened(root, check_run_id(run_id))
         except FileMissing:
             message = f"there is no run {run_id} in this workspace"
-            raise RunMissing(message, fix="see the list of runs") from None
+            raise RunMissing(message, fix="choose one of the list of runs") from None
         with opened as file:
             yield root, file
 
@@ -271,8 +272,8 @@ class RunIndex:
         self._stories[root, run_id] = followed
         self._stories.move_to_end((root, run_id))
         while len(self._stories) > 1 and (
-            len(self._stories) > STORIES_KEPT_MAX
-            or sum(each.size for each in self._stories.values()) > STORIES_BYTES_MAX
+            len(self._stories) > HISTORIES_KEPT_MAX
+            or sum(each.size for each in self._stories.values()) > HISTORIES_BYTES_MAX
         ):
             self._stories.popitem(last=False)
 
@@ -283,10 +284,13 @@ def runs_of(workspaces: Workspaces) -> RunIndex:
     return RunIndex(workspaces)
 
 
-def item_of(story: RunHistory, root: Path) -> RunItem:
-    """Return a run as a list has it, as far as its ledger knows."""
+def item_of(history: RunHistory, root: Path) -> RunItem:
+    """Return a run's list item, from its ledger alone."""
     return RunItem(
-        summary=story.summary(), workspace=root, workspace_id=workspace_id(root), goal=story.goal
+        summary=history.summary(),
+        workspace=root,
+        workspace_id=workspace_id(root),
+        goal=history.goal,
     )
 
 
@@ -296,7 +300,7 @@ def _opened(root: Path, run_id: str) -> RootedFile:
 
 
 def _places(roots: Mapping[str, Path]) -> list[RunPosition]:
-    """Return every run, the latest first: their names begin with their time."""
+    """Return every run, latest first: run ids begin with their start time."""
     found = []
     for id_, root in roots.items():
         names: list[str] = []
@@ -310,7 +314,7 @@ def _places(roots: Mapping[str, Path]) -> list[RunPosition]:
 def _place_in(text: str) -> RunPosition:
     run_id, _, workspace = text.partition(".")
     if not is_run_id(run_id):
-        message = f"after: {text[:40]!r} is not a place in this list"
-        fix = "take `next` of the page before, or leave it out"
+        message = f"after: {text[:40]!r} is not a position in this list"
+        fix = "pass `next` of the previous page, or no `after`"
         raise InvalidCursor(message, fix=fix, field="after")
     return RunPosition(run_id, workspace)

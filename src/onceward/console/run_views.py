@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from onceward.console.run_history import NONSENSE, RunHistory, RunProcess
+from onceward.console.run_history import INVALID_RECORD_ERRORS, RunHistory, RunProcess
 from onceward.console.run_index import RunItem, item_of, runs_of
 from onceward.console.workspaces import Workspaces, plain_workspace
 from onceward.orchestrator.models import CommandExplanation, CommandView
 from onceward.orchestrator.views import explain_commands, view_of
 from onceward.orchestrator.workspace import Workspace
 
-__all__ = ["RunItem", "newest_runs", "plain_item", "plain_stories", "plain_whole"]
+__all__ = ["RunItem", "newest_runs", "plain_explanations", "plain_item", "plain_whole"]
 
-#: Commands of one run that are shown, the latest.
+#: How many of a run's latest commands are shown.
 COMMANDS_MAX: Final = 2_000
 
 
 def newest_runs(workspaces: Workspaces, limit: int) -> list[RunItem]:
-    """Return the latest runs; what was read before and has not changed is not read again."""
+    """Return the latest runs; unchanged ledgers are not read again."""
     return runs_of(workspaces).newest(limit)
 
 
 def plain_item(item: RunItem) -> dict[str, Any]:
-    """Return a run as JSON has it in a list."""
+    """Return a run as JSON for a list."""
     return {
         **_summary(item),
         "workspace": plain_workspace(item.workspace),
@@ -33,33 +33,33 @@ def plain_item(item: RunItem) -> dict[str, Any]:
     }
 
 
-def plain_whole(place: Workspace, story: RunHistory) -> dict[str, Any]:
-    """Return a run as JSON has it alone: its commands, its lives, and what they cost."""
-    item = item_of(story, place.root).as_it_stands()
-    lives = story.lives(is_held=item.is_held)
+def plain_whole(place: Workspace, history: RunHistory) -> dict[str, Any]:
+    """Return one run as JSON: its commands, its processes, and the steps redone."""
+    item = item_of(history, place.root).with_lock_state()
+    processes = history.processes(is_held=item.is_held)
     try:
-        commands = [_plain(each) for each in view_of(story.state).commands[-COMMANDS_MAX:]]
-    except NONSENSE:
+        commands = [_plain(each) for each in view_of(history.state).commands[-COMMANDS_MAX:]]
+    except INVALID_RECORD_ERRORS:
         commands = []
     return {
         "summary": _summary(item),
         "workspace": plain_workspace(place.root),
         "goal": item.goal,
         "commands": commands,
-        "is_cut": len(story.state.commands) > len(commands),
-        "lives": [{"from": e.from_at, "to": e.to_at, "ending": e.ending} for e in lives],
-        "crashes": _crashes(lives),
-        "replays": len(story.kept),
-        "redone": story.redone,
-        "headline": story.headline(lives),
+        "is_cut": len(history.state.commands) > len(commands),
+        "lives": [{"from": e.from_at, "to": e.to_at, "ending": e.ending} for e in processes],
+        "crashes": _crashes(processes),
+        "replays": len(history.kept),
+        "redone": history.redone,
+        "headline": history.headline(processes),
     }
 
 
-def plain_stories(story: RunHistory) -> list[dict[str, Any]]:
-    """Return why each command was sent; nothing of a ledger that makes no sense."""
+def plain_explanations(history: RunHistory) -> list[dict[str, Any]]:
+    """Return why each command was sent; an empty list if the ledger is invalid."""
     try:
-        return [_plain(each) for each in explain_commands(story.state)[-COMMANDS_MAX:]]
-    except NONSENSE:
+        return [_plain(each) for each in explain_commands(history.state)[-COMMANDS_MAX:]]
+    except INVALID_RECORD_ERRORS:
         return []
 
 
@@ -68,18 +68,22 @@ def _summary(item: RunItem) -> dict[str, Any]:
 
 
 def _plain(told: CommandView | CommandExplanation) -> dict[str, Any]:
-    """Return one command as JSON has it; what agents nested in it stays as it is."""
+    """Return one command as JSON, with nested values of agents unchanged."""
     return {each.name: getattr(told, each.name) for each in fields(told)}
 
 
-def _crashes(lives: Sequence[RunProcess]) -> list[dict[str, Any]]:
-    """Return where a run died, and in the middle of what."""
+def _crashes(processes: Sequence[RunProcess]) -> list[dict[str, Any]]:
+    """Return at which steps a run's processes crashed."""
     crashes = []
-    for at, life in enumerate(lives):
-        if life.ending != "crashed":
+    for at, process in enumerate(processes):
+        if process.ending != "crashed":
             continue
-        text = f"died in step {life.step}, {life.stage}" if life.step else "died between two steps"
-        if at + 1 == len(lives):
+        text = (
+            f"died in step {process.step}, {process.stage}"
+            if process.step
+            else "died between two steps"
+        )
+        if at + 1 == len(processes):
             text += "; it has not been resumed yet"
-        crashes.append({"at": life.to_at, "text": text})
+        crashes.append({"at": process.to_at, "text": text})
     return crashes

@@ -1,4 +1,4 @@
-"""Runs over HTTP: the list, one run, its ledger, why commands were sent, its files. Read-only."""
+"""Runs over HTTP: list and show runs, explain their commands, and read and verify their files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onceward.console.responses import (
     page_answer,
 )
 from onceward.console.run_files import artifact_of, journal_page, recorded_of
-from onceward.console.run_history import NONSENSE
+from onceward.console.run_history import INVALID_RECORD_ERRORS
 from onceward.console.run_index import RunFilter, RunIndex, runs_of
-from onceward.console.run_views import plain_item, plain_stories, plain_whole
+from onceward.console.run_views import plain_explanations, plain_item, plain_whole
 from onceward.orchestrator.ledger import Ledger
 from onceward.orchestrator.models import RunVerification, VerificationFinding
 from onceward.orchestrator.run_verification import verify_run
@@ -30,7 +30,7 @@ from onceward.orchestrator.workspace_tree import WorkspaceTree
 from onceward.system import SystemClock, SystemFiles
 from onceward.system.safe_paths import PATH_BYTES_MAX
 
-#: More commands than any run has.
+#: Above the number of commands of any run.
 _STEP_MAX: Final = 10**9
 _TEXT_CHARACTERS_MAX: Final = 1_000
 
@@ -38,7 +38,9 @@ WorkspaceId = Annotated[str, Query(max_length=64, description="The id of a works
 RunId = Annotated[str, Query(max_length=100, description="The id of a run.")]
 Status = Annotated[
     Literal["running", "crashed", "done", "failed", "stopped"] | None,
-    Query(description="Only these; `crashed` has no end and no process holds it."),
+    Query(
+        description="Only runs in this status; `crashed`: no end, and no process holds the lock."
+    ),
 ]
 Text = Annotated[
     str,
@@ -46,7 +48,10 @@ Text = Annotated[
 ]
 Step = Annotated[int, Query(ge=1, le=_STEP_MAX, description="The number of a command.")]
 FilePath = Annotated[
-    str, Query(max_length=PATH_BYTES_MAX, description="As the receipt of that command names it.")
+    str,
+    Query(
+        max_length=PATH_BYTES_MAX, description="The file's path, as in the receipt of that command."
+    ),
 ]
 
 
@@ -54,32 +59,32 @@ def runs_router(context: ConsoleContext) -> APIRouter:
     """Return the routes of runs."""
     router = APIRouter()
     runs = runs_of(context.workspaces)
-    _add_looking(router, runs)
+    _add_reads(router, runs)
     _add_files(router, runs)
     return router
 
 
-def _add_looking(router: APIRouter, runs: RunIndex) -> None:
+def _add_reads(router: APIRouter, runs: RunIndex) -> None:
     @router.get("/api/orchestrator/runs", responses=answers())
     def list_runs(
         limit: Limit = PAGE_ITEMS, after: After = None, status: Status = None, q: Text = ""
     ) -> Response:
-        """List the runs of all workspaces, the latest first; an empty page may have a next one."""
+        """List the runs of all workspaces, latest first; an empty page may have a next one."""
         wanted = RunFilter(status=status, text=q.strip())
         page = runs.page(wanted, limit=clamped(limit), after=after or None)
         return page_answer(map(plain_item, page.items), page.following)
 
     @router.get("/api/orchestrator/run", responses=answers(404))
     def show(workspace: WorkspaceId, run: RunId) -> Response:
-        """Show a run: its commands, its lives, where it crashed, and what was not done again."""
-        with runs.story(workspace, run) as (place, story):
-            return json_answer({**plain_whole(place, story), "as_of": moment()})
+        """Show a run: its commands, its processes, its crashes, and which steps were reused."""
+        with runs.history(workspace, run) as (place, history):
+            return json_answer({**plain_whole(place, history), "as_of": moment()})
 
     @router.get("/api/orchestrator/explain", responses=answers(404))
     def explain(workspace: WorkspaceId, run: RunId) -> Response:
-        """Say for every command why it was sent, replayed or skipped, and what its key is of."""
-        with runs.story(workspace, run) as (_, story):
-            stories = plain_stories(story)
+        """Explain why each command was sent, replayed or skipped, and the parts of its key."""
+        with runs.history(workspace, run) as (_, history):
+            stories = plain_explanations(history)
         return json_answer({"commands": stories, "as_of": moment()})
 
 
@@ -88,34 +93,34 @@ def _add_files(router: APIRouter, runs: RunIndex) -> None:
     def journal(
         workspace: WorkspaceId, run: RunId, limit: Limit = PAGE_ITEMS, after: After = None
     ) -> Response:
-        """Return the records of a run's ledger in their order, and which lines are damaged."""
+        """Return the records of a run's ledger in order, and its damaged lines."""
         with runs.ledger(workspace, run) as (_, file):
             page = journal_page(file, after, clamped(limit))
         return page_answer(page.items, page.following)
 
     @router.get("/api/orchestrator/artifact", responses=answers(404))
     def artifact(workspace: WorkspaceId, run: RunId, step: Step, path: FilePath) -> Response:
-        """Return a file that a receipt of the run names, and whether it is as it was recorded."""
-        with runs.story(workspace, run) as (place, story):
-            recorded = recorded_of(story, step, path)
+        """Return a file that a receipt of the run names, and whether it matches the record."""
+        with runs.history(workspace, run) as (place, history):
+            recorded = recorded_of(history, step, path)
         found = artifact_of(place.root, step, path, recorded)
         return json_answer({**found, "as_of": moment()})
 
     @router.get("/api/orchestrator/verify", responses=answers(404))
     def verify(workspace: WorkspaceId, run: RunId) -> Response:
-        """Compare all files of a run with what it recorded; takes as long as reading them."""
+        """Verify all files of a run against their records; takes as long as reading them."""
         with runs.ledger(workspace, run) as (root, _):
             place, files, clock = Workspace(root=root), SystemFiles(), SystemClock()
             ledger = Ledger(place.ledger(run), files=files, clock=clock)
             tree = WorkspaceTree(place, files=files, clock=clock)
             try:
                 found = verify_run(ledger, place, tree, files)
-            except NONSENSE:
-                found = _senseless(run)
+            except INVALID_RECORD_ERRORS:
+                found = _invalid_ledger(run)
         return json_answer({**asdict(found), "ok": found.ok, "as_of": moment()})
 
 
-def _senseless(run: str) -> RunVerification:
-    problem = "it holds a record that makes no sense, though its checksum fits"
+def _invalid_ledger(run: str) -> RunVerification:
+    problem = "its ledger holds an invalid record with a correct checksum"
     finding = VerificationFinding(path=f"events/{run}.ndjson", problem=problem)
     return RunVerification(run_id=run, records=0, receipts=0, artifacts=0, findings=(finding,))

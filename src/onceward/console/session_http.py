@@ -1,4 +1,4 @@
-"""Session over HTTP: what every page of the console needs first, and the audit log."""
+"""Session over HTTP: return the console's settings and permissions, and list the audit log."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NEWEST: Final = 2**63 - 1
 
 
 def frame_router(context: ConsoleContext) -> APIRouter:
-    """Return the routes of the frame."""
+    """Return the routes that every page of the console uses."""
     router = APIRouter()
 
     @router.get("/api/console/config", responses=answers())
     async def config(request: Request) -> Response:
-        """Tell a page what it must know before its first change."""
+        """Return the server's version, store, actor and permissions."""
         return json_answer(
             {
                 "version": context.version,
@@ -48,7 +48,7 @@ def frame_router(context: ConsoleContext) -> APIRouter:
 
     @router.get("/api/console/audit", responses=answers())
     def actions(limit: Limit = PAGE_ITEMS, after: After = None) -> Response:
-        """List what was done through the console, by whom, newest first."""
+        """List the console's actions with their actors, newest first."""
         most, before = clamped(limit), number_after(after, _NEWEST)
         entries = audit.page(context.ow().store, before=before, limit=most)
         following = str(entries[-1].id) if len(entries) == most else None

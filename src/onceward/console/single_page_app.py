@@ -1,7 +1,7 @@
-"""Single-page app: the console's built document at every screen's address, and its assets.
+"""Single-page app: serve the console's built HTML document at every screen's path, and its assets.
 
-They are built from `web/` when the package is, and never committed; where they are missing, a plain
-page says so. Knows no data.
+The package build makes them from `web/`; they are never committed. Without them, a plain page
+explains how to build them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fastapi import APIRouter, Request, Response
 from onceward.errors import NotFound
 from onceward.http.static_pages import REVALIDATE
 
-#: Where the package build puts them.
+#: Folder of the built files.
 BUILT: Final = "built"
 DOCUMENT: Final = "index.html"
-#: Every address at which a screen is; the document finds out which one.
+#: The path of every screen; the document routes to the screen itself.
 SCREENS: Final = (
     *("/", "/cursors", "/cursors/{name:path}", "/workers", "/dead", "/dead/{letter}"),
     *("/runs", "/runs/{workspace}/{run}", "/outcomes", "/outcomes/detail", "/keys"),
     *("/memory", "/experiments", "/conversations", "/alerts", "/audit"),
 )
-#: Names of built assets hold a digest of their content, so they never change.
+#: Names of built assets contain a digest of their content, so responses never change.
 FOREVER: Final = {"cache-control": "public, max-age=31536000, immutable"}
 _TYPES: Final = {
     ".css": "text/css",
@@ -39,13 +39,13 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it leaves."""
+    """A static file and its media type."""
 
     plain: bytes
     kind: str
 
     def answer(self, request: Request, headers: dict[str, str], status: int = 200) -> Response:
-        """Return it, compressed if the client accepts that."""
+        """Return the file as a response, compressed if the client accepts gzip."""
         body, varied = self.plain, {**headers, "vary": "Accept-Encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
             body = gzip.compress(self.plain, mtime=0)
@@ -65,8 +65,8 @@ def built_pages() -> dict[str, Asset] | None:
     }
 
 
-def lost_page(files: dict[str, Asset]) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers a browser that asks for a page that is not there: the shell says so."""
+def not_found_page(files: dict[str, Asset]) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler for unknown pages; the document shows "not found", with status 404."""
 
     async def show(request: Request) -> Response:
         return files[DOCUMENT].answer(request, REVALIDATE, 404)
@@ -75,7 +75,7 @@ def lost_page(files: dict[str, Asset]) -> Callable[[Request], Awaitable[Response
 
 
 def shell_router(files: dict[str, Asset], fixed: dict[str, Asset]) -> APIRouter:
-    """Return the routes of the pages; `fixed` are assets whose names hold no digest."""
+    """Return the routes of the console; `fixed` are assets whose names contain no digest."""
     router = APIRouter()
     document = files[DOCUMENT]
 
@@ -89,7 +89,7 @@ def shell_router(files: dict[str, Asset], fixed: dict[str, Asset]) -> APIRouter:
 
 
 def plain_router(page: str, fixed: dict[str, Asset]) -> APIRouter:
-    """Return the routes of a server that has one plain page."""
+    """Return the routes of a server without the console: one plain page."""
     router = APIRouter()
 
     async def show() -> Response:
@@ -105,7 +105,7 @@ def _add_assets(router: APIRouter, files: dict[str, Asset], fixed: frozenset[str
 
     async def asset(name: str, request: Request) -> Response:
         if name not in served:
-            message = "there is no such asset"
+            message = "there is no asset of this name"
             raise NotFound(message, fix="reload the page")
         return served[name].answer(request, REVALIDATE if name in fixed else FOREVER)
 
@@ -118,7 +118,7 @@ def _add_assets(router: APIRouter, files: dict[str, Asset], fixed: frozenset[str
 
 
 def fixed_assets() -> dict[str, Asset]:
-    """Return the files of the plain pages, whose names never change; the console has them too."""
+    """Return the assets of the plain pages, which the console also uses."""
     own = resources.files(__package__) / "pages"
     files = (
         own / "icon.svg",
@@ -129,7 +129,7 @@ def fixed_assets() -> dict[str, Asset]:
 
 
 def _kind(name: str) -> str:
-    """Return the type under which it is served; empty for what is no asset."""
+    """Return the media type of a file; empty if the file is no asset."""
     suffix = PurePosixPath(name).suffix
     return "text/html" if name == DOCUMENT else _TYPES.get(suffix, "")
 

@@ -1,7 +1,6 @@
-"""Throttled loop: a background thread that pauses in proportion to how long its work took.
+"""Throttled loop: repeat a function in a background thread, with pauses in proportion to its cost.
 
-For background work that must not slow requests down. An error is logged and does not end the
-loop.
+For work that must not slow requests down. An error is logged and does not end the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final
 
 from onceward.system import Clock, SystemClock
 
-#: So many times as long as it took it rests: a twentieth of the time is spent.
+#: Pause per round, as a multiple of its duration: the work takes a twentieth of the time.
 REST_PER_ROUND: Final = 19.0
 _log: Final = logging.getLogger("onceward.console")
 
@@ -34,7 +33,7 @@ class ThrottledLoop:
         least_seconds: float,
         clock: Clock | None = None,
     ) -> None:
-        """Do nothing yet."""
+        """Create the loop without starting it."""
         self._name, self._go, self._least = name, go, least_seconds
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
@@ -48,7 +47,7 @@ class ThrottledLoop:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the present round. Does not wait; idempotent; safe from any thread."""
+        """Stop after the current round. Does not wait; idempotent; safe from any thread."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -58,7 +57,7 @@ class ThrottledLoop:
                 self._go()
             except Exception:  # noqa: BLE001 - what is known stays, and says how old it is
                 if self._stop.is_set():
-                    return  # The store was closed under its feet.
+                    return  # The store was closed while the function ran.
                 _log.exception("a round of %s failed", self._name)
             took = self._clock.monotonic() - began
             self._stop.wait(rest_after(took, self._least))

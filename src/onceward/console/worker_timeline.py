@@ -1,4 +1,4 @@
-"""Worker timeline: which worker held which cursor, and until when. Reads only."""
+"""Worker timeline: list workers, their current leases, and their past leases as bars. Read-only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onceward.client import Onceward
 from onceward.cursors.lease_history import Grant, RejectedWrite, grant_of, rejected_write_of
 from onceward.workers.worker_registry import RegisteredWorker, list_workers
 
-#: Leases, ended grants and refusals in one answer.
+#: Maximum numbers of leases, ended grants and rejected writes in one response.
 LEASES_MAX: Final = 2_000
 GRANTS_MAX: Final = 2_000
 REFUSALS_MAX: Final = 500
-#: As `Cursors.worker` makes it, with the number of the run.
+#: The format of worker names that `Cursors.worker` makes.
 _NAMED: Final = re.compile(r"(?P<host>.+)/(?P<pid>\d{1,10})/[0-9a-f]{4,}(?:/\d+)?")
 MarkKind = Literal["steal", "refused", "expiry"]
 
 
 class TimelineLease(NamedTuple):
-    """A lease that is held or has expired: a row of `lease_list`."""
+    """A held or expired lease: a row of `lease_list`."""
 
     cursor: str
     epoch: int
@@ -35,19 +35,19 @@ class TimelineLease(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerLane:
-    """What one worker held, and what happened to it."""
+    """The leases of one worker over time, with marked events."""
 
     worker: str
     bars: list[dict[str, Any]] = field(default_factory=list)
     marks: list[dict[str, Any]] = field(default_factory=list)
 
     def mark(self, at: str, kind: MarkKind, cursor: str, epoch: int, text: str) -> None:
-        """Show that something happened."""
+        """Add an event to the lane."""
         self.marks.append({"at": at, "kind": kind, "cursor": cursor, "epoch": epoch, "text": text})
 
 
 def workers_and_lanes(ow: Onceward, minutes: float) -> dict[str, Any]:
-    """Return the workers with their leases, and the lanes of the last minutes."""
+    """Return the workers with their leases, and their lanes for the last minutes."""
     seconds = 60.0 * minutes
     with ow.store.snapshot():
         read = ow.store.read
@@ -142,8 +142,8 @@ def _refused(refusal: RejectedWrite) -> str:
     elif refusal.current_epoch is not None:
         whose = f"epoch {refusal.current_epoch} is current, and no worker holds it"
     else:
-        whose = "the cursor is gone"
-    return f"{refusal.what} of {refusal.cursor} under epoch {refusal.epoch} was refused: {whose}"
+        whose = "the cursor was removed"
+    return f"{refusal.what} of {refusal.cursor} under epoch {refusal.epoch} was rejected: {whose}"
 
 
 # --- workers -------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _refused(refusal: RejectedWrite) -> str:
 def _workers(
     known: Sequence[RegisteredWorker], leases: Iterable[TimelineLease], lanes: dict[str, WorkerLane]
 ) -> list[dict[str, Any]]:
-    """Return everybody who is registered, holds something or did so lately; the living first."""
+    """Return workers that are registered, or hold or recently held a lease; live ones first."""
     held: dict[str, list[TimelineLease]] = defaultdict(list)
     for lease in leases:
         held[lease.worker].append(lease)
@@ -185,7 +185,7 @@ def _registered(each: RegisteredWorker, leases: Sequence[TimelineLease]) -> dict
 
 
 def _unregistered(worker: str, leases: Sequence[TimelineLease]) -> dict[str, Any]:
-    """Return what is known of a holder that never registered: a program of its own, say."""
+    """Return a lease owner that never registered, such as a program that uses `acquire`."""
     named = _NAMED.fullmatch(worker)
     return {
         "worker": worker,
@@ -218,6 +218,6 @@ def _lease(row: Sequence[Any]) -> TimelineLease:
 
 
 def _pattern(consumer: str) -> re.Pattern[str]:
-    """Return what the cursors of a consumer are called, one for each partition."""
+    """Return a pattern for the names of a consumer's cursors, one per partition."""
     fixed = re.split(r"\{\w+\}", consumer, maxsplit=1)
     return re.compile(".*".join(map(re.escape, fixed)), re.DOTALL)

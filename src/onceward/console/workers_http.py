@@ -1,4 +1,4 @@
-"""Workers over HTTP: who holds what, who fell silent, and who held what until when."""
+"""Workers over HTTP: list workers with their leases, and a timeline of the leases they held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ MINUTES_MAX: Final = 24 * 60.0
 
 Minutes = Annotated[
     float,
-    Query(gt=0, le=MINUTES_MAX, allow_inf_nan=False, description="How far back lanes go."),
+    Query(
+        gt=0, le=MINUTES_MAX, allow_inf_nan=False, description="How many minutes back the lanes go."
+    ),
 ]
 
 

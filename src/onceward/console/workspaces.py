@@ -1,6 +1,6 @@
-"""Workspaces: the directories whose runs a console shows: those given, and those registered.
+"""Workspaces: find the workspace directories whose runs a console shows, named or registered.
 
-A directory that is gone is passed over, and comes back when it is there again. Knows no run.
+A missing directory is skipped, and listed again once it exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onceward.orchestrator.workspace_registry import (
     workspace_id,
 )
 
-#: How much of an unknown id an error repeats.
+#: How many characters of an unknown id an error repeats.
 _SHOWN_CHARACTERS: Final = 40
 
 
@@ -25,17 +25,17 @@ class Workspaces:
     """The workspaces of one console."""
 
     def __init__(self, named: Sequence[Path] = (), *, home: Path | None = None) -> None:
-        """Show these, and those in which a run was started on this machine."""
+        """Use these workspaces, and those in which a run was started on this machine."""
         self._named = tuple(Path(os.path.realpath(each)) for each in named)
         self._registry = WorkspaceRegistry(home=home)
 
     def list(self) -> tuple[Path, ...]:
-        """Return those that are there: first those that were named, then the others by path."""
+        """Return the existing workspaces: first the named ones, then the others by path."""
         there = [each for each in self._named if workspace_exists(each)]
         return tuple(dict.fromkeys([*there, *self._registry.workspaces()]))
 
     def find(self, id_: str) -> Path:
-        """Return the one of this id; NotFound if there is none."""
+        """Return the workspace with this id; NotFound if there is none."""
         for each in self.list():
             if workspace_id(each) == id_:
                 return each
@@ -45,6 +45,6 @@ class Workspaces:
 
 
 def plain_workspace(path: Path) -> dict[str, str]:
-    """Return a workspace as JSON has it; bytes that are no text are shown as such."""
+    """Return a workspace as JSON; bytes that are not UTF-8 are escaped."""
     shown = os.fsencode(path).decode(errors="backslashreplace")
     return {"id": workspace_id(path), "path": shown}

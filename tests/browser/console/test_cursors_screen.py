@@ -216,7 +216,7 @@ def test_a_seek_on_stale_data_is_rejected_and_shown(
     with changing.open() as ow:
         ow.cursors.seek("reports v2", "50", "another person", "bob@desk")
     dialog.get_by_role("button", name="Move to 60").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("changed since you looked")
+    expect(dialog.get_by_role("alert")).to_contain_text("changed since you loaded it")
     assert where(changing, "reports v2") == "50"
 
 

@@ -194,7 +194,7 @@ def test_a_message_that_fails_is_named(ow: Onceward, asking: Asking, ow_time: Mo
     with ow.transaction() as tx:
         noted = {"sequence": 1, "attempt": 1, "delay": 600.0, "kept": 5}
         tx.query("attempt_write", cursor="c", position="2", error="no such customer", **noted)
-    failed = "a failing message holds it: attempt 1 failed, the next one is due"
+    failed = "a failing message blocks it: attempt 1 failed, the next one is due"
     assert because(asking) == f"{failed} in 10 min"
     ow_time.advance(seconds=601)
     assert because(asking) == f"{failed} now"
@@ -227,7 +227,7 @@ def test_messages_without_a_worker_are_reported(
     asking = asking_of(ow)
     assert because(asking) is None
     ow_time.advance(seconds=600)
-    assert because(asking) == "no worker has looked for 10 min, and messages wait"
+    assert because(asking) == "no worker has polled for 10 min, and messages wait"
 
 
 # --- one cursor ----------------------------------------------------------------------------------

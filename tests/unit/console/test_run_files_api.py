@@ -147,7 +147,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
 ) -> None:
     """Reading a large file takes long; requests for the run itself do not wait for it."""
     site.harness.run()
-    place, real = site.place, run_files._look
+    place, real = site.place, run_files._current_file
     site.look("run")  # Remembered from now on, for everybody.
     waited: list[bool] = []
 
@@ -158,7 +158,7 @@ def test_a_run_can_be_looked_at_while_one_of_its_files_is_read(
         waited.append(other.is_alive())
         return real(file)
 
-    monkeypatch.setattr(run_files, "_look", look)
+    monkeypatch.setattr(run_files, "_current_file", look)
     found = site.body(f"{BASE}/artifact", **place, step=1, path="src/T-1.txt")
     assert (found["is_as_recorded"], waited) == (True, [False])
 

@@ -124,13 +124,13 @@ def test_a_ledger_that_has_not_changed_is_not_read_again(
 def test_the_memory_of_runs_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, and however long their ledgers."""
     monkeypatch.setattr(run_index, "ITEMS_KEPT_MAX", 2)
-    monkeypatch.setattr(run_index, "STORIES_KEPT_MAX", 2)
+    monkeypatch.setattr(run_index, "HISTORIES_KEPT_MAX", 2)
     for number in range(5):
         site.write(started(), run=f"run-20260101-000000-0000000{number}")
     assert len(site.items()) == 5
     runs = runs_of(site.workspaces)
     assert (len(runs._items), len(runs._stories)) == (2, 2)
-    monkeypatch.setattr(run_index, "STORIES_BYTES_MAX", 1)
+    monkeypatch.setattr(run_index, "HISTORIES_BYTES_MAX", 1)
     assert len(site.items()) == 5
     assert len(runs._stories) == 1
 

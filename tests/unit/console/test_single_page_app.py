@@ -6,7 +6,13 @@ import gzip
 import httpx
 from fastapi import FastAPI
 
-from onceward.console.single_page_app import SCREENS, Asset, lost_page, plain_router, shell_router
+from onceward.console.single_page_app import (
+    SCREENS,
+    Asset,
+    not_found_page,
+    plain_router,
+    shell_router,
+)
 from onceward.http.errors import install_error_handlers
 
 FILES = {
@@ -30,7 +36,7 @@ def shell() -> FastAPI:
     app = FastAPI(redirect_slashes=False)
     install_error_handlers(app)
     app.include_router(shell_router(FILES, FIXED))
-    app.state.not_found_page = lost_page(FILES)
+    app.state.not_found_page = not_found_page(FILES)
     return app
 
 
