@@ -227,7 +227,7 @@ def dispatch(ow: Onceward, place: Path) -> None:
     dispatcher.arrivals.see = counted  # type: ignore[method-assign]
     dispatcher.start()
     until(lambda: rounds > 3)
-    Chats(ow, dispatcher).pulse("g1")
+    Chats(ow, dispatcher).fingerprint("g1")
     dispatcher.stop(seconds=60)
 
 
@@ -248,7 +248,7 @@ OTHER_THREADS = {
     "cursors/heartbeat.py": "renews leases, by name, one query",
     "cursors/fence_log.py": "writes what happened, then ends",
     "dispatch/agent_runner.py": "runs an agent",
-    "dispatch/conversation_long_poll.py": "looks as `dispatch` does above, by `Chats.pulse`",
+    "dispatch/conversation_long_poll.py": "looks as `dispatch` does above, by `Chats.fingerprint`",
     "http/long_poll.py": "each notifier polls in its own module",
     "lab/feedback_long_poll.py": "looks at files",
     "memory/outage_recovery.py": "probes only while the store is away, one query",

@@ -1,7 +1,7 @@
-"""Agent runner: one group's agent process: delivers messages, follow-ups too, stores replies.
+"""Agent runner: run one group's agent process, deliver its messages, and store its replies.
 
-It delivers messages, stores the agent's replies, and ends deliveries as the agent reports. After a
-transaction with an unknown outcome it ends the agent; the dispatcher then recovers from the store.
+Also delivers follow-ups, and ends deliveries as the agent reports. After a transaction with an
+unknown outcome it ends the agent; the dispatcher then recovers from the store.
 """
 
 from __future__ import annotations
@@ -289,24 +289,24 @@ class AgentRun:
                 self._log_invalid(f"a line of {line.size} bytes")
                 continue
             try:
-                said = chat_messages.decode(line)
+                output = chat_messages.decode(line)
             except InvalidArgument as exc:
                 self._log_invalid(exc.message)
             else:
-                self._handle(said)
+                self._handle(output)
 
-    def _handle(self, said: Mapping[str, Any]) -> None:
-        match said["kind"]:
+    def _handle(self, output: Mapping[str, Any]) -> None:
+        match output["kind"]:
             case "output":
-                self._reply(said["text"], said.get("key"), said.get("upto"))
+                self._reply(output["text"], output.get("key"), output.get("upto"))
             case "done":
-                self._done(said["upto"])
+                self._done(output["upto"])
             case "error":
-                message = str(said["message"])[:_ERROR_CHARACTERS_MAX]
-                self._error = (message, said.get("retryable") is False, said.get("upto"))
+                message = str(output["message"])[:_ERROR_CHARACTERS_MAX]
+                self._error = (message, output.get("retryable") is False, output.get("upto"))
             case "log":
-                level = logging.WARNING if said["level"] in ("warn", "error") else logging.DEBUG
-                text = self._context.redactor.text(str(said["message"]))[:_ERROR_CHARACTERS_MAX]
+                level = logging.WARNING if output["level"] in ("warn", "error") else logging.DEBUG
+                text = self._context.redactor.text(str(output["message"]))[:_ERROR_CHARACTERS_MAX]
                 log.log(level, "%s says: %s", self._group.name, text)
             case _:
                 pass  # A heartbeat.
@@ -367,12 +367,12 @@ class AgentRun:
         if self._delivery is None:
             return
         message, is_final, upto = error
-        said = self._context.redactor.text(message)
-        ending = self._deliveries_failed(self._delivery, said, is_final=is_final, upto=upto)
+        output = self._context.redactor.text(message)
+        ending = self._deliveries_failed(self._delivery, output, is_final=is_final, upto=upto)
         self._delivery = None
         facts = {"state": str(ending.state), "retrySeconds": ending.retry_seconds}
         log.warning(
-            "%s failed: %s", self._group.name, said, extra={"event": "run.failed", "facts": facts}
+            "%s failed: %s", self._group.name, output, extra={"event": "run.failed", "facts": facts}
         )
 
 

@@ -1,4 +1,4 @@
-"""Agent slots: which group's agent starts next, and which idle one is stopped. Pure."""
+"""Agent slots: limit running agents; choose the next group to start and idle agents to stop."""
 
 from __future__ import annotations
 

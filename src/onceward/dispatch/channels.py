@@ -25,7 +25,7 @@ IDLE_SECONDS: Final = 3600.0
 
 
 class Channel(Protocol):
-    """Where the replies of some groups go."""
+    """Delivers replies to the readers of some groups."""
 
     @property
     def is_stored(self) -> bool:

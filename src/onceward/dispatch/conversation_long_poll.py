@@ -1,6 +1,6 @@
 """Long poll for conversations: requests wait until a message or a group's state is new.
 
-Owns the notifier that polls the store and the loop that reads again. Knows no route.
+Contains the notifier that polls the store, and the loop that reads again after each notification.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from onceward.http import long_poll
 from onceward.system import Clock
 
 T = TypeVar("T")
-#: How soon what another process wrote is noticed.
-LOOK_SECONDS: Final = 0.4
+#: Interval at which changes by other processes are polled for.
+POLL_SECONDS: Final = 0.4
 
 
 class ChatNotifier(long_poll.Notifier):
@@ -24,10 +24,12 @@ class ChatNotifier(long_poll.Notifier):
     while a request is waiting.
     """
 
-    def __init__(self, pulse: Callable[[str], object], *, seconds: float = LOOK_SECONDS) -> None:
-        """`pulse` gives what is another when anything about a group has changed."""
+    def __init__(
+        self, fingerprint: Callable[[str], object], *, seconds: float = POLL_SECONDS
+    ) -> None:
+        """`fingerprint` returns a value that changes with anything about a group."""
         super().__init__()
-        self._pulse = pulse
+        self._pulse = fingerprint
         self._seconds = seconds
 
     def _poll(self, stop: threading.Event) -> None:
@@ -56,7 +58,7 @@ async def wait_for_news(  # noqa: PLR0913 - all but two by name
     notifier: long_poll.Notifier,
     clock: Clock,
 ) -> T:
-    """Return what is read when that is news, or after `seconds` what there is."""
+    """Read until `is_news` accepts the value or `seconds` have passed; return the last value."""
     deadline = clock.monotonic() + seconds
     with notifier.subscribe(topic) as waiter:
         while True:

@@ -1,7 +1,6 @@
-"""Conversations: the conversations of one server, for the people who take part in them.
+"""Conversations: post messages, read pages of a conversation, and show the state of its group.
 
-Owns how a message is received, which page of a conversation a reader gets, and the state of its
-group. Knows no route.
+The interface between a server's dispatcher and its HTTP routes or terminal commands.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from onceward.dispatch.models import (
 )
 from onceward.errors import GroupMissing, InvalidCursor
 
-#: More than any place is.
+#: Above the position of any item.
 PLACE_MAX: Final = 2**53 - 1
 
 
@@ -77,7 +76,7 @@ class Chats:
         self._dead = ow.dead
 
     def on_change(self, tell: Callable[[str], None]) -> None:
-        """Set the callback for groups that changed; it is called from any thread."""
+        """Set the callback for changed groups; it may be called from any thread."""
         self.dispatcher.on_change = tell
 
     def stop(self) -> None:
@@ -109,7 +108,7 @@ class Chats:
         )
 
     def page(self, group: str, since: int, limit: int = PAGE_ITEMS_MAX) -> ChatPage:
-        """Return the items after a position; InvalidCursor for one that was never reached."""
+        """Return the items after a position; InvalidCursor if no item has reached the position."""
         activity = self._activity(group)
         arrived, _ = self._operators.positions()
         if since > arrived:
@@ -131,7 +130,7 @@ class Chats:
             activity=activity,
         )
 
-    def pulse(self, group: str) -> tuple[int, GroupActivity]:
+    def fingerprint(self, group: str) -> tuple[int, GroupActivity]:
         """Return a fingerprint of a conversation, which changes with it."""
         return self._place(group, PLACE_MAX, 0), self._activity(group)
 

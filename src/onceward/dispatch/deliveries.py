@@ -1,8 +1,8 @@
-"""Deliveries: messages delivered to agents, and their results, each step one transaction.
+"""Deliveries: begin, extend and end deliveries of messages to agents, one transaction per step.
 
-The processed cursor of a group moves when a delivery begins, with the way back recorded. After a
-failure the outbox decides: if a reply may have been shown, only messages after it are delivered
-again; else the replies are cancelled and all messages are delivered again.
+The processed cursor of a group moves when a delivery begins; the position to roll back to is
+recorded. After a failure the outbox decides: if a reply may have been shown, only messages after it
+are delivered again; else the replies are cancelled and all messages are delivered again.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Deliveries:
     def returned(self, delivery: Delivery) -> DeliveryOutcome:
         """Roll a delivery back without counting a failure, since no agent worked on it."""
         with self._store.transaction() as tx:
-            return self._hand_back(tx, delivery.id, delivery.batch, "returned")
+            return self._roll_back_or_keep(tx, delivery.id, delivery.batch, "returned")
 
     def recover(self, group: str | None = None) -> list[tuple[DeliveryRecord, DeliveryOutcome]]:
         """Roll back deliveries that a crash left in flight, of one group or of all.
@@ -197,7 +197,7 @@ class Deliveries:
                     # The cursor has moved on without it; only the record is left.
                     self._close(tx, record.id, DeliveryState.ROLLED_BACK, record.last_seq, "lost")
                     continue
-                ended.append((record, self._hand_back(tx, record.id, batch, "recovered")))
+                ended.append((record, self._roll_back_or_keep(tx, record.id, batch, "recovered")))
                 crash_point("dispatch.recover.before_commit")
         return ended
 
@@ -254,7 +254,7 @@ class Deliveries:
         wait = None if is_final else self._schedule.delay(attempt, self._randomness)
         if wait is None:
             return self._give_up(tx, delivery, reached, said)
-        ending = self._hand_back(tx, delivery.id, batch, said)
+        ending = self._roll_back_or_keep(tx, delivery.id, batch, said)
         if ending.state is DeliveryState.KEPT:
             return ending
         tx.query(
@@ -266,7 +266,7 @@ class Deliveries:
         )
         return replace(ending, retry_seconds=wait)
 
-    def _hand_back(
+    def _roll_back_or_keep(
         self, tx: Transaction, id_: int, batch: DualBatch, error: str
     ) -> DeliveryOutcome:
         """Roll back, unless a reply may have been shown; replies that are kept will be sent."""
@@ -288,9 +288,9 @@ class Deliveries:
     def _give_up(
         self, tx: Transaction, delivery: Delivery, reached: Arrival, error: str
     ) -> DeliveryOutcome:
-        """Let the group go on without these messages, which become a dead letter."""
+        """Make these messages a dead letter, so that the group continues with the next ones."""
         id_, batch = delivery.id, delivery.batch
-        ended = self._hand_back(tx, id_, batch, error)
+        ended = self._roll_back_or_keep(tx, id_, batch, error)
         if ended.state is DeliveryState.KEPT:
             return ended
         # After this commit no late reply can change the position.

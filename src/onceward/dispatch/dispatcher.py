@@ -1,7 +1,7 @@
-"""Dispatcher: the one loop of a store that delivers messages to agents.
+"""Dispatcher: read messages, start agents and send replies, in one process per store.
 
-It reads new messages, schedules groups, starts agents and sends replies. All durable state is in
-the store: the process that takes over the lease continues from there.
+A lease elects that process. All durable state is in the store: the process that takes over the
+lease continues from there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TROUBLE_SECONDS: Final = 1.0
 
 
 class Dispatcher:
-    """Hands the messages of a store's groups to their agents, while it holds the store's lease."""
+    """Delivers messages of a store's groups to their agents while it holds the store's lease."""
 
     def __init__(  # noqa: PLR0913 - all but the store by name
         self,

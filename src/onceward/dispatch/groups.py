@@ -1,4 +1,4 @@
-"""Groups: settings of conversations and their agents."""
+"""Groups: add, change, list and remove groups, the conversations with their agent's settings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Groups:
         names = [row[0] for row in self._store.read("dispatch_group_nudged")]
         for name in names:
             # Cleared before the group is examined, so that a later nudge is not lost.
-            self._store.write(partial(_heard, name=name))
+            self._store.write(partial(_note_nudge, name=name))
         return names
 
     def list(self) -> list[Group]:
@@ -79,7 +79,7 @@ def _added(tx: Transaction, group: Group, row: Mapping[str, Any]) -> bool:
     return bool(added)
 
 
-def _heard(tx: Transaction, name: str) -> None:
+def _note_nudge(tx: Transaction, name: str) -> None:
     tx.query("dispatch_group_heard", name=name)
 
 
@@ -129,7 +129,7 @@ def _row(group: Group) -> dict[str, Any]:
 
 
 def group_of(row: tuple[Any, ...]) -> Group:
-    """Return a group as it is kept."""
+    """Return the group of a stored row."""
     name, channel, command, kind, word, workdir, idle, hard, *rest = row
     paused, called, attempts, error, wait, retry_at = rest
     return Group(

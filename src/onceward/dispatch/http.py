@@ -1,7 +1,7 @@
-"""HTTP: the routes and the page of conversations, served behind the request guard.
+"""HTTP: routes to read, post to and follow conversations, and the chat page.
 
-Owns what is read from a request and how an answer is dressed. Messages come in through threads of
-their own, and a request in a long poll occupies none.
+Parses requests and builds responses; served behind the request guard. Posting messages uses threads
+of its own, and a waiting long poll uses none.
 """
 
 from __future__ import annotations
@@ -28,20 +28,25 @@ from onceward.keys.encoding import encoded
 from onceward.system import Clock, SystemClock
 
 T = TypeVar("T")
-#: Conversations that are read at the same time; the threads that messages need are others.
+#: Maximum number of concurrent reads; posted messages have their own threads.
 READERS_MAX: Final = 8
-#: Messages that come in at the same time.
+#: Maximum number of concurrently posted messages.
 WRITERS_MAX: Final = 16
 _TAG_CHARACTERS_MAX: Final = 64
 
 Since = Annotated[
-    int, Query(ge=0, le=PLACE_MAX, description="`nextCursor` of the page before; 0 is the start.")
+    int, Query(ge=0, le=PLACE_MAX, description="`nextCursor` of the previous page; 0 is the start.")
 ]
 Limit = Annotated[
-    int, Query(ge=1, description=f"How many at the most; above {PAGE_ITEMS_MAX} it is that.")
+    int,
+    Query(
+        ge=1,
+        description=f"Maximum number of items; values above {PAGE_ITEMS_MAX} are reduced to it.",
+    ),
 ]
 Last = Annotated[
-    int | None, Query(ge=1, description="So many from the end, instead of those after `since`.")
+    int | None,
+    Query(ge=1, description="Return this many items from the end, instead of those after `since`."),
 ]
 Before = Annotated[
     int | None, Query(ge=0, le=PLACE_MAX, description="With `last`: `previousCursor` of a page.")
@@ -52,14 +57,14 @@ Wait = Annotated[
         ge=0,
         le=WAIT_SECONDS_MAX,
         allow_inf_nan=False,
-        description="If nothing is there, answer when something is, or after so many seconds.",
+        description="If there are no items, wait up to this many seconds for one.",
     ),
 ]
 Tag = Annotated[
     str | None,
     Query(
         max_length=_TAG_CHARACTERS_MAX,
-        description="With `wait`: `state.tag` of the page before; another state is news, too.",
+        description="With `wait`: `state.tag` of the previous page; a new state also ends it.",
     ),
 ]
 
@@ -67,11 +72,11 @@ Tag = Annotated[
 def notifier_of(chats: Chats) -> ChatNotifier:
     """Return a notifier that wakes requests when a conversation changes."""
 
-    def pulse(group: str) -> object:
-        place, activity = chats.pulse(group)
+    def fingerprint(group: str) -> object:
+        place, activity = chats.fingerprint(group)
         return place, state_body(activity)["tag"]
 
-    return ChatNotifier(pulse)
+    return ChatNotifier(fingerprint)
 
 
 def dispatch_router(
@@ -84,8 +89,8 @@ def dispatch_router(
     """Return the routes of conversations.
 
     Args:
-        chats: What they are about.
-        version: What the page says this is.
+        chats: The conversations to serve.
+        version: The version shown on the page.
         notifier: Wakes waiting requests; close it before the server stops.
         clock: The clock for waiting.
 
@@ -100,7 +105,7 @@ def dispatch_router(
 
 
 class _Threads:
-    """Threads for one kind of work, so that it holds up no other kind."""
+    """Runs one kind of work in threads of its own, so that it cannot delay other kinds."""
 
     def __init__(self, most: int) -> None:
         self._limit = anyio.CapacityLimiter(most)
@@ -113,7 +118,7 @@ def _add_config(router: APIRouter, chats: Chats, readers: _Threads, version: str
     @router.get("/api/chat/config", response_model=response_models.ChatConfig, responses=answers())
     @router.head("/api/chat/config", include_in_schema=False)
     async def config(request: Request) -> Response:
-        """Tell a page what it must know before its first message."""
+        """Return the version, limits and token that a page needs to post messages."""
         groups = [group_item(each) for each in await readers.do(chats.groups)]
         return _json({"token": page_token_for(request.scope), "version": version, "groups": groups})
 
@@ -135,7 +140,7 @@ def _add_receiving(router: APIRouter, chats: Chats) -> None:
     known: ResponseDocs = {
         200: {
             "model": response_models.MessageReceipt,
-            "description": "It came before; if edited, it is now so.",
+            "description": "The message was already stored; if its text differs, it is now edited.",
         }
     }
 
@@ -171,9 +176,9 @@ def _add_reading(
         wait: Wait = 0,
         state: Tag = None,
     ) -> Response:
-        """Return items after a cursor, or the last ones; wait for news if there are none."""
+        """Return items after a cursor, or the last ones; can wait for new items."""
         if before is not None and last is None:
-            message = "before: goes with `last`, which says how many"
+            message = "before: is allowed with `last` only"
             raise InvalidArgument(message, fix="add last=50", field="before")
         if last is not None:
             upto = PLACE_MAX if before is None else before

@@ -1,7 +1,7 @@
-"""Inbox: incoming messages, each stored once, and the conversation that people see.
+"""Inbox: store each incoming message once, and read conversations in order of arrival.
 
-A message has an arrival number, drawn in commit order: a reader at one number has read all before
-it. Replies draw from the same numbers, so that one cursor reads a conversation.
+Messages get arrival numbers in commit order, so that a reader at one number has read all earlier
+ones. Replies draw from the same numbers, so that one cursor reads a conversation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Inbox:
             # Under the counter's lock no other transaction can add it.
             before = tx.query("dispatch_message_find", **named)
             if before and (known := self._known(before, content)):
-                return known  # The number is given back unused, which is harmless.
+                return known  # The unused number leaves a gap, which readers ignore.
             if before:
                 tx.query("dispatch_message_edit", **named, **content, changed_seq=seq)
                 received = Received(seq=before[0][0], fate="edited")
@@ -126,7 +126,8 @@ class Inbox:
         if len(items) > limit:
             del items[limit:]
             return items, place_of(items[-1])
-        # Each read is full only up to its own last row; nothing lies beyond it in the other.
+        # Each query is complete only up to its own last row, so later rows of the other are
+        # dropped.
         return items, max(upto, after) if len(items) < limit else place_of(items[-1])
 
 

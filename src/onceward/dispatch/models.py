@@ -1,4 +1,4 @@
-"""Models: groups, messages, deliveries and replies, with their states. Frozen data only."""
+"""Models: immutable data of groups, messages, deliveries and replies, with their states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEASE: Final = "~dispatch"
 NAME_CHARACTERS_MAX: Final = 100
 ID_CHARACTERS_MAX: Final = 200
 SENDER_CHARACTERS_MAX: Final = 200
-#: Of a message, and of a reply.
+#: Maximum size of a message, and of a reply.
 TEXT_BYTES_MAX: Final = 128 * 1024
 #: Limits of one delivery; the rest follows as soon as it is done.
 BATCH_MESSAGES_MAX: Final = 5_000
@@ -28,7 +28,7 @@ AGENTS_MAX: Final = 5
 
 
 class TriggerKind(StrEnum):
-    """When a message triggers the agent; messages since its last run come along as context."""
+    """When a message triggers the agent; messages since its last run are delivered as context."""
 
     ALWAYS = "always"  #: every message
     PREFIX = "prefix"  #: a message that begins with the word
@@ -82,7 +82,7 @@ class Received:
     """The result of storing an incoming message."""
 
     seq: int
-    #: `new`, `known` (it came before) or `edited` (it came before with another text).
+    #: `new`, `known` (already stored) or `edited` (already stored with another text).
     fate: str
 
 

@@ -42,7 +42,7 @@ class GroupReplay:
 
 
 class Operators:
-    """What operators read and change in dispatch."""
+    """Reads and changes of dispatch for operators."""
 
     def __init__(self, store: Store) -> None:
         """Use this store."""
@@ -51,7 +51,7 @@ class Operators:
         self._groups = Groups(store)
         self._arrivals = Inbox(store)
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- status --- -----------------------------------------------------------------------------
 
     def positions(self) -> tuple[int, int]:
         """Return the number of the last arrival, and how far arrivals were read."""
@@ -122,12 +122,12 @@ class Operators:
         if not 1 <= since <= read + 1:
             message = f"since: {since} is not between 1 and {read + 1}"
             raise InvalidArgument(message, fix="take a number from `onceward dispatch tail`")
-        stood = self._dual.processed(name)
-        _check_back(since, stood)
+        processed = self._dual.processed(name)
+        _check_back(since, processed)
         if not is_dry_run:
             with self._store.transaction() as tx:
-                stood = self._dual.move_group(name, since - 1, reason=reason, actor=actor)
-                _check_back(since, stood)
+                processed = self._dual.move_group(name, since - 1, reason=reason, actor=actor)
+                _check_back(since, processed)
                 place = {"group": name, "since": since}
                 tx.query("dead_replay_hold", **place)
                 tx.query("dead_replay", **place, actor=actor, reason=reason)
@@ -135,15 +135,19 @@ class Operators:
                 tx.query("dispatch_group_nudge", name=name)
         return GroupReplay(
             group=name,
-            from_position=stood,
+            from_position=processed,
             to_position=since - 1,
-            messages=self._count(name, since - 1, min(stood, arrived)),
+            messages=self._count(name, since - 1, min(processed, arrived)),
             is_called=group.called_seq >= since,
         )
 
 
-def _check_back(since: int, stood: int) -> None:
+def _check_back(since: int, processed: int) -> None:
     """Raise InvalidArgument if the replay would skip pending messages."""
-    if since - 1 > stood:
-        message = f"since: the group has handled messages up to {stood}, so {since} would skip some"
-        raise InvalidArgument(message, fix=f"begin at {stood + 1} or before", field="since")
+    if since - 1 > processed:
+        message = (
+            f"since: the group has processed messages up to {processed}, so {since} would skip some"
+        )
+        raise InvalidArgument(
+            message, fix=f"pass {processed + 1} or an earlier number", field="since"
+        )

@@ -1,4 +1,4 @@
-"""Transactional outbox: stores replies of agents before they are sent, in order for each group.
+"""Transactional outbox: store agents' replies before they are sent, in order for each group.
 
 For a channel that is read from the store, storing and sending are one transaction. For other
 channels a crash in between is ambiguous: the reply is sent again only if the channel takes keys.

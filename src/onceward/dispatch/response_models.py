@@ -1,6 +1,6 @@
-"""Response models: what the routes of conversations take and answer, as in OpenAPI.
+"""Response models: request and response bodies of the conversation routes, for OpenAPI.
 
-The models are for the document; answers are built as plain dictionaries. Knows no route.
+The models are for the document; responses are built as plain dictionaries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DESCRIPTIONS: Final = {
 
 
 class _ResponseModel(BaseModel):
-    """A body that leaves; names are written in camel case on the wire."""
+    """A response body; its field names are in camel case in JSON."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, serialize_by_alias=True
@@ -41,7 +41,7 @@ class PostedMessage(BaseModel):
     id: str = Field(min_length=1, max_length=ID_CHARACTERS_MAX)
     sender: str = Field(min_length=1, max_length=SENDER_CHARACTERS_MAX)
     text: str = Field(min_length=1, max_length=TEXT_BYTES_MAX)
-    #: When it was said.
+    #: When the message was written.
     timestamp: str | None = Field(default=None, min_length=1, max_length=64)
 
 
@@ -82,7 +82,8 @@ class ReplyItem(_ResponseModel):
 class LastFailure(_ResponseModel):
     """The failure of the latest delivery, when it is not retried."""
 
-    #: `kept`: something was answered before, so nothing is repeated. `dead`: it failed too often.
+    #: `kept`: a reply was sent before the failure, so the delivery is not retried. `dead`: its
+    #: retries are exhausted.
     state: Literal["kept", "dead"]
     error: str | None
 
@@ -100,7 +101,7 @@ class State(_ResponseModel):
     last_error: str | None
     last_failure: LastFailure | None
     is_paused: bool
-    #: Fingerprint of this state: pass it as `state` to wait for another one, too.
+    #: Fingerprint of this state; pass it as `state` to also wait for its change.
     tag: str
 
 
@@ -131,9 +132,9 @@ class GroupList(_ResponseModel):
 
 
 class ChatConfig(_ResponseModel):
-    """What a page needs before its first message."""
+    """The settings that a page needs to post messages."""
 
-    #: Null where other machines can connect; they must send their own.
+    #: The token; null if other machines can connect, because they must send their own.
     token: str | None
     version: str
     groups: tuple[GroupItem, ...]
@@ -168,7 +169,7 @@ class StatusItem(GroupItem):
 class Status(_ResponseModel):
     """The status of every group, and the positions of arrivals and of the reader."""
 
-    #: Whether this server runs the agents; another one may.
+    #: Whether this server runs the agents; if not, another server may.
     is_held: bool
     arrived: int
     read: int

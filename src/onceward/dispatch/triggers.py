@@ -1,15 +1,15 @@
-"""Triggers: which messages trigger the agent. Pure; changes no text."""
+"""Triggers: decide whether a message triggers its group's agent. Pure."""
 
 from __future__ import annotations
 
 from onceward.dispatch.models import Group, TriggerKind
 
 
-def calls(group: Group, said: str) -> bool:
+def calls(group: Group, text: str) -> bool:
     """Return whether a message text triggers the group's agent."""
     if group.trigger is TriggerKind.ALWAYS:
         return True
-    word, text = group.word.casefold(), said.casefold()
+    word, text = group.word.casefold(), text.casefold()
     if group.trigger is TriggerKind.PREFIX:
         start = text.lstrip()
         return start.startswith(word) and _ends(start, len(word))

@@ -1,6 +1,6 @@
 """Views: conversations and group status as JSON, the same over HTTP and at the terminal.
 
-Pure; what the fields mean is said in `response_models`.
+Pure; `response_models` documents the fields.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _last_failure(record: DeliveryRecord | None) -> dict[str, Any] | None:
 
 
 def group_item(group: Group) -> dict[str, Any]:
-    """Return a group as lists show it."""
+    """Return a group as JSON for a list."""
     return {
         "name": group.name,
         "trigger": str(group.trigger),
@@ -129,7 +129,7 @@ def plain_item(item: GroupMessage | Reply) -> dict[str, Any]:
 
 
 def plain_move(move: HistoryEntry) -> dict[str, Any]:
-    """Return when a group's cursor was moved, and why."""
+    """Return a move of a group's cursor as JSON, with its time and reason."""
     return {
         "at": move.happened_at,
         "from": int(move.from_position or 0),

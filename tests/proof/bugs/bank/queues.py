@@ -182,7 +182,7 @@ BUGS: Final = (
         harm="A channel that delivers twice has the agent answer twice.",
         file="dispatch/inbox.py",
         find="""            if before and (known := self._known(before, content)):
-                return known  # The number is given back unused, which is harmless.
+                return known  # The unused number leaves a gap, which readers ignore.
 """,
         replace="",
         test=f"{_DISPATCH}/test_inbox.py::test_two_deliveries_of_one_message_that_meet_are_one[sqlite]",
