@@ -99,7 +99,7 @@ def test_time_runs_out(bench: Bench) -> None:
     error = json.loads(err)["error"]
     assert "within 0.1 seconds" in error["message"]
     assert error["context"]["sessionId"] == session_id
-    assert error["context"]["fix"].startswith("go on with `onceward lab compare runs/a runs/b ")
+    assert error["context"]["fix"].startswith("resume with `onceward lab compare runs/a runs/b ")
     assert error["context"]["fix"].endswith(f" --session {session_id}`")
 
 

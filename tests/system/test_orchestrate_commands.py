@@ -181,7 +181,7 @@ def test_h29_a_run_that_is_held_is_refused_and_ctrl_c_stops_it_cleanly(place: Pl
     assert not place.kinds("run.resumed")
     assert process.returncode == 130
     last = err.splitlines()[-1]
-    assert last.startswith("stopped; go on with `onceward resume --run run-")
+    assert last.startswith("stopped; resume with `onceward resume --run run-")
     assert place.kinds("run.stopped")
     assert place.run(*last.split("`")[1].split()[1:]).returncode == 0
 

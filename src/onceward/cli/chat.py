@@ -100,7 +100,7 @@ def _agents(ow: Onceward, *, is_wanted: bool) -> Iterator[None]:
     from onceward.cli.dispatch_serve import home_of
     from onceward.dispatch.dispatcher import Dispatcher
 
-    # Failures are printed here in other words, for the user.
+    # Failures are printed by this command, with a hint for the user.
     log = logging.getLogger("onceward")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -113,7 +113,7 @@ def _agents(ow: Onceward, *, is_wanted: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-# --- saying -------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------
 
 
 def _send_all(session: ChatSession, screen: _Screen) -> None:
@@ -129,7 +129,7 @@ def _send_all(session: ChatSession, screen: _Screen) -> None:
             print_error(exc)
 
 
-# --- hearing ------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -139,11 +139,11 @@ def _following(session: ChatSession, screen: _Screen) -> Iterator[None]:
 
     def follow() -> None:
         while not is_over.wait(POLL_SECONDS):
-            # Nothing is lost when the store is away for a moment: the next look begins there.
+            # Nothing is lost while the store is unavailable: the next poll resumes from there.
             with suppress(OncewardError):
                 screen.show(session.news())
-                if said := session.trouble():
-                    screen.note(said)
+                if text := session.trouble():
+                    screen.note(text)
 
     thread = threading.Thread(target=follow, name="onceward-chat", daemon=True)
     thread.start()
@@ -191,7 +191,9 @@ class _Screen:
         self._is_asking = False
         self._readline: Any = None
         if is_person:
-            with suppress(ImportError):  # Not every Python has it; then lines are less comfortable.
+            with suppress(
+                ImportError
+            ):  # Not every Python has readline; without it, lines cannot be edited.
                 import readline
 
                 self._readline = readline
@@ -225,12 +227,12 @@ class _Screen:
             elif hasattr(item, "key"):
                 print(item.text if not sys.stdout.isatty() else visible(item.text), flush=True)
 
-    def note(self, said: str) -> None:
+    def note(self, text: str) -> None:
         """Print a note that is not part of the conversation."""
         if self.is_person:
-            self._print(f"({visible(said)})")
+            self._print(f"({visible(text)})")
         else:
-            warn(visible(said))
+            warn(visible(text))
 
     def _print(self, text: str) -> None:
         with self._lock:

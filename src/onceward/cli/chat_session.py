@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from onceward.client import Onceward
     from onceward.dispatch.models import DeliveryRecord, GroupStatus, Reply
 
-#: How many of a group's last deliveries are looked through for what became of ours.
+#: How many of a group's latest deliveries are checked for this user's messages.
 _DELIVERIES_MAX: Final = 100
 _FAILED: Final = {
-    DeliveryState.DEAD: "the agent failed too often, and gave up",
-    DeliveryState.KEPT: "the agent failed after it had begun to answer",
+    DeliveryState.DEAD: "the agent failed too often; its messages are a dead letter",
+    DeliveryState.KEPT: "the agent failed after it had sent a reply",
 }
 
 
@@ -29,7 +29,7 @@ class ChatSession:
     """One user's side of a group's conversation: sends messages and reads replies."""
 
     def __init__(self, ow: Onceward, group: str, sender: str, place: int) -> None:
-        """Read items after a place."""
+        """Read items after a position."""
         self.group = group
         self._ow = ow
         self._sender = sender
@@ -76,7 +76,7 @@ class ChatSession:
         return found if found != previous else None
 
     def check(self) -> None:
-        """Raise AgentFailed if a delivery of our messages failed for good."""
+        """Raise AgentFailed if a delivery of this user's messages failed permanently."""
         lately = self._operators.deliveries(self.group, _DELIVERIES_MAX)
         for record in reversed(lately):
             if record.state in _FAILED and self._concerns(record):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 app = group("List, pause, resume and move cursors, and show their history.")
 
 _Name = Annotated[str, typer.Argument(help="The cursor's name.")]
-_Reason = Annotated[str, typer.Option(help="Why; kept in the history.")]
-_Actor = Annotated[str | None, typer.Option(help="Who does it. Default: your user and host.")]
+_Reason = Annotated[str, typer.Option(help="Reason; kept in the history.")]
+_Actor = Annotated[str | None, typer.Option(help="The actor. Default: your user and host.")]
 _App = Annotated[
     str | None,
     typer.Option("--app", help="Count messages with the source of this app, as `module:name`."),
@@ -128,7 +128,7 @@ def resume(
 @app.command()
 def seek(
     name: _Name,
-    reason: Annotated[str, typer.Option(help="Required. Why; kept in the history.")],
+    reason: Annotated[str, typer.Option(help="Required. Reason; kept in the history.")],
     position: Annotated[
         str | None, typer.Argument(help="Resume after this position (exclusive).")
     ] = None,
@@ -213,7 +213,7 @@ def history(
 
 
 def _opened_with(found: App | None, store: str | None) -> Onceward:
-    """Return the store that is named, else the app's own."""
+    """Return the store of `--store`, else the app's own."""
     return found.ow if found is not None and store is None else open_named_store(store)
 
 
@@ -285,5 +285,5 @@ def _number(count: int | None) -> str:
 
 
 def _discarded(count: int | None) -> str:
-    stay = "unknown: only its source can count; what is parked stays"
+    stay = "unknown: only its source can count; parked messages stay"
     return stay if count is None else str(count)

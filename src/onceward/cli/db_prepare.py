@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, slots=True)
 class _Checked:
-    """A source, why it is refused, and which statements were run."""
+    """A source, its error, and the statements that were run."""
 
     consumer: str
-    #: Why it is refused; None when it can be read.
+    #: The error of the source; None when it can be read.
     problem: str | None = None
     fix: str | None = None
-    #: What is still to be run.
+    #: The statements that are still to be run.
     statements: list[str] = field(default_factory=list)
     applied: list[str] = field(default_factory=list)
 
@@ -94,4 +94,4 @@ def _refusal(source: Preparable) -> SourceRefused | None:
 
 
 def _discard(_: str) -> None:
-    """Print nothing: JSON comes at the end."""
+    """Print no text, because JSON is printed at the end."""

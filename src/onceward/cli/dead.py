@@ -39,7 +39,7 @@ _State = Annotated[
 ]
 _Limit = Annotated[int, typer.Option(help="At most this many letters.")]
 _Actor = Annotated[
-    str | None, typer.Option(help="Who decides; recorded with the letter. Default: your user name.")
+    str | None, typer.Option(help="The actor; recorded with the letter. Default: your user name.")
 ]
 
 

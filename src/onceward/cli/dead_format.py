@@ -1,4 +1,4 @@
-"""Dead letter format: dead letters and plans as `onceward dead` prints them for people."""
+"""Dead letter format: dead letters and plans as text for a terminal."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def print_table(letters: Sequence[DeadLetter]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "died", "cursor", "position", "key", "tries", "error"):
-        # Numbers and times are never cut; the other columns are, where the space ends.
+        # Ids and times are never cut; the other columns are cut to the terminal's width.
         table.add_column(heading, no_wrap=heading in ("id", "died", "tries"))
     for letter in letters:
         state = "" if letter.state == "dead" else f"[{letter.state}] "

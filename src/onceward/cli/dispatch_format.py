@@ -17,12 +17,12 @@ SHORT_CHARACTERS: Final = 60
 
 
 def visible(text: str) -> str:
-    """Return text that shows everything and does nothing; line breaks stay."""
+    """Return a text with control characters made visible; line breaks stay."""
     return text_tables.visible(text, keep=BREAKS)
 
 
 def line(text: str, characters: int = SHORT_CHARACTERS) -> str:
-    """Return the first line of a text, not too long."""
+    """Return the first line of a text, cut to a maximum length."""
     first, _, rest = text.strip().partition("\n")
     shown = visible(first.rstrip())
     is_cut = bool(rest) or len(shown) > characters
@@ -30,17 +30,17 @@ def line(text: str, characters: int = SHORT_CHARACTERS) -> str:
 
 
 def time(text: str | None) -> str:
-    """Return a moment as people read it."""
+    """Return a timestamp as a person reads it."""
     return "-" if text is None else f"{text[:19].replace('T', ' ')}Z"
 
 
 def span(first: int, last: int) -> str:
-    """Return which numbers are meant."""
+    """Return a range of numbers as text."""
     return str(first) if first == last else f"{first} to {last}"
 
 
 def words(item: GroupMessage | Reply) -> str:
-    """Return who says what; what an agent says has a mark that no sender can take for a name."""
+    """Return sender and text; an agent's mark cannot be a sender's name."""
     from onceward.dispatch.models import GroupMessage
 
     if isinstance(item, GroupMessage):
@@ -51,7 +51,7 @@ def words(item: GroupMessage | Reply) -> str:
 
 
 def entry(item: GroupMessage | Reply) -> str:
-    """Return an item with its number and time; further lines stand below the first."""
+    """Return an item with its number and time; further lines are indented below the first."""
     from onceward.dispatch.models import GroupMessage
 
     at = item.received_at if isinstance(item, GroupMessage) else item.at

@@ -223,7 +223,7 @@ def _given(
 def _check_word(trigger: str, word: str | None) -> None:
     """Reject a word that no trigger uses."""
     if word is not None and trigger == "always":
-        message = f"word: every message calls the agent, with {word!r} or without"
+        message = f"word: every message triggers the agent, with {word!r} or without"
         fix = "add --trigger prefix or --trigger mention, or leave --word out"
         raise InvalidArgument(message, fix=fix, field="word")
 
@@ -254,7 +254,7 @@ def _is_found(words: list[str], workdir: Path) -> bool:
     from onceward.agents.supervisor_limits import command_line
 
     program = command_line(words)[0]
-    # A relative name with a slash is looked for from where the agent works.
+    # A relative path with a slash is resolved from the agent's working directory.
     return shutil.which(str(workdir / program) if "/" in program else program) is not None
 
 

@@ -26,13 +26,14 @@ SHOWN_MAX: Final = 5
 def replay(
     group: GroupName,
     since: Annotated[
-        str, typer.Option(help="Required. First message: its number, or when it came, as ISO 8601.")
+        str,
+        typer.Option(help="Required. First message: its number, or its arrival time as ISO 8601."),
     ],
     reason: Annotated[
-        str | None, typer.Option(help="Required with --yes. Why; kept in the history.")
+        str | None, typer.Option(help="Required with --yes. Reason; kept in the history.")
     ] = None,
     actor: Annotated[
-        str | None, typer.Option(help="Who does it. Default: your user and host.")
+        str | None, typer.Option(help="The actor. Default: your user and host.")
     ] = None,
     yes: Yes = False,
     store: StoreUrl = None,
@@ -58,13 +59,15 @@ def replay(
         processed = operators.status_of(group).processed
         first = _first(ow.store, group, since)
         if first > processed:
-            message = f"since: {group} has processed nothing from {first} on; nothing was replayed"
+            message = (
+                f"since: {group} has processed no message from {first} on; nothing was replayed"
+            )
             raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
         said = {"reason": reason or "", "actor": actor or current_operator()}
         try:
             done = operators.replay(group, first, **said, is_dry_run=not yes)
         except BatchInFlight as exc:
-            message = f"the agent of {group} is at work; nothing was changed"
+            message = f"the agent of {group} is processing a message; nothing was changed"
             fix = f"wait, or stop it: onceward dispatch groups set {group} --pause"
             raise Conflict(message, fix=fix, group=group) from exc
         shown = Inbox(ow.store).between(group, first - 1, done.from_position, SHOWN_MAX)
@@ -84,7 +87,7 @@ def _first(store: Store, group: str, since: str) -> int:
     )
     rows = store.read("dispatch_message_since", group=group, since=timestamp(moment))
     if not rows:
-        message = f"since: no message of {group} came at {timestamp(moment)} or later"
+        message = f"since: no message of {group} arrived at {timestamp(moment)} or later"
         raise InvalidArgument(message, fix="see `onceward dispatch tail`", field="since")
     return int(rows[0][0])
 
@@ -98,7 +101,9 @@ def _lines(done: GroupReplay, shown: list[GroupMessage], *, applied: bool) -> li
     if done.messages > len(shown):
         lines.append(f"        and {done.messages - len(shown)} more")
     if not done.is_called:
-        lines.append("none of them calls the agent, so they wait as context for one that does")
+        lines.append(
+            "none of them triggers the agent, so they stay pending as context for one that does"
+        )
     return lines
 
 

@@ -1,4 +1,4 @@
-"""HTTP server of a command: serve, print the address, stop."""
+"""HTTP server: serve an application for a command, print its URL, and stop on a signal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def serve(
         address: The address and its accepted clients.
         listener: The socket.
         token: Required for changes, and for every request that is not the owner's.
-        build: Makes the application; its `state.stop_waiting`, if any, is called before the
+        build: Returns the application; its `state.stop_waiting`, if any, is called before the
             server stops, so that long polls are answered.
         announce: Called with the URL, once the server has answered there.
         until: What to wait for; requests received before it returns are still answered.
@@ -77,7 +77,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # whom to believe about addresses is not the server's to guess
+        proxy_headers=False,  # the request guard decides which proxies to trust
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
@@ -200,7 +200,7 @@ class Announcement:
     json_output: bool = False
 
     def __call__(self, url: str) -> None:
-        """Print it, and open the page on an interactive terminal."""
+        """Print the URL, and open the page on an interactive terminal."""
         from onceward.http.peers import can_identify_peers
 
         page_url = f"{url}{self.page}"
@@ -234,8 +234,8 @@ class Announcement:
 
 
 def open_browser(url: str, *, asked: bool = False) -> None:
-    """Open the page if there is a screen; failures are ignored."""
-    # Without a screen the opener may start a text browser, which would take the terminal over.
+    """Open the page in a browser if there is a display; failures are ignored."""
+    # Without a display the opener may start a text browser in this terminal.
     screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if not (asked or sys.stdout.isatty()) or not (screen or sys.platform == "darwin"):
         return

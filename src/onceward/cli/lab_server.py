@@ -1,4 +1,4 @@
-"""Lab server of a command: open the Lab, serve it, and wait for a judgement."""
+"""Lab server: open the Lab for a command, serve it, and wait for a judgement."""
 
 from __future__ import annotations
 
@@ -212,4 +212,4 @@ def _unanswered(session_id: str, timeout: float | None, error: StorageError | No
     message = f"nothing was submitted {when}"
     if error is not None:
         message = f"it is unknown whether something was submitted {when}: {error.message}"
-    return Retryable(message, fix=f"go on with `{shlex.join(words)}`", sessionId=session_id)
+    return Retryable(message, fix=f"resume with `{shlex.join(words)}`", sessionId=session_id)

@@ -30,7 +30,7 @@ _MARKS_MAX: Final = 50_000
 
 
 class HumanTask(Protocol):
-    """A review or comparison that a person is asked for."""
+    """A review or comparison that is requested from a person."""
 
     #: Its name in messages.
     what: str
@@ -272,7 +272,7 @@ class _Review:
         _forget(self._lab, self._task)
 
 
-# --- what both need -----------------------------------------------------------------------------
+# --- shared functions -----------------------------------------------------------------------------
 
 
 def _remember(lab: Lab, task: Mapping[str, str] | None) -> None:

@@ -87,7 +87,7 @@ class ListenAddress:
     external: bool
     #: Accepted host names.
     names: Sequence[str]
-    #: Whether processes of our own user read without the token.
+    #: Whether processes of the same user may read without the token.
     has_owner: bool = False
     #: The URL of this server behind a proxy.
     public_url: str | None = None
@@ -136,7 +136,7 @@ def check_listen_address(
         port=port,
         external=external,
         names=names,
-        # A proxy that runs as our user looks like our user's own process.
+        # A proxy that runs as the same user looks like one of the user's own processes.
         has_owner=not (external or require_token or public_url or trusted_proxy),
         public_url=None if public_url is None else public_url.rstrip("/"),
     )

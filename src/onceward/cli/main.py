@@ -1,4 +1,4 @@
-"""The root command: its groups, loaded on demand, and the exit code of every failure."""
+"""The root command: load command groups on demand, and map every failure to an exit code."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class LazyGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def _with_json_after_command(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's
-        """Put it right after the command: later words may belong to another program."""
+        """Insert the option right after the command: later words may belong to another program."""
         command, words = self.get_command(ctx, args[0]), 1
         while isinstance(command, TyperGroup) and args[words : words + 1]:
             command = command.get_command(ctx, args[words])

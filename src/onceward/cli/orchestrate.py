@@ -1,4 +1,4 @@
-"""`onceward init`, `run` and `resume`: make a workspace, run tasks in it, go on after a crash."""
+"""`onceward init`, `run` and `resume`: create a workspace, run tasks, and resume after a crash."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from onceward.orchestrator.config import WorkspaceConfig
     from onceward.orchestrator.models import AgentTask, RunResult
 
-#: How many changed files are named before a question or a refusal.
+#: How many changed files are listed before a question or an error.
 CHANGES_SHOWN_MAX: Final = 10
 DIFF_LINES_SHOWN_MAX: Final = 100
 EXIT_INPUT: Final = 2
-#: What a person may answer when files changed, and which option that is.
+#: The answers when files changed, and the option of each.
 _DECISIONS: Final = {"keep": "accept_drift", "redo": "redo", "stop": None}
 _CHOICES: Final = """\
   keep  go on from the files as they are; they are reviewed again
@@ -76,7 +76,7 @@ def init(
     for path in made.made:
         print(f"made {path}")
     for path in made.kept:
-        print(f"kept {path}, which was there")
+        print(f"kept the existing {path}")
     print(f"next: {following}")
 
 
@@ -230,7 +230,7 @@ class _Session:
         try:
             path = workspace.ledger(run_id or latest_run(workspace.root) or "")
             return Ledger(path, files=SystemFiles(), clock=SystemClock()).read().records
-        except OncewardError:  # Resuming will say what is wrong.
+        except OncewardError:  # The resume itself reports the error.
             return []
 
     def _live(self, work: Callable[[], RunResult]) -> RunResult:
@@ -302,7 +302,7 @@ class _Session:
         elif result.was_complete:
             self._printer.say(f"{result.run_id} is complete; there is nothing to do")
         elif result.status == "stopped":
-            print(f"stopped; go on with `{again}`", file=sys.stderr)
+            print(f"stopped; resume with `{again}`", file=sys.stderr)
         elif not is_done:
             fix = f"see `onceward runs show {result.run_id}`, then try again with `{again}`"
             print_error(OncewardError(f"{result.run_id} failed: {result.reason}", fix=fix))

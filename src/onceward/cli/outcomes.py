@@ -24,8 +24,8 @@ RESULT_SHOWN_CHARS: Final = 2_000
 
 _Scope = Annotated[str, typer.Argument(help="The scope, such as the function's full name.")]
 _Key = Annotated[str, typer.Argument(help="The key of the work.")]
-_Actor = Annotated[str | None, typer.Option(help="Who decides. Default: your user name.")]
-_Reason = Annotated[str, typer.Option(help="Required. Why; kept with the outcome.")]
+_Actor = Annotated[str | None, typer.Option(help="The actor. Default: your user name.")]
+_Reason = Annotated[str, typer.Option(help="Required. Reason; kept with the outcome.")]
 
 
 @app.command(name="list")
@@ -83,10 +83,10 @@ def reconcile(
     reason: _Reason,
     done: Annotated[
         str | None,
-        typer.Option(help="It happened, with this result: JSON, `@file`, or `-` for stdin."),
+        typer.Option(help="The work happened, with this result: JSON, `@file`, or `-` for stdin."),
     ] = None,
     not_done: Annotated[
-        bool, typer.Option("--not-done", help="It did not happen; the next call runs it.")
+        bool, typer.Option("--not-done", help="The work did not happen; the next call runs it.")
     ] = False,
     effect: Annotated[
         str | None, typer.Option(help="Decide this step of the call instead.")

@@ -1,4 +1,4 @@
-"""Read JSON arguments; print results, errors and warnings as text or JSON."""
+"""Output: read JSON arguments, and print results, errors and warnings as text or JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ConfigFile = Annotated[
 
 
 def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
-    """Show a flag in help as a flag: Typer would print `<bool>` behind it."""
+    """Show a flag in help without a type: Typer would print `<bool>` after it."""
     for each in parameters:
         if getattr(each, "is_flag", False):
             each.metavar = ""
@@ -162,7 +162,7 @@ def time_argument(
     try:
         found = datetime.fromisoformat(text)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError) as exc:  # Some zones lead out of the calendar.
+    except (ValueError, OverflowError) as exc:  # Converting some zones overflows the calendar.
         message = f"{name}: {text!r} {problem}"
         raise InvalidArgument(message, fix=fix, field=name) from exc
 

@@ -1,4 +1,4 @@
-"""Peer connections: the user id of each connection, noted before its first request."""
+"""Peer connections: record the user id of each connection's peer, before its first request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class PeerAwareProtocol(H11Protocol):
     """HTTP, with the user id of the process at the other end in the `state` of every request.
 
-    It is asked for once, when the connection is made, and kept with the connection: another
-    connection from the same port may be another user's.
+    The id is read once per connection, because a later connection from the same port may be another
+    user's.
     """
 
     def connection_made(  # type: ignore[override]  # as in the class above
         self, transport: asyncio.Transport
     ) -> None:
-        """Note who connects."""
+        """Read the peer's user id."""
         super().connection_made(transport)
         uid = uid_of_peer(transport.get_extra_info("socket"))
         self.app_state = {**self.app_state, PEER_UID: uid}

@@ -51,7 +51,7 @@ class RunPrinter:
     def __exit__(self, *_: object) -> None:
         live, self._live = self._live, None
         if live is not None:
-            with suppress(OSError):  # The terminal may be gone.
+            with suppress(OSError):  # The terminal may be closed.
                 live.stop()
 
     def __call__(self, record: Record) -> None:

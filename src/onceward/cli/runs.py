@@ -107,14 +107,14 @@ def explain(
     """
     orchestrator = _orchestrator(workspace)
     with runs_are_named():
-        stories = orchestrator.explain(_chosen(orchestrator, run))
+        explanations = orchestrator.explain(_chosen(orchestrator, run))
     if json_output:
-        print_json({"commands": [asdict(each) for each in stories]})
+        print_json({"commands": [asdict(each) for each in explanations]})
         return
-    for place, story in enumerate(stories):
+    for place, explanation in enumerate(explanations):
         if place:
             print()
-        for line in _story_lines(story):
+        for line in _explanation_lines(explanation):
             print(line)
 
 
@@ -125,7 +125,7 @@ def _orchestrator(workspace: Path | None) -> Orchestrator:
 
 
 def _chosen(orchestrator: Orchestrator, run: str | None) -> str:
-    """Return the run that is meant."""
+    """Return the id of the chosen run, by default the latest."""
     found = run or latest_run(orchestrator.config.workspace)
     if found is None:
         message = "there are no runs in this workspace yet"
@@ -133,7 +133,7 @@ def _chosen(orchestrator: Orchestrator, run: str | None) -> str:
     return found
 
 
-# --- how things look to people -------------------------------------------------------------------
+# --- text output -------------------------------------------------------------------
 
 
 def _row(run: TaskRunSummary) -> tuple[str, ...]:
@@ -193,16 +193,16 @@ def _command_lines(command: CommandView) -> Iterator[str]:
         yield f"   problem   {printable(command.problem)}"
 
 
-def _story_lines(story: CommandExplanation) -> Iterator[str]:
+def _explanation_lines(explanation: CommandExplanation) -> Iterator[str]:
     from onceward.keys import canonical_json
     from onceward.orchestrator.transcript import printable
 
-    stage = story.stage + (f" round {story.round}" if story.round > 1 else "")
-    yield f"{story.step}. {story.task_id} {stage}"
-    for sentence in story.why:
+    stage = explanation.stage + (f" round {explanation.round}" if explanation.round > 1 else "")
+    yield f"{explanation.step}. {explanation.task_id} {stage}"
+    for sentence in explanation.why:
         yield f"   {printable(sentence, PART_CHARACTERS_MAX)}"
-    yield f"   {story.idempotency_key} is made of"
-    for name, value in story.components.items():
+    yield f"   {explanation.idempotency_key} is made of"
+    for name, value in explanation.components.items():
         text = value if isinstance(value, str) else canonical_json(_plain(value)).decode()
         yield f"     {name:16} {printable(text, PART_CHARACTERS_MAX)}"
 

@@ -57,7 +57,7 @@ def status(
 
 
 def _open(target: str | None, store: str | None) -> tuple[Onceward, App | None]:
-    """Open the store that is named, or the app's own."""
+    """Open the store of `--store`, or the app's own."""
     if target is None:
         return open_named_store(store), None
     from onceward.cli.app_loading import load_app
@@ -81,7 +81,7 @@ def conversation_findings(ow: Onceward) -> Iterator[UnfinishedItem]:
 
 
 def _pending(status: GroupStatus, *, is_served: bool) -> Iterator[UnfinishedItem]:
-    """Yield what waits for an agent or for a channel."""
+    """Yield findings for messages that wait for an agent, and replies that wait for a channel."""
     group, running = status.group, status.in_flight
     serve = "onceward dispatch serve"
     if running is not None and not is_served:

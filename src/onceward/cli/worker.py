@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onceward.workers.telemetry import Telemetry
 
 
-#: Why a cursor is not at its end, by the state that the worker telemetry.
+#: Why a cursor is not at its end, by the state that the worker reports.
 _LEFT: Final = {
     "more": "was not finished",
     "waiting": "waits for a retry",
@@ -90,7 +90,7 @@ def worker(
     else:
         from onceward.workers.worker_processes import WorkerSupervisor
 
-        # Counters belong to a process: what is served for all of them is what the store knows.
+        # Counters are per process, so the metrics of several processes come from the store alone.
         watchers = [] if once else [monitoring.until_stopped]
         code = WorkerSupervisor([*[run_process] * processes, *watchers], once=once).run()
     if code:

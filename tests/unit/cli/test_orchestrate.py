@@ -33,7 +33,7 @@ def test_init_here_needs_no_way(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "T-0001.json").write_text("{}")
     ran = run("init", "--example")
-    assert "kept tasks/T-0001.json, which was there" in ran.out
+    assert "kept the existing tasks/T-0001.json" in ran.out
     assert ran.out.endswith("next: onceward run --task T-0002\n")
 
 
@@ -127,7 +127,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_resume(
     played.during = staticmethod(lambda _: os.kill(os.getpid(), how))
     ran = run("run", "--task", "T-0001")
     assert ran.code == code
-    assert ran.err.splitlines()[-1] == f"stopped; go on with `onceward resume --run {RUN}`"
+    assert ran.err.splitlines()[-1] == f"stopped; resume with `onceward resume --run {RUN}`"
     assert signal.getsignal(how) is before
 
 
