@@ -1,7 +1,7 @@
 """Artifact bytes: archive the files of an answer, and restore them.
 
-The archive's comment holds the idempotency key, so that no foreign file is taken for an archive of
-ours. Content is read and written below the workspace only, without following links.
+The archive's comment holds the idempotency key, so that no other file is mistaken for an archive.
+Content is read and written below the workspace only, without following links.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def write_back(
     for each in missing:
         target = workspace / each.artifact["path"]
         try:
-            # With default permissions, not those of our own folders: these are the user's.
+            # With default permissions, because these are the user's folders.
             target.parent.mkdir(parents=True, exist_ok=True)
             atomic_file.write(target, each.content, files=files)
             target.chmod(each.mode)

@@ -198,7 +198,7 @@ class _ProgramRunner:
     ) -> HandlerResult:
         tests = self._tests(command, has_changed=bool(changed))
         if self._options.check is not None:
-            # The check may have written files; they belong to the tree although not to the work.
+            # Files that the check wrote are part of the tree, but not of the work.
             changed = difference(before, self._tree(command))
         paths, payload = self._changes(command, changed)
         # A person may have written some of them while the program ran.

@@ -1,4 +1,4 @@
-"""Group leader: leads a program's process group, and kills the group when its agent has died.
+"""Group leader: run a program in a process group, and kill the group when its agent has died.
 
 Runs as a script: `group_leader.py LIFELINE STATUS LOCK PROGRAM ARGS…`. A killed agent cannot kill
 its program, which would keep changing files while the next attempt runs. The leader therefore

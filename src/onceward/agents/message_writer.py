@@ -1,6 +1,6 @@
 """Message writer: write an agent's messages and heartbeats to stdout, one at a time.
 
-Owns the agent's stdout while the agent runs.
+Only this module writes to stdout while the agent runs.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from onceward.system import (
     process_stat,
 )
 
-#: A group that still exists so long after SIGKILL is stuck in the kernel.
+#: A group that still exists this long after SIGKILL is stuck in the kernel.
 GONE_SECONDS_MAX: Final = 10.0
 
 _POLL_SECONDS: Final = 0.005

@@ -1,4 +1,4 @@
-"""Prompts: the text that tells a program what to do. Knows no process and no message.
+"""Prompts: build the prompt of a program from a command, or from the messages of a chat.
 
 In a user's template only known placeholders are replaced; other braces stay, because prompts show
 code and JSON. In a chat no text can pose as another sender's message: ambiguous names are quoted,

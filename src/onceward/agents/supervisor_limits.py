@@ -39,7 +39,7 @@ class SupervisorLimits:
 
     #: Interval of heartbeats.
     heartbeat_seconds: float = 10.0
-    #: An agent is restarted after so many missed heartbeats.
+    #: An agent is restarted after this many missed heartbeats.
     heartbeats_missed_max: int = 3
     #: Timeout of each action in seconds, restarts included.
     timeout_seconds: Mapping[str, float] = field(

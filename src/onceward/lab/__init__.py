@@ -1,4 +1,4 @@
-"""Lab: people judge the runs of agents, and each judgement reaches its agent exactly once."""
+"""Lab: people judge agents' runs; agents receive each judgement exactly once."""
 
 from onceward.lab.client import FeedbackClient
 from onceward.lab.lab import Lab, LabRunSummary

@@ -1,4 +1,4 @@
-"""Byte ranges: evaluates range and conditional requests for a file.
+"""Byte ranges: evaluate range and conditional requests for a file.
 
 Owns the parsing of Range, If-Range, If-None-Match and If-Modified-Since, and the validators of a
 file. Knows no framework and opens no file; every header is parsed in linear time.
@@ -102,7 +102,8 @@ def _is_known(headers: Mapping[str, str], stat: RootedStat) -> bool:
         if tags.strip() == "*":
             return True
         own = etag(stat)
-        # Splitting inside a foreign tag is safe: no piece can have both quotes of ours.
+        # Splitting inside another server's tag is safe: no part can equal a complete tag of this
+        # server.
         return any(each.strip().removeprefix("W/") == own for each in tags.split(","))
     since = _moment(headers.get("if-modified-since", ""))
     return since is not None and _seconds(stat) <= since

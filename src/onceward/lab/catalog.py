@@ -185,7 +185,7 @@ class LabCatalog:
 
 
 def _page(order: list[T], limit: int, cursor: str | None) -> CatalogPage[T]:
-    """Return one page; the cursor is the number of older items that are still to come."""
+    """Return one page; the cursor is the number of older items after it."""
     end = len(order) if cursor is None else min(_parse(cursor), len(order))
     start = max(0, end - limit)
     return CatalogPage(items=order[start:end][::-1], next_cursor=str(start) if start else None)

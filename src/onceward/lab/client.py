@@ -1,4 +1,4 @@
-"""Feedback client: an agent reads feedback with a durable cursor; no entry is lost.
+"""Feedback client: read feedback as an agent, with a durable cursor and without losing entries.
 
 Owns the cursor file, its lock, and reading from a file or from a Lab server. An entry is done when
 the agent asks for the next one, and only then the cursor advances (at-least-once): after a crash,

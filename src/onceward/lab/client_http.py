@@ -1,4 +1,4 @@
-"""Feedback over HTTP: reads pages of feedback from a Lab server, with retries.
+"""Feedback over HTTP: read pages of feedback from a Lab server, with retries.
 
 Uses the standard library only. Proxies of the environment and redirects are not used, because they
 would receive the token.

@@ -1,4 +1,4 @@
-"""Content fingerprint: detects whether the content of a run's directory has changed.
+"""Content fingerprint: detect whether the content of a run's directory has changed.
 
 Other programs write fingerprints into the same file, with times as floats. Pure: reads no file.
 """

@@ -240,7 +240,7 @@ class IntentLog:
             if not missing:
                 return
             self._journal(position.path).append(*missing)
-        message = f"another program keeps writing into {position.path} at the same time"
+        message = f"another program writes to {position.path} at the same time"
         fix = "send it again with the same request id; check the file: `onceward journal verify`"
         raise OutcomeUnknown(message, fix=fix, path=str(position.path))
 

@@ -40,7 +40,7 @@ SUFFIX: Final = ".json"
 #: Below the kernel's limit of 255 bytes, since the temporary's name is longer.
 NAME_BYTES_MAX: Final = 240
 _EXPORTS: Final = "exports"
-#: The first bytes of every export, and of no other file of ours.
+#: The first bytes of every export, and of no other file that Onceward writes.
 _HEAD: Final = b'{"schemaVersion":1,"exportedAt":"'
 
 

@@ -1,4 +1,4 @@
-"""Manifest: parses a run's optional `lab.json`, and lists the file kinds that the Lab shows.
+"""Manifest: parse a run's optional `lab.json`, and list the file kinds that the Lab shows.
 
 Owns the reading of JSON that agents wrote, and the allow-list of kinds and content types. An
 invalid manifest, or entry in it, is reported as a problem; the valid rest is used.

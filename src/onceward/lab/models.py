@@ -121,7 +121,7 @@ class Experiment:
     questions: tuple[Mapping[str, Any], ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
     updated_at: str | None = None
-    #: The line it was read from; another tool may have written keys that we do not know.
+    #: The line it was read from; another tool may have written unknown keys.
     line: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -169,7 +169,7 @@ class Experiment:
         # Questions and variants stay as written, including what we do not understand.
         kept = {name: self.line.get(name) for name in ("sessionId", "variants", "questions")}
         known = {**line, **kept}
-        written = {*known, "outcome", "reason"}  # At the top, as older lines of ours have them.
+        written = {*known, "outcome", "reason"}  # At the top level, as in lines of older versions.
         theirs = {name: value for name, value in self.line.items() if name not in written}
         return _without_none(**known, **theirs)
 
@@ -182,7 +182,7 @@ class Experiment:
             return None
         questions = record.get("questions")
         answers, winner = _mapping(record.get("answers")), _winner(record.get("winner"))
-        # Older lines of ours have both at the top.
+        # Lines of older versions have both at the top level.
         reason = _text(answers.get(_REASON)) or _text(record.get("reason"))
         outcome = answers.get(_OUTCOME) or record.get("outcome")
         return cls(

@@ -1,4 +1,4 @@
-"""Request replay: whether a stored response matches the request that repeats its id.
+"""Request replay: check whether a stored response matches a request that repeats its id.
 
 Responses recorded by the original Lab have no fingerprint, so their entries and decision are
 compared, after the normalisation that both programs apply. Pure: reads no file.

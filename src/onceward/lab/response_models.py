@@ -75,7 +75,7 @@ class LabConfig(_LabResponse):
     allowed_roots: tuple[str, ...]
     ui: Ui = Ui()
     task: CompareTask | ReviewTask | None
-    #: The server stops after so many submissions; 0 is never.
+    #: The server stops after this many submissions; 0 means never.
     exit_after_submit: int
 
 
@@ -319,7 +319,7 @@ def run_item(summary: LabRunSummary) -> dict[str, Any]:
 
 def experiment_item(experiment: Experiment) -> dict[str, Any]:
     """Return an experiment as lists show it: its record, with null for absent values."""
-    # Without the keys of other tools that we do not know.
+    # Without unknown keys of other tools.
     record = replace(experiment, line={}).to_record()
     record |= {
         "name": experiment.name,

@@ -1,4 +1,4 @@
-"""Run artifacts: reads the files of a run's directory, and selects those to show.
+"""Run artifacts: read the files of a run's directory, and select those to show.
 
 Owns the known file names, the choice among attempts, the fingerprint and the content for the page.
 Broken or hostile files of an agent are reported as problems and never raise.

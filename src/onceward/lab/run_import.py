@@ -1,4 +1,4 @@
-"""Run import: turns a directory into a run; the same run while its content is unchanged.
+"""Run import: turn a directory into a run; the same run while its content is unchanged.
 
 Also opens the directory of a run, if its content is unchanged.
 """

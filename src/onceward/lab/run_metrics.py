@@ -1,4 +1,4 @@
-"""Run metrics: extracts numbers from a run's own reports, under the names of the Lab.
+"""Run metrics: extract numbers from a run's own reports, under the Lab's metric names.
 
 Owns the place of each number in the reports and its validation. Reads no files: an invalid value
 counts as missing, never as an error.

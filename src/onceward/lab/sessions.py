@@ -1,4 +1,4 @@
-"""Sessions: stores a Lab session and its task, so that it can be resumed."""
+"""Sessions: store a Lab session and its task, so that it can be resumed."""
 
 from __future__ import annotations
 

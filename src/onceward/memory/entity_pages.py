@@ -139,7 +139,7 @@ class EntityPageReader:
         return observation_of(rows[0]) if rows else None
 
     def neighbourhood(self, name: str, *, hops: int, nodes_max: int) -> Neighbourhood:
-        """Return an entity and the entities within so many relations, nearest first."""
+        """Return an entity and the entities within that many relations, nearest first."""
         with self._store.snapshot():
             middle, found, kind, *_, deleted_by = self._row(name)
             if deleted_by is not None:

@@ -46,7 +46,7 @@ class Diagram:
 def neighbourhood(
     graph: Graph, name: str, *, depth: int = 1, nodes_max: int = NODES_DEFAULT
 ) -> Diagram:
-    """Return an entity and the entities within so many relations, nearest first."""
+    """Return an entity and the entities within that many relations, nearest first."""
     if not 1 <= depth <= DEPTH_MAX:
         message = f"depth: must be 1 to {DEPTH_MAX}"
         raise InvalidArgument(message, fix=f"pass a depth up to {DEPTH_MAX}", field="depth")

@@ -157,7 +157,7 @@ def _summary(entity: Entity, chain: Sequence[Relation]) -> str:
         ends = quoted(each.from_name, _SHORT), quoted(each.to_name, _SHORT)
         output.add(f"{ends[0]} {each.relation_type} {ends[1]}.")
     if not chain:
-        output.add("No recorded run leads to it.")
+        output.add("No recorded run produced it.")
     return output.text
 
 

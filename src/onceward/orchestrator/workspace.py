@@ -1,6 +1,6 @@
 """Workspace: paths of a run's files in the workspace, and JSON files with a checksum.
 
-Receipts and manifests are such sealed files. Knows no run.
+Receipts and manifests are such files.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def test_what_has_no_run_says_so(graph: Graph) -> None:
         ("likes tea", None, None)
     ]
     assert '"chat" in "session 5"' in found.text
-    assert "No recorded run leads to it." in found.text
+    assert "No recorded run produced it." in found.text
 
 
 def test_what_is_missing_is_named(graph: Graph, recorder: Recorder) -> None:
