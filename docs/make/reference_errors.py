@@ -36,6 +36,6 @@ def _listed() -> str:
             "yes" if kind.retryable else "no",
             (kind.__doc__ or "").splitlines()[0],
         ]
-        for kind in all_errors()
+        for kind in dict.fromkeys(all_errors())
     ]
     return table(["class", "is a", "code", "HTTP", "exit", "retryable", "meaning"], rows)

@@ -50,6 +50,14 @@ def test_every_error_has_an_upper_case_code(kind: type[OncewardError]) -> None:
     assert isinstance(kind.retryable, bool)
 
 
+def test_every_error_class_has_a_code_of_its_own() -> None:
+    """A code identifies one class, so that clients can tell errors apart by code alone."""
+    by_code: dict[str, set[str]] = {}
+    for kind in CLASSES:
+        by_code.setdefault(kind.code, set()).add(kind.__name__)
+    assert {code: names for code, names in by_code.items() if len(names) > 1} == {}
+
+
 @pytest.mark.parametrize("kind", PLAIN)
 def test_default_message_is_the_docstring(kind: type[OncewardError]) -> None:
     """Raised without a message, an error says what its class is about."""

@@ -1,4 +1,4 @@
-"""Agent errors: an agent failed, or sent an invalid message."""
+"""Agent errors: an agent failed, or a message to or from an agent is invalid."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AgentFailed(OncewardError):
     def __init__(
         self, message: str, *, code: str, retryable: bool, fix: str = "", **context: object
     ) -> None:
-        """Set what the agent, or its supervisor, reported about this failure."""
+        """Set the failure as the agent or its supervisor reported it."""
         super().__init__(message, fix=fix, **context)
-        # Of one failure, not of the class: agents report their own codes.
+        # On the instance, not the class: agents report codes of their own.
         vars(self).update(code=code, retryable=retryable)

@@ -12,7 +12,7 @@ class RunHeld(Conflict):
     """Another orchestrator is running in this workspace. Nothing was started."""
 
     code = "RUN_LOCKED"
-    default_fix = "pass --wait to wait for that process, or stop it; then run or resume"
+    default_fix = "pass --wait to wait for that process, or stop it and run the command again"
 
 
 class Drifted(Conflict):
@@ -33,7 +33,7 @@ class RunMissing(OncewardError):
 
 
 class LedgerDamaged(StorageError):
-    """The ledger of a run has lost records, so the run cannot be resumed safely."""
+    """The ledger of a run has lost records. The run was not resumed, since that is not safe."""
 
     code = "LEDGER_DAMAGED"
     retryable = False

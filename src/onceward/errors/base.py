@@ -1,4 +1,4 @@
-"""Base: the root class of all errors, and errors that belong to no package."""
+"""Base errors: the root class of all errors, and errors that any operation may raise."""
 
 from typing import ClassVar, Final
 
@@ -6,12 +6,12 @@ _PUBLIC: Final = "onceward.errors"
 
 
 class OncewardError(Exception):
-    """An operation of Onceward failed."""
+    """Base class of all errors. Only its subclasses are raised."""
 
     #: The public import path, in tracebacks and recorded failures; internal modules may change.
     __module__ = _PUBLIC
     #: Stable name of this error, the same in Python, on the command line and over HTTP.
-    code: ClassVar[str] = "INTERNAL"
+    code: ClassVar[str] = "OPERATION_FAILED"
     #: Whether the same call, unchanged, may succeed later.
     retryable: ClassVar[bool] = False
     #: What to do about it, unless the raiser passes `fix`.

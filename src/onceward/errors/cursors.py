@@ -12,7 +12,7 @@ class CursorError(OncewardError):
 
 
 class LeaseLost(CursorError):
-    """The cursor was taken over or moved, or its position is ambiguous; stop."""
+    """The lease was taken over or ended, or its last checkpoint is ambiguous. Stop this work."""
 
     code = "LEASE_LOST"
     default_fix = "stop this work and acquire the cursor again; the transaction is rolled back"
@@ -64,36 +64,39 @@ class VersionMismatch(CursorError):
 
 
 class CursorMissing(CursorError):
-    """There is no cursor of this name; it is made when a worker first acquires it."""
+    """There is no cursor with this name. A worker creates it when it first acquires it."""
 
     code = "CURSOR_NOT_FOUND"
-    default_fix = "see `onceward cursors list`; --store names another store than your own"
+    default_fix = "list cursors with `onceward cursors list`, or pass --store for another store"
 
 
 class NothingToUndo(CursorError):
     """No seek of this cursor is left to be undone."""
 
     code = "NOTHING_TO_UNDO"
-    default_fix = "see `onceward cursors history`"
+    default_fix = "list the seeks with `onceward cursors history`"
 
 
 class Superseded(OncewardError):
-    """Newer work has replaced what this call was about; nothing was changed. Stop, do not retry."""
+    """Another transaction has settled this batch or message. Nothing was changed. Do not retry."""
 
     code = "SUPERSEDED"
-    default_fix = "drop the handle and ask again what is due or pending"
+    default_fix = "discard this handle, and read again what is due or pending"
 
 
 class BatchInFlight(OncewardError):
-    """This group has a batch in flight; commit it, roll it back, or recover after a crash."""
+    """This group has a batch in flight already. Nothing was changed."""
 
     code = "BATCH_IN_FLIGHT"
     retryable = True
-    default_fix = "pass the batch to extend it, or call recover() once no other process works on it"
+    default_fix = (
+        "commit the batch, roll it back, or pass it as `extends`; after a crash call recover() "
+        "once no other process works on it"
+    )
 
 
 class DeadLetterMissing(OncewardError):
     """There is no dead letter with this number."""
 
     code = "DEAD_LETTER_NOT_FOUND"
-    default_fix = "see `onceward dead list`"
+    default_fix = "list dead letters with `onceward dead list`"

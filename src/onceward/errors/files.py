@@ -43,7 +43,7 @@ class WrongPath(StorageError):
 
 
 class FileRefused(StorageError):
-    """An earlier fsync of this file failed, so this process does not use it any more."""
+    """An fsync of this file failed. Its last writes may be lost; this process rejects the file."""
 
     code = "FSYNC_FAILED"
     retryable = False
@@ -53,7 +53,6 @@ class FileRefused(StorageError):
 class OutcomeUnknown(StorageError):
     """The operation is ambiguous: it may or may not have happened."""
 
-    default_fix = "check whether it happened before repeating it"
-
     code = "OUTCOME_UNKNOWN"
     retryable = False
+    default_fix = "check whether it happened before repeating it"

@@ -53,6 +53,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "MISDIRECTED": 421,
     "KEY_REUSED": 422,
     "INTERNAL": 500,
+    "OPERATION_FAILED": 500,
     "UNAVAILABLE": 503,
     "AGENT_FAILED": 503,
     "DISK_FULL": 503,

@@ -1,4 +1,4 @@
-"""Outcome errors: a key is already settled, or its call is still running."""
+"""Outcome errors: a key is in use, settled or ambiguous, or its result cannot be replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KeyInFlight(OncewardError):
 
 
 class KeyAmbiguous(OncewardError):
-    """Started but never reported a result; it may have completed, so it is not run again."""
+    """The call started but never reported a result; it may have completed. It was not run again."""
 
     code = "AMBIGUOUS"
     default_fix = "find out whether it happened, then run `onceward outcomes reconcile`"
@@ -35,7 +35,7 @@ class KeyExpired(OncewardError):
 
 
 class FenceLost(OncewardError):
-    """The claim is stale: the key was taken over or settled. Nothing was changed; do not retry."""
+    """The claim is stale: the key was taken over, settled or forgotten. Nothing was changed."""
 
     code = "FENCE_LOST"
     default_fix = "call again with the same key to get the recorded outcome"

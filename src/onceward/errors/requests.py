@@ -55,3 +55,5 @@ class RangeNotSatisfiable(RequestRefused):
 
 class Internal(OncewardError):
     """The server failed to handle the request; its log has the cause."""
+
+    code = "INTERNAL"

@@ -19,10 +19,10 @@ class SourceError(OncewardError):
         retry_after: str | None = None,
         **context: object,
     ) -> None:
-        """Set the answer of the service, if there was one."""
-        #: The HTTP status, if there was an answer.
+        """Set the message, and the HTTP response of the source if there was one."""
+        #: The HTTP status, if there was a response.
         self.status = status
-        #: The Retry-After header of the service.
+        #: The Retry-After header of the response.
         self.retry_after = retry_after
         super().__init__(message, fix=fix, **context)
 
