@@ -54,7 +54,7 @@ def test_the_column_is_added_without_rewriting_the_table(pg: Onceward) -> None:
     ("columns", "options", "problem", "statement"),
     [
         (f"id bigint primary key, {XID}", {}, "no index on (onceward_xid, id)", "CREATE INDEX"),
-        ("id bigint primary key, onceward_xid xid8", {}, "not filled", "SET DEFAULT"),
+        ("id bigint primary key, onceward_xid xid8", {}, "does not default to", "SET DEFAULT"),
         ("id bigint primary key, onceward_xid xid8", {}, "may be null", "SET NOT NULL"),
         ("id bigint primary key, onceward_xid bigint", {}, "is int8, not xid8", "DROP COLUMN"),
         (f"id bigint not null, {XID}", {}, "'id' is not unique", "CREATE UNIQUE INDEX"),
@@ -211,7 +211,7 @@ def test_a_database_restored_from_a_dump_is_noticed(pg: Onceward) -> None:
         source.read("5000000000-1", 10)
     with pytest.raises(SourceRefused, match="another database") as caught:
         TableSource(pg, "leads").read(None, 10)
-    assert "renumber the rows that are done" in cursor.value.fix
+    assert "renumber the processed rows" in cursor.value.fix
     run(pg, caught.value.fix.partition("run: ")[2].partition(";")[0])
     assert len(TableSource(pg, "leads").read(None, 10)) == 1
 

@@ -1,4 +1,4 @@
-"""Sources: where messages come from. Journal files, tables, HTTP endpoints, any iterator."""
+"""Sources: read messages from journal files, database tables, HTTP endpoints or iterables."""
 
 from onceward.workers.sources.http import HttpSource
 from onceward.workers.sources.iterator import IterableSource

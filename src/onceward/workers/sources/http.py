@@ -1,8 +1,8 @@
-"""HttpSource: an HTTP endpoint that gives pages of entries and the cursor of the next page.
+"""HTTP source: reads messages from an HTTP endpoint that returns pages with next-page cursors.
 
-A position says how many entries of a page are done, which one was the last of them, and the cursor
-of that page: `3.5f2c…@CURSOR`. Once a page is done and the next one is known it is `0@NEXT`. So a
-crash in the middle of a page resumes inside it.
+A position has the number of processed entries of a page, the fingerprint of the last of them, and
+the cursor of the page: `3.5f2c…@CURSOR`. After the last entry of a page it is `0@NEXT`, if there is
+a next page. So processing resumes in the middle of a page after a crash.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from onceward.system import Clock, Randomness
 from onceward.workers.source_protocol import Item
 from onceward.workers.sources.http_pages import TIMEOUT_SECONDS, PageClient
 
-#: Pages that one read asks for at the most; empty ones that were passed are remembered.
+#: One read requests at most this many pages; empty pages are not requested again.
 PAGES_MAX: Final = 100
-_FORM: Final = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9a-f]{16}))?@(.*)", re.DOTALL)
+_POSITION: Final = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9a-f]{16}))?@(.*)", re.DOTALL)
 
 
 class _PageOffset(NamedTuple):
-    """Where in the pages a reader stands."""
+    """The position of a reader in the pages."""
 
     #: The cursor of the page; None is the first page.
     cursor: str | None
-    #: Entries of it that are done, and what the last of them was.
+    #: Number of processed entries of the page, and the fingerprint of the last of them.
     done: int
     last: str | None
 
@@ -39,23 +39,23 @@ class _PageOffset(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What the service answered."""
+    """One page of the service."""
 
     entries: list[Any]
     #: The cursor of the next page; None when this is the last.
-    following: str | None
+    next_cursor: str | None
 
 
 class HttpSource:
-    """The entries of `GET url?cursor=…`, which answers `{"items": […], "nextCursor": "…"}`.
+    """The entries of `GET url?cursor=…`, which returns `{"items": […], "nextCursor": "…"}`.
 
-    A page may change between two reads. New entries at its end are read on. When the entry that was
-    done last stands elsewhere in the page, reading goes on behind it; when it is gone, the page is
-    read again from its beginning: a repeat can be recognised, a loss cannot. Entries are compared
-    by `id_field` if they have it, else by all they hold.
+    A page may change between two reads. New entries at its end are read. If the last processed
+    entry has moved within the page, reading resumes after it. If it is gone, the page is read again
+    from its beginning: a repeat can be detected, a loss cannot. Entries are compared by `id_field`
+    if they have it, else by their entire content.
     """
 
-    def __init__(  # noqa: PLR0913 - each names one thing of the service's, and has a default
+    def __init__(  # noqa: PLR0913 - one argument per property of the service, with defaults
         self,
         url: str,
         *,
@@ -71,10 +71,10 @@ class HttpSource:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Name the endpoint; a token is sent as `Authorization: Bearer`, `params` with each page.
+        """Set the endpoint. A token is sent as `Authorization: Bearer`, `params` with each request.
 
-        What passes (no answer, 5xx) is retried by the schedule `retry`, and `Retry-After` is
-        honoured; 4xx is never retried here.
+        Transient errors (no response, 5xx, 408, 425, 429) are retried by the schedule `retry`, and
+        `Retry-After` is honoured. Other 4xx responses are not retried here.
         """
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
         self._pages = PageClient(
@@ -90,65 +90,71 @@ class HttpSource:
         self._items_field = items_field
         self._next_field = next_field
         self._id_field = id_field
-        #: A position, and a later one with nothing in between.
+        #: A position, and a later one with only empty pages in between.
         self._skipped: tuple[str | None, _PageOffset] | None = None
-        #: The last page, while there is something left of it to read.
+        #: The last page, while it has unread entries.
         self._last_page: tuple[str | None, _Page] | None = None
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return entries after a position, over as many pages as it takes."""
-        place = _parse_position(after)
+        """Return entries after a position, from as many pages as needed."""
+        offset = _parse_position(after)
         if self._skipped is not None and self._skipped[0] == after:
-            place = self._skipped[1]
+            offset = self._skipped[1]
         items: list[Item] = []
         for _ in range(PAGES_MAX):
-            entries, following = self._cached_page(place) or self._page(place.cursor)
-            first = self._first_new(entries, place)
+            entries, next_cursor = self._cached_page(offset) or self._page(offset.cursor)
+            first = self._first_new_index(entries, offset)
             for number, entry in enumerate(entries[first:], first + 1):
                 if len(items) == limit:
-                    self._last_page = (place.cursor, _Page(entries, following))
+                    self._last_page = (offset.cursor, _Page(entries, next_cursor))
                     return items
-                place = _PageOffset(place.cursor, number, self._fingerprint(entry))
-                if number == len(entries) and following is not None:
-                    place = _PageOffset(following, 0, None)
-                items.append(Item(position=str(place), raw=_raw(entry)))
-            if following is None or len(items) == limit:
+                offset = _PageOffset(offset.cursor, number, self._fingerprint(entry))
+                if number == len(entries) and next_cursor is not None:
+                    offset = _PageOffset(next_cursor, 0, None)
+                items.append(Item(position=str(offset), raw=_raw(entry)))
+            if next_cursor is None or len(items) == limit:
                 return items
-            place = _PageOffset(following, 0, None)
+            offset = _PageOffset(next_cursor, 0, None)
             if not items:
-                self._skipped = (after, place)
+                self._skipped = (after, offset)
         return items
 
-    def _cached_page(self, place: _PageOffset) -> _Page | None:
-        """Return the page of the last read, if reading goes on inside it."""
-        kept, self._last_page = self._last_page, None
-        if kept is None or kept[0] != place.cursor or not 0 < place.done < len(kept[1].entries):
+    def _cached_page(self, offset: _PageOffset) -> _Page | None:
+        """Return the page of the last read, if this position is inside it."""
+        cached, self._last_page = self._last_page, None
+        if cached is None or cached[0] != offset.cursor:
             return None
-        return kept[1] if self._fingerprint(kept[1].entries[place.done - 1]) == place.last else None
+        page = cached[1]
+        if not 0 < offset.done < len(page.entries):
+            return None
+        return page if self._fingerprint(page.entries[offset.done - 1]) == offset.last else None
 
     def _page(self, cursor: str | None) -> _Page:
-        """Ask for a page."""
+        """Request a page."""
         params = {**self._params, **({} if cursor is None else {self._cursor_param: cursor})}
         page = self._pages.get(params)
-        entries, following = page.get(self._items_field), page.get(self._next_field)
+        entries, next_cursor = page.get(self._items_field), page.get(self._next_field)
         if not isinstance(entries, list):
-            message = f"{self._pages.place}: {self._items_field!r} is not an array in its answer"
-            raise SourceRefused(message, fix="pass items_field= and next_field= as they are there")
-        if following is None or following == "" or isinstance(following, (bool, list, dict)):
+            message = (
+                f"{self._pages.address}: {self._items_field!r} of the response is not an array"
+            )
+            raise SourceRefused(message, fix="pass items_field= and next_field= of this service")
+        if next_cursor is None or next_cursor == "" or isinstance(next_cursor, (bool, list, dict)):
             return _Page(entries, None)
-        return _Page(entries, None if str(following) == cursor else str(following))
+        return _Page(entries, None if str(next_cursor) == cursor else str(next_cursor))
 
-    def _first_new(self, entries: list[Any], place: _PageOffset) -> int:
-        """Return the index of the first entry that is not done."""
-        if place.last is None:
-            return min(place.done, len(entries))
-        if place.done <= len(entries) and self._fingerprint(entries[place.done - 1]) == place.last:
-            return place.done
-        marks = [self._fingerprint(entry) for entry in entries]
-        return len(marks) - marks[::-1].index(place.last) if place.last in marks else 0
+    def _first_new_index(self, entries: list[Any], offset: _PageOffset) -> int:
+        """Return the index of the first entry that is not processed yet."""
+        done, last = offset.done, offset.last
+        if last is None:
+            return min(done, len(entries))
+        if done <= len(entries) and self._fingerprint(entries[done - 1]) == last:
+            return done
+        fingerprints = [self._fingerprint(entry) for entry in entries]
+        return len(entries) - fingerprints[::-1].index(last) if last in fingerprints else 0
 
     def _fingerprint(self, entry: Any) -> str:  # noqa: ANN401 - any JSON
-        """Return what recognises an entry."""
+        """Return a digest that identifies an entry."""
         if isinstance(entry, dict) and entry.get(self._id_field) is not None:
             entry = {self._id_field: entry[self._id_field]}
         text = json.dumps(entry, sort_keys=True)
@@ -156,7 +162,7 @@ class HttpSource:
 
 
 def _raw(entry: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """Return the bytes of an entry; half a surrogate pair stays the escape that it was."""
+    """Return the bytes of an entry; unpaired surrogates stay escaped."""
     try:
         return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -166,7 +172,7 @@ def _raw(entry: Any) -> bytes:  # noqa: ANN401 - any JSON
 def _parse_position(position: str | None) -> _PageOffset:
     if position is None:
         return _PageOffset(None, 0, None)
-    found = _FORM.fullmatch(position)
+    found = _POSITION.fullmatch(position)
     if found is None or (found[2] and found[1] == "0"):
         message = f"{position[:60]!r} is not a position of an HTTP source: done.entry@cursor"
         raise InvalidCursor(message, fix="seek the cursor to 0@CURSOR, or to the start")

@@ -1,6 +1,6 @@
-"""HTTP pages: GET one page of JSON with retries; responses become our errors.
+"""HTTP pages: GET one page of JSON, with retries, timeouts and a size limit.
 
-Redirects are not followed: the token would go with them.
+Error responses are mapped to our errors. Redirects are not followed: they would leak the token.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from onceward.errors import InvalidArgument, SourceError, SourceRefused, SourceU
 from onceward.retries import CLIENT, Schedule, retrying
 from onceward.system import Clock, Randomness
 
-#: How long a service may be silent …
+#: Socket timeout: how long a service may send nothing.
 TIMEOUT_SECONDS: Final = 30.0
-#: … and so often that a whole page may take, however it trickles in.
+#: A whole page may take this many times the socket timeout.
 TIMEOUTS_PER_PAGE: Final = 10
-#: No page is larger; one that is would have to be kept in memory whole.
+#: Limit of a page, which is held in memory.
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-#: A service that is busy, or slow, says so with these; they pass.
-_PASSING: Final = (408, 425, 429)
+#: 4xx statuses of a busy or slow service.
+_RETRYABLE_STATUSES: Final = (408, 425, 429)
 
 
 class PageClient:
-    """The pages behind one address."""
+    """Requests the pages of one address."""
 
     def __init__(  # noqa: PLR0913 - made in one place
         self,
@@ -48,13 +48,13 @@ class PageClient:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        """Ask at this address; 5xx and silence are retried by the schedule, 4xx never."""
+        """Set the address; 5xx and timeouts are retried by the schedule, most 4xx are not."""
         parts = urlsplit(url)
         if not _is_usable(parts):
             message = "url: must be http:// or https://, with a host and without a user"
             raise InvalidArgument(message, fix="pass https://host/path", field="url")
-        #: The address, without what may be secret in its query.
-        self.place: Final = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        #: The address without its query, which may hold secrets.
+        self.address: Final = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._parts = parts
         self._headers = {"Accept": "application/json", **headers}
         self._timeout_seconds = timeout_seconds
@@ -62,17 +62,17 @@ class PageClient:
         self._get = retry(self._get_once)
 
     def get(self, params: Mapping[str, str]) -> dict[str, Any]:
-        """Return the object that the service answers."""
+        """Return the JSON object of the response."""
         query = "&".join(filter(None, [self._parts.query, urlencode(params)]))
         body = self._get(f"{self._parts.path or '/'}?{query}" if query else self._parts.path or "/")
         try:
             page = json.loads(body)
         except (ValueError, RecursionError) as exc:
-            message = f"{self.place} did not answer with JSON: {exc}"
-            raise SourceRefused(message, fix="name the address of the cursor endpoint") from exc
+            message = f"{self.address} did not return JSON: {exc}"
+            raise SourceRefused(message, fix="pass the address of the cursor endpoint") from exc
         if not isinstance(page, dict):
-            message = f"{self.place} did not answer with a JSON object"
-            raise SourceRefused(message, fix="name the address of the cursor endpoint")
+            message = f"{self.address} did not return a JSON object"
+            raise SourceRefused(message, fix="pass the address of the cursor endpoint")
         return page
 
     def _get_once(self, target: str) -> bytes:
@@ -83,15 +83,15 @@ class PageClient:
                 connection.request("GET", target, headers=self._headers)
                 response = connection.getresponse()
                 body = response.read(PAGE_BYTES_MAX + 1)
-                # What was promised and did not come; asked for in parts, the library is silent.
+                # With a size limit, `read` does not report a truncated body itself.
                 if response.length and len(body) <= PAGE_BYTES_MAX:
                     raise IncompleteRead(body, response.length)
         except (OSError, HTTPException) as exc:
-            message = f"{self.place} cannot be read: {str(exc) or type(exc).__name__}"
+            message = f"{self.address} cannot be read: {str(exc) or type(exc).__name__}"
             raise SourceUnavailable(message) from exc
         finally:
             connection.close()
-        self._check(response, len(body))
+        self._check_response(response, len(body))
         return body
 
     def _connection(self) -> HTTPConnection:
@@ -101,34 +101,35 @@ class PageClient:
         context = ssl.create_default_context()
         return HTTPSConnection(host, port, timeout=self._timeout_seconds, context=context)
 
-    def _check(self, response: HTTPResponse, size: int) -> None:
-        status, said = response.status, f"{self.place} answered {response.status} {response.reason}"
+    def _check_response(self, response: HTTPResponse, size: int) -> None:
+        status = response.status
+        answer = f"{self.address} answered {status} {response.reason}"
         if status == 200:
             if size > PAGE_BYTES_MAX:
-                message = f"{self.place}: the page has more than {PAGE_BYTES_MAX} bytes"
-                raise SourceRefused(message, fix="ask for smaller pages, such as with a limit")
+                message = f"{self.address}: the page has more than {PAGE_BYTES_MAX} bytes"
+                raise SourceRefused(message, fix="request smaller pages, such as with a limit")
             return
         after = response.headers.get("Retry-After")
         kind: type[SourceError] = SourceRefused
         fix = "check the address and the token"
-        if status >= 500 or status in _PASSING:
+        if status >= 500 or status in _RETRYABLE_STATUSES:
             kind, fix = SourceUnavailable, ""
         elif 300 <= status < 400:
             fix = f"use the address it moved to: {response.headers.get('Location', 'unknown')}"
-        raise kind(said, fix=fix, status=status, retry_after=after)
+        raise kind(answer, fix=fix, status=status, retry_after=after)
 
 
 @contextmanager
 def _deadline(sock: socket.socket, seconds: float) -> Iterator[None]:
-    """End a connection that is in use after so long; a service that trickles is not silent."""
+    """Limit the total time of a request; the socket timeout does not stop a slow stream."""
     is_late = Event()
 
-    def cut() -> None:
+    def shut_down() -> None:
         is_late.set()
         with suppress(OSError):
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
-    timer = Timer(seconds, cut)
+    timer = Timer(seconds, shut_down)
     timer.daemon = True
     timer.start()
     try:
@@ -139,7 +140,7 @@ def _deadline(sock: socket.socket, seconds: float) -> Iterator[None]:
         raise
     finally:
         timer.cancel()
-    if is_late.is_set():  # Without a length, the end that we made looks like its end.
+    if is_late.is_set():  # Without a Content-Length, our shutdown looks like the end of the body.
         raise TimeoutError(_deadline_message(seconds))
 
 
@@ -149,7 +150,7 @@ def _deadline_message(seconds: float) -> str:
 
 def _is_usable(parts: SplitResult) -> bool:
     try:
-        parts.port  # noqa: B018 - raises when it is no number
+        parts.port  # noqa: B018 - raises if it is not a number
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username

@@ -1,4 +1,4 @@
-"""IterableSource: any Python iterator whose items have positions."""
+"""Iterable source: reads messages from any Python iterable whose items have positions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import islice
 from onceward.workers.source_protocol import Item
 from onceward.workers.sources.json_messages import to_json
 
-#: Given a position, or None for the start, gives what lies behind it, oldest first: the position of
-#: each message, and its bytes or anything that JSON has a form for.
-Make = Callable[[str | None], Iterable[tuple[str, object]]]
+#: Returns the messages after a position, oldest first; None is the start. Each is its position, and
+#: its bytes or a value that can be encoded as JSON.
+IterableFactory = Callable[[str | None], Iterable[tuple[str, object]]]
 
 
 class IterableSource:
-    """What a function yields after a position."""
+    """The messages that a function returns for a position."""
 
-    def __init__(self, make: Make) -> None:
-        """Ask `make` at every read; generators are closed when the page is full."""
+    def __init__(self, make: IterableFactory) -> None:
+        """Call `make` at every read; generators are closed when the page is full."""
         self._make = make
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return the first `limit` of what `make` gives."""
+        """Return the first `limit` messages after a position."""
         with _closing(iter(self._make(after))) as found:
             return [
                 Item(position=position, raw=raw if isinstance(raw, bytes) else _raw(raw))
@@ -31,9 +31,9 @@ class IterableSource:
 
 
 def _raw(value: object) -> bytes:
-    """Return the bytes of a message; without a form they are none that can be decoded.
+    """Return a value as JSON; for other types, undecodable bytes with its `repr`.
 
-    So it is a dead letter, which says what it was, and what is behind it is read.
+    So the message becomes a dead letter that shows the value, and later messages are read.
     """
     try:
         return to_json(value)
@@ -43,7 +43,7 @@ def _raw(value: object) -> bytes:
 
 @contextmanager
 def _closing(found: Iterator[tuple[str, object]]) -> Iterator[Iterator[tuple[str, object]]]:
-    """Close it now, with whatever it holds open, if it can be: the collector may come late."""
+    """Close a generator now, with the resources it holds: garbage collection may be late."""
     try:
         yield found
     finally:

@@ -1,7 +1,7 @@
-"""JournalSource: the lines of a journal file, each one a message, whatever it holds.
+"""Journal source: reads every line of a journal file as a message.
 
-A position is the byte offset behind a line and the journal's tag of that place, so that a file that
-was replaced or rewritten is refused instead of being read from its middle.
+A position is the byte offset after a line and the file fingerprint there. So a file that was
+replaced or rewritten is rejected instead of being read from its middle.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from onceward.journal.directory_watch import (
 from onceward.system import Clock, Files, SystemClock, SystemFiles
 from onceward.workers.background_thread import background_thread
 from onceward.workers.source_protocol import Item, Lag, Wake
-from onceward.workers.sources.json_messages import moment
+from onceward.workers.sources.json_messages import parse_time
 
-#: What `lag` looks through at the most: beyond that it says that only a full read could tell.
+#: `lag` scans at most this many bytes, and reports an unknown number of messages beyond.
 LAG_BYTES_MAX: Final = 64 * 1024 * 1024
 START: Final = "0"
 
@@ -35,9 +35,9 @@ START: Final = "0"
 class JournalSource:
     """A journal file as a source.
 
-    Every complete line that is not blank is a message, with its bytes as they stand: what cannot be
-    decoded becomes a dead letter, and is not passed over in silence. A torn last line is not there
-    yet. Only what is on disk is given out.
+    Every complete line that is not blank is a message with the line's bytes: a line that cannot be
+    decoded becomes a dead letter and is not skipped. An unterminated last line is not read yet.
+    Only lines that are synced to disk are returned.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class JournalSource:
         files: Files | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Name the file, which need not exist, and the top-level field that says how old a line is.
+        """Set the file, which need not exist, and the top-level field with a line's creation time.
 
-        The clock is for a system without file events.
+        The clock is for systems without file events.
         """
         self._files = files or SystemFiles()
         self._clock = clock or SystemClock()
@@ -58,21 +58,21 @@ class JournalSource:
         self._time_field = time_field
 
     def read(self, after: str | None, limit: int) -> Sequence[Item]:
-        """Return the lines after a position; InvalidCursor when it is not one of this file."""
+        """Return the lines after a position; InvalidCursor if it does not belong to this file."""
         since, tag = _parse_position(after)
         with _with_seek_hint():
             found = self._journal.lines(since, limit, tag)
         return [Item(position=f"{line.end}-{line.tag}", raw=line.raw) for line in found]
 
     def count(self, after: str | None, up_to: str | None) -> int:
-        """Return how many lines lie behind `after`, up to and with `up_to`; None is the start."""
+        """Return the number of lines after `after`, up to and including `up_to`; None is start."""
         since, tag = _parse_position(after)
         until, until_tag = _parse_position(up_to)
         with _with_seek_hint():
             return self._journal.count(since, until, tag=tag, until_tag=until_tag)
 
     def lag(self, after: str | None) -> Lag:
-        """Return how many lines are left, and when the first of them was made."""
+        """Return the number of lines after a position, and the creation time of the first."""
         since, tag = _parse_position(after)
         messages = None
         with _with_seek_hint():
@@ -80,7 +80,7 @@ class JournalSource:
             end, end_tag = self._journal.end()
             if int(end) - int(since) <= LAG_BYTES_MAX:
                 messages = self._journal.count(since, end, tag=tag, until_tag=end_tag)
-        return Lag(messages=messages, oldest_at=self._made_at(first[0].raw) if first else None)
+        return Lag(messages=messages, oldest_at=self._created_at(first[0].raw) if first else None)
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
         """Call `wake` when the file grows or is replaced, while the block runs."""
@@ -91,7 +91,7 @@ class JournalSource:
             directory = self._journal.path.parent
             watch = DirectoryWatch(directory, self._clock, step_milliseconds=IDLE_STEP_MILLISECONDS)
             while not stop.is_set():
-                with suppress(StorageError):  # It is in the way of reading too, which says so.
+                with suppress(StorageError):  # Reading the file raises and reports it, too.
                     found = self._files.stat(self._journal.path)
                     if found != seen:
                         seen = found
@@ -100,16 +100,16 @@ class JournalSource:
 
         return background_thread("journal-watch", loop)
 
-    def _made_at(self, line: bytes) -> datetime | None:
+    def _created_at(self, line: bytes) -> datetime | None:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
             return None
-        return moment(record.get(self._time_field)) if isinstance(record, dict) else None
+        return parse_time(record.get(self._time_field)) if isinstance(record, dict) else None
 
 
 def _parse_position(position: str | None) -> tuple[str, str | None]:
-    """Return the cursor and the tag in a position; a bare offset, given by a person, has no tag."""
+    """Return byte cursor and fingerprint of a position; an operator may pass a bare offset."""
     if position is None:
         return START, None
     cursor, _, tag = position.partition("-")
@@ -118,9 +118,11 @@ def _parse_position(position: str | None) -> tuple[str, str | None]:
 
 @contextmanager
 def _with_seek_hint() -> Iterator[None]:
-    """Say what to do about a position that does not fit: here it is a cursor's, not a client's."""
+    """Replace the fix of InvalidCursor: here the position is a cursor's, not a client's."""
     try:
         yield
     except InvalidCursor as exc:
-        fix = "look whether the file was replaced, then `onceward cursors seek` to where to go on"
+        fix = (
+            "check whether the file was replaced, then move the cursor with `onceward cursors seek`"
+        )
         raise InvalidCursor(exc.message, fix=fix) from exc

@@ -1,4 +1,4 @@
-"""JSON messages: encode what a source finds as the bytes of a message; parse times in it."""
+"""JSON messages: encode rows and values of a source as message bytes, and parse their times."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from uuid import UUID
 
 import orjson
 
-#: Seconds since 1970 that would be beyond the year 5000: they are milliseconds.
+#: Larger numbers are milliseconds: as seconds since 1970 they would be beyond the year 5000.
 _SECONDS_MAX: Final = 1e11
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME
 
 
 def row_json(names: Sequence[str], values: Iterable[Any]) -> bytes:
-    """Return a row as a JSON object; infinities and what is not a number as text."""
+    """Return a row as a JSON object; NaN and infinities become text."""
     row = dict(zip(names, map(_finite, values), strict=True))
-    return orjson.dumps(row, default=_text, option=_OPTIONS)
+    return orjson.dumps(row, default=_to_text, option=_OPTIONS)
 
 
 def to_json(value: object) -> bytes:
-    """Return a value as JSON: moments in UTC with a Z, bytes as base64, decimals as text."""
-    return orjson.dumps(value, default=_text, option=_OPTIONS)
+    """Return a value as JSON: times in UTC with a Z, bytes as base64, decimals as text."""
+    return orjson.dumps(value, default=_to_text, option=_OPTIONS)
 
 
-def moment(value: object) -> datetime | None:
-    """Return the moment that a text in ISO form or seconds since 1970 name, or None."""
+def parse_time(value: object) -> datetime | None:
+    """Return the time of an ISO 8601 text or of seconds since 1970; None for other values."""
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
@@ -38,7 +38,7 @@ def moment(value: object) -> datetime | None:
             seconds = value if abs(value) < _SECONDS_MAX else value / 1000
             return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        return None  # A message may hold anything; its time is for people only.
+        return None  # Messages are arbitrary, and their times are only displayed.
     return None
 
 
@@ -48,10 +48,10 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _text(value: object) -> str:
-    """Return the text that stands for a value JSON has no form for."""
+def _to_text(value: object) -> str:
+    """Return the text for a value of a type that JSON does not have."""
     if isinstance(value, datetime):
-        # With a zone it is a moment; without one the moment is unknown, so none is made up.
+        # Without a zone the instant is unknown, so no Z is added.
         if value.tzinfo is None:
             return value.isoformat(timespec="microseconds")
         return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -1,4 +1,4 @@
-"""Row selection: which rows of a table are messages, and what each engine needs for them."""
+"""Row selection: describe which rows of a user's table are messages, the same for both engines."""
 
 from __future__ import annotations
 
@@ -14,67 +14,67 @@ from onceward.workers.source_protocol import ActivePartitions, Item, Lag
 
 #: A value that a column must have.
 Value = str | int | bool
-#: Rows that `lag` counts at the most; when there are more it says that only a full read could tell.
+#: `lag` counts at most this many rows, and reports an unknown number beyond.
 LAG_ROWS_MAX: Final = 100_000
 XID_COLUMN: Final = "onceward_xid"
-_PLAIN: Final = re.compile(r"[^\0]{1,200}", re.DOTALL)
+_NAME: Final = re.compile(r"[^\0]{1,200}", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Rows of one table."""
+    """A selection of rows of one table."""
 
-    #: Its name; on PostgreSQL with a schema before a dot, if it is not on the search path.
+    #: The table's name; on PostgreSQL `schema.table` if it is not on the search path.
     table: str
     id_column: str
-    #: What a message holds; None is every column but the one that is ours.
+    #: The columns of a message; None: all but `xid_column`.
     columns: tuple[str, ...] | None
-    #: Columns, and the value that each must have.
+    #: Filters: columns, and the value that each must have.
     where: tuple[tuple[str, Value], ...]
-    #: PostgreSQL only: the column that holds the transaction which added the row.
+    #: PostgreSQL only: the column with the id of the transaction that inserted the row.
     xid_column: str
-    #: Says how old a row is, for the lag.
+    #: The creation time of a row, for the lag.
     time_column: str | None
 
     def filtered(self, column: str, value: Value) -> Selection:
-        """Return those of its rows that have a value in a column."""
+        """Return this selection with one more filter."""
         return replace(self, where=(*self.where, (column, value)))
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """Return the columns that must have a value."""
+        """Return the columns of the filters."""
         return tuple(column for column, _ in self.where)
 
 
 class RowReader(Protocol):
-    """How an engine reads the rows of a selection."""
+    """Reads the rows of a selection; each engine implements it."""
 
     def check(self, by: str | None = None) -> None:
         """Raise SourceRefused, with what to run, if the table cannot be read without loss.
 
-        With `by`, also when the partitions by this column could not be found.
+        With `by`, also if the table cannot be partitioned by this column.
         """
 
     def page(self, after: str | None, limit: int) -> Sequence[Item]:
         """Return rows after a position."""
 
     def count(self, after: str | None, up_to: str | None) -> int:
-        """Return how many rows lie between two positions."""
+        """Return the number of rows after one position, up to and including another."""
 
     def lag(self, after: str | None) -> Lag:
-        """Return how much is left."""
+        """Return the number of rows after a position, and the age of the oldest."""
 
     def head(self) -> str | None:
-        """Return something that is another one when rows were added; None if that is no help."""
+        """Return a value that changes when rows are added; None if the engine has none."""
 
     def filtered(self, column: str, value: Value) -> RowReader:
-        """Return a reader of those rows that have a value in a column."""
+        """Return a reader with one more filter."""
 
     def keys(self, column: str, marker: str | None) -> ActivePartitions:
-        """Return the values of a column in rows that came since a marker."""
+        """Return the values of a column in rows that were added since a marker."""
 
 
-def make_selection(  # noqa: PLR0913 - what a table source takes
+def make_selection(  # noqa: PLR0913 - the arguments of a table source
     table: str,
     *,
     id_column: str = "id",
@@ -83,7 +83,7 @@ def make_selection(  # noqa: PLR0913 - what a table source takes
     xid_column: str = XID_COLUMN,
     time_column: str | None = None,
 ) -> Selection:
-    """Return a selection, if all of it can be one."""
+    """Validate the arguments of a table source, and return its selection."""
     for field, name in (("table", table), ("id_column", id_column), ("xid_column", xid_column)):
         check_name(field, name)
     if time_column is not None:
@@ -106,16 +106,16 @@ def make_selection(  # noqa: PLR0913 - what a table source takes
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it, whatever is in it."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def column_list(names: Iterable[str]) -> str:
-    """Return names as they stand in an index."""
+    """Return names as an SQL column list."""
     return ", ".join(quoted(name) for name in names)
 
 
-def indexes_of(rows: Iterable[Row]) -> list[tuple[str, bool, list[str | None]]]:
+def group_indexes(rows: Iterable[Row]) -> list[tuple[str, bool, list[str | None]]]:
     """Return name, uniqueness and columns of each index, from the rows of `table_indexes`."""
     grouped = groupby(rows, key=lambda row: (row[0], bool(row[1])))
     return [(name, unique, [row[2] for row in found]) for (name, unique), found in grouped]
@@ -124,28 +124,30 @@ def indexes_of(rows: Iterable[Row]) -> list[tuple[str, bool, list[str | None]]]:
 def unreadable_table(
     selection: Selection, problem: str, statements: Sequence[str], *, is_safe: bool = True
 ) -> SourceRefused:
-    """Return the error for a table that would lose messages, with what to run.
+    """Return the error for a table that cannot be read without loss, with the statements to run.
 
-    Statements that are not safe are shown, and left to a person.
+    Statements that are not safe are only shown, for an operator to run.
     """
     message = f"table {selection.table!r} cannot be read without loss: {problem}"
-    fix = f"run: {'; '.join(statements)};" if statements else "name another table or column"
+    fix = f"run: {'; '.join(statements)};" if statements else "pass another table or column"
     error = SourceRefused(message, fix=fix, table=selection.table)
     error.statements = tuple(statements) if is_safe else ()
     return error
 
 
 def unreadable_partition_key(selection: Selection, problem: str) -> SourceRefused:
-    """Return the error for a column that makes no partitions."""
-    message = f"table {selection.table!r} cannot be read once, in partitions: {problem}"
-    fix = "partition by a column of whole numbers, or of text that is compared byte by byte"
+    """Return the error for a column that cannot define partitions."""
+    message = (
+        f"table {selection.table!r} cannot be partitioned without reading rows twice: {problem}"
+    )
+    fix = "partition by a column of integers, or of text that is compared byte by byte"
     return SourceRefused(message, fix=fix, table=selection.table)
 
 
 def first_missing_column(
     selection: Selection, known: Iterable[str], extra: Iterable[str] = ()
 ) -> str | None:
-    """Return the first column that is asked for and not there."""
+    """Return the first column of a selection that the table does not have."""
     optional = (selection.time_column,) if selection.time_column else ()
     wanted = (selection.id_column, *(selection.columns or ()), *selection.filters, *optional)
     found = set(known)
@@ -153,7 +155,7 @@ def first_missing_column(
 
 
 def check_name(field: str, name: object) -> None:
-    """Refuse what cannot be the name of anything in a database."""
-    if not isinstance(name, str) or not _PLAIN.fullmatch(name):
+    """Raise InvalidArgument for a text that cannot be a name in a database."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         message = f"{field}: must be a name of 1 to 200 characters, not {name!r:.60}"
         raise InvalidArgument(message, fix="pass the name as the database has it", field=field)

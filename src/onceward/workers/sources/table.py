@@ -1,7 +1,7 @@
-"""TableSource: the rows of a table of the user's, each one a message, in one line or in many.
+"""Table source: reads the rows of a user's table as messages, in one sequence or in partitions.
 
-The rows must be in an order in which none can appear too late. How that is reached differs by
-engine, and so do positions; see `postgres_rows` and `sqlite_rows`.
+Rows are read in an order in which no row can appear at an earlier position later. How that order is
+achieved, and the format of positions, depends on the engine: see `postgres_rows` and `sqlite_rows`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from onceward.workers.wakeups import ANY_TOPIC, Wakeups
 
 
 class HasStore(Protocol):
-    """An app, which opens its store when it is needed."""
+    """An app, which opens its store on first use."""
 
     @property
     def ow(self) -> Onceward:
         """Return the open store."""
 
 
-#: Where a table is.
+#: The database of a table.
 StoreLike = Onceward | Store | HasStore
 
 
 class TableSource:
-    """Rows of one table, in the order of their commits.
+    """The rows of one table, in commit order.
 
-    On PostgreSQL the table needs a column for the transaction of a row, and an index; on SQLite an
-    `INTEGER PRIMARY KEY AUTOINCREMENT`. Without it the source refuses to run, and says what to do.
+    On PostgreSQL the table needs a column with the id of the transaction that inserted the row, and
+    an index. On SQLite it needs an `INTEGER PRIMARY KEY AUTOINCREMENT`. Without these, reading
+    raises SourceRefused with the statements to run.
     """
 
-    def __init__(  # noqa: PLR0913 - what a table has names for
+    def __init__(  # noqa: PLR0913 - names of a table and its columns
         self,
         store: StoreLike,
         table: str,
@@ -56,17 +57,18 @@ class TableSource:
         xid_column: str = XID_COLUMN,
         time_column: str | None = None,
     ) -> None:
-        """Name the table, in the store that keeps the cursors or in another one.
+        """Set the table, in the store of the cursors or in another one.
 
         Args:
-            store: An open store, or the app; its store is opened when the table is first read.
-            table: Its name; on PostgreSQL `schema.table` too.
-            columns: What a message holds; all columns but `xid_column` if left out.
-            where: Columns and the value each must have, and keep: a row that comes to fit later is
-                not read. Needs an index that begins with them.
-            id_column: What tells rows apart; on SQLite the one that is AUTOINCREMENT.
-            xid_column: PostgreSQL only: the transaction that added the row.
-            time_column: When a row came to be, for the lag.
+            store: An open store, or an app, whose store is opened when the table is first read.
+            table: The name of the table; on PostgreSQL optionally `schema.table`.
+            columns: The columns of a message. Default: all columns but `xid_column`.
+            where: Values by column; only rows with these values are read. The values must not
+                change: a row that is updated to match later is not read. Needs an index that
+                begins with these columns.
+            id_column: A unique column; on SQLite the AUTOINCREMENT primary key.
+            xid_column: PostgreSQL only: the id of the transaction that inserted the row.
+            time_column: The creation time of a row, for the lag.
 
         """
         selection = make_selection(
@@ -92,26 +94,27 @@ class TableSource:
         return self._table_rows.reader.page(after, limit)
 
     def count(self, after: str | None, up_to: str | None) -> int:
-        """Return how many rows lie behind `after`, up to and with `up_to`; None is the start."""
+        """Return the number of rows after `after`, up to and including `up_to`; None is start."""
         return self._table_rows.reader.count(after, up_to)
 
     def lag(self, after: str | None) -> Lag:
-        """Return how many rows are left, None beyond 100,000, and what holds them back."""
+        """Return the number of rows after a position, None beyond 100,000, and what blocks them."""
         return self._table_rows.reader.lag(after)
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
         """Call `wake` when rows may have been added, while the block runs.
 
-        On SQLite commits are noticed; on PostgreSQL the writer sends the table's name to `Wakeups`.
+        On SQLite every commit is detected. On PostgreSQL the writer must publish the table's name
+        through `Wakeups`.
         """
         return self._table_rows.watching(wake)
 
 
 class TablePartitions:
-    """Rows of one table, in a line of its own for every value of a column; without one in none."""
+    """Rows of one table, partitioned by the values of a column; rows with NULL are not read."""
 
     def __init__(self, store: StoreLike, table: str, *, by: str, **options: Any) -> None:  # noqa: ANN401 - see there
-        """Name the table and the column; `options` are those of `TableSource`."""
+        """Set the table and the column; `options` are those of `TableSource`."""
         check_name("by", by)
         self._by = by
         self._table_rows = _TableRows(store, make_selection(table, **options))
@@ -125,13 +128,13 @@ class TablePartitions:
         self._table_rows.apply(statement)
 
     def source(self, key: str) -> TableSource:
-        """Return the rows that have this value."""
+        """Return a source of the rows with this value."""
         found = TableSource.__new__(TableSource)
-        found._table_rows = self._table_rows.filtered(self._by, key)  # noqa: SLF001 - made here, of the same
+        found._table_rows = self._table_rows.filtered(self._by, key)  # noqa: SLF001 - same module
         return found
 
     def active(self, marker: str | None) -> ActivePartitions:
-        """Return the values in rows that came since a marker; all there are without one."""
+        """Return the values in rows that were added since a marker; without one, all values."""
         return self._table_rows.reader.keys(self._by, marker)
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
@@ -140,7 +143,7 @@ class TablePartitions:
 
 
 class Table:
-    """A table in a store that is named later, such as the app's: `Table("leads", key="id")`."""
+    """A table in a store that is set later, such as the app's: `Table("leads", key="id")`."""
 
     def __init__(
         self,
@@ -150,10 +153,10 @@ class Table:
         by: str | None = None,
         **options: Any,  # noqa: ANN401 - see there
     ) -> None:
-        """Name the table and its key, and `by` for partitions; `options` are `TableSource`'s."""
+        """Set the table, its key and its partition column; `options` are those of `TableSource`."""
         self._by = by
         self._options = {"table": table, "id_column": key, **options}
-        self.on(_NoStore())  # An invalid table name is reported here, not when work begins.
+        self.on(_NoStore())  # Validates the names now, not when a worker starts.
 
     def on(self, store: StoreLike) -> TableSource | TablePartitions:
         """Return the source in this store."""
@@ -163,7 +166,7 @@ class Table:
 
 
 class _NoStore:
-    """A place that is never read from."""
+    """A stand-in for a store that is never used."""
 
     @property
     def ow(self) -> Onceward:
@@ -171,18 +174,18 @@ class _NoStore:
 
 
 class _TableRows:
-    """A selection in a store that is opened when it is first needed."""
+    """A selection of rows in a store that is opened on first use."""
 
-    def __init__(self, place: StoreLike, selection: Selection) -> None:
-        self._store_like = place
+    def __init__(self, store_like: StoreLike, selection: Selection) -> None:
+        self._store_like = store_like
         self._selection = selection
 
     @cached_property
     def store(self) -> Store:
-        place = self._store_like
-        if not isinstance(place, Onceward) and hasattr(place, "ow"):
-            place = place.ow
-        return place.store if isinstance(place, Onceward) else place
+        store_like = self._store_like
+        if not isinstance(store_like, Onceward) and hasattr(store_like, "ow"):
+            store_like = store_like.ow
+        return store_like.store if isinstance(store_like, Onceward) else store_like
 
     @cached_property
     def reader(self) -> RowReader:
@@ -204,15 +207,15 @@ class _TableRows:
         return found
 
     def watching(self, wake: Wake) -> AbstractContextManager[None]:
-        heard = _on_table_wakeup(self.reader, self._selection.table, wake)
-        return Wakeups.of(self.store).subscribed(heard)
+        on_hint = _on_table_wakeup(self.reader, self._selection.table, wake)
+        return Wakeups.of(self.store).subscribed(on_hint)
 
 
 def _on_table_wakeup(rows: RowReader, table: str, wake: Wake) -> Callable[[str | None], None]:
-    """Return what to do at a hint: wake, unless it is about something else."""
+    """Return a callback for hints: calls `wake` unless the hint is about another table."""
     seen = _head(rows)
 
-    def heard(topic: str | None) -> None:
+    def on_hint(topic: str | None) -> None:
         nonlocal seen
         if topic not in (None, ANY_TOPIC, table):
             return
@@ -220,11 +223,11 @@ def _on_table_wakeup(rows: RowReader, table: str, wake: Wake) -> Callable[[str |
         if topic == table or seen is None or seen != before:
             wake()
 
-    return heard
+    return on_hint
 
 
 def _head(rows: RowReader) -> str | None:
-    """Return what changes when rows are added, or None: any hint may be about this table."""
+    """Return a value that changes when rows are added; None if it is unknown."""
     with suppress(OncewardError):
         return rows.head()
     return None

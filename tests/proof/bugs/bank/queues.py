@@ -147,8 +147,8 @@ BUGS: Final = (
         name="rows of transactions that still run are passed over, on PostgreSQL",
         harm="A row that commits after a later one is never read.",
         file="workers/sources/postgres_rows.py",
-        find='_from(made, _after(made, after), _bound(made, "<", (made.xid, _XMIN))),',
-        replace='_from(made, _after(made, after), _bound(made, "<=")),',
+        find='_from(plan, _after(plan, after), _bound(plan, "<", (plan.xid, _XMIN))),',
+        replace='_from(plan, _after(plan, after), _bound(plan, "<=")),',
         test="tests/conformance/workers/test_table_commits.py"
         "::test_h20_a_row_that_commits_after_a_later_id_is_not_skipped[postgres]",
         breaks="W1",
@@ -158,8 +158,8 @@ BUGS: Final = (
         name="a table is read from the row of its cursor on, not after it",
         harm="Every restart does the last row again.",
         file="workers/sources/postgres_rows.py",
-        find='return _bound(made, ">", *first)',
-        replace='return _bound(made, ">=", *first)',
+        find='return _bound(plan, ">", *first)',
+        replace='return _bound(plan, ">=", *first)',
         test="tests/conformance/workers/test_table_source.py"
         "::test_counts_are_between_two_positions[postgres]",
         breaks="W1",
