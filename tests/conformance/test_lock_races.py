@@ -85,7 +85,7 @@ def test_a_letter_that_is_locked_cannot_be_dropped(ow: Onceward) -> None:
         letter = ow.retries.dead.add(tx, message, Failure.of(ValueError("x")))
     with ThreadPoolExecutor(1) as pool:
         with ow.transaction() as tx:
-            (held,) = ow.retries.dead.hold(tx, [letter])
+            (held,) = ow.retries.dead.lock(tx, [letter])
             dropped = pool.submit(ow.dead.drop, letter, reason="spam", actor="me")
             wait_until_blocked(ow, dropped)
             assert held.state == ow.dead.show(letter).state == "dead"

@@ -169,7 +169,7 @@ def test_a_number_that_no_letter_can_have_is_missing(ow: Onceward, letter: int) 
         ow.dead.drop(letter, reason="gone", actor="me")
     with pytest.raises(DeadLetterMissing, match=str(letter)):
         ow.dead.show(letter)
-    assert ow.dead.some([letter]) == []
+    assert ow.dead.get_many([letter]) == []
 
 
 def test_redriving_what_is_parked_already_parks_it_once(ow: Onceward) -> None:

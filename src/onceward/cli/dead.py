@@ -200,7 +200,7 @@ def _print_plan(
     ow: Onceward, action: str, chosen: list[int] | tuple[int, ...], *, json_output: bool
 ) -> None:
     """Print what a command with --yes would change."""
-    found = ow.dead.some(chosen)
+    found = ow.dead.get_many(chosen)
     missing = sorted(set(chosen) - {each.id for each in found})
     if missing:
         message = f"there is no dead letter {missing[0]}"
@@ -227,7 +227,7 @@ def _print_done(
     json_output: bool,
 ) -> None:
     """Print what was changed; Conflict when another operator had decided about all letters."""
-    settled = ow.dead.some(skipped) if skipped else []
+    settled = ow.dead.get_many(skipped) if skipped else []
     if settled and not ids:
         fix = f"see `onceward dead show {settled[0].id}`"
         message = f"{settled_text(settled)}; nothing was changed"

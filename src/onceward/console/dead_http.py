@@ -158,7 +158,9 @@ def _add_reads(router: APIRouter, context: ConsoleContext) -> None:
         ow = context.ow()
         found = ow.dead.show(id)
         messages = Operators(ow.store).messages_of(found)
-        return json_answer({**detail_of(found, ow.dead.lines([id]), messages), "as_of": moment()})
+        return json_answer(
+            {**detail_of(found, ow.dead.requeue_targets([id]), messages), "as_of": moment()}
+        )
 
 
 def _add_redriving(router: APIRouter, context: ConsoleContext, actions: ActionExecutor) -> None:
@@ -185,10 +187,10 @@ def _plan(
     dead: DeadLetters, body: RedriveRequest, tx: Transaction | None = None
 ) -> tuple[list[DeadLetter], dict[str, Any]]:
     """Return the plan of a redrive; inside the redrive's transaction the letters are locked."""
-    read = None if tx is None else partial(dead.hold, tx, to_redrive=True)
+    read = None if tx is None else partial(dead.lock, tx, to_redrive=True)
     letters, is_cut = chosen(dead, body.ids, body.filter, read=read)
     check_versions(letters, body.seen)
-    lines = dead.lines(letter.id for letter in letters)
+    lines = dead.requeue_targets(letter.id for letter in letters)
     return letters, plan_of(letters, lines, is_cut=is_cut)
 
 
@@ -229,7 +231,7 @@ def _droppable_letter(
     dead: DeadLetters, body: DropRequest, tx: Transaction | None = None
 ) -> DeadLetter:
     """Return the letter if it can be dropped and has not changed; in `tx`, it is locked."""
-    read = None if tx is None else partial(dead.hold, tx)
+    read = None if tx is None else partial(dead.lock, tx)
     ((letter,), _) = chosen(dead, [body.id], read=read)
     check_seen(f"dead letter {letter.id}", body.seen, version_of(letter))
     if letter.state != "dead":

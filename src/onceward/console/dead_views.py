@@ -74,7 +74,7 @@ def chosen(
     if ids is None:
         found = dead.matching(replace(wanted or DeadFilter(), limit=REDRIVE_MAX + 1))
         ids, is_cut = found[:REDRIVE_MAX], len(found) > REDRIVE_MAX
-    letters = (read or dead.some)(ids)
+    letters = (read or dead.get_many)(ids)
     missing = sorted(set(ids) - {letter.id for letter in letters})
     if missing:
         message = f"there is no dead letter {missing[0]}"

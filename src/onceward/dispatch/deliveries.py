@@ -31,7 +31,7 @@ from onceward.dispatch.models import (
 from onceward.dispatch.triggers import calls
 from onceward.errors import StoreBusy
 from onceward.retries.chat_letters import write_chat_letter
-from onceward.retries.models import FAILURES_MAX, ChatRange, FailedAttempt, moment
+from onceward.retries.models import FAILURES_MAX, ChatRange, FailedAttempt, to_utc
 from onceward.retries.retry_schedule import DISPATCH, Schedule
 from onceward.stores import Store, Transaction
 from onceward.system import Randomness, SystemRandomness
@@ -316,7 +316,7 @@ class Deliveries:
             # A replay may begin at messages that were completed at the same attempt.
             is_failure = state == DeliveryState.ROLLED_BACK and error not in NOT_COUNTED
             if is_failure and (tried, first) == (attempt, delivery.first_seq):
-                found.append(FailedAttempt(attempt=tried, at=moment(at), error=error[:200]))
+                found.append(FailedAttempt(attempt=tried, at=to_utc(at), error=error[:200]))
                 attempt -= 1
         return found[::-1][-FAILURES_MAX:]
 

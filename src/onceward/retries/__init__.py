@@ -1,4 +1,4 @@
-"""Retries: schedules, parked messages, dead letters, redrive."""
+"""Retries: retry schedules, parked messages, the dead-letter queue and its redrive."""
 
 from onceward.retries.call_retry import retrying
 from onceward.retries.dead_letters import DeadLetters

@@ -1,4 +1,4 @@
-"""Call retry: call a service with backoff, in one layer only."""
+"""Call retry: a decorator that retries calls to a service with backoff, in one layer only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onceward.retries.retry_schedule import CLIENT, Schedule
 from onceward.system import Clock, Randomness, SystemClock, SystemRandomness
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: A service that asks for a longer pause than this is not waited for: the error is the caller's.
+#: If `Retry-After` is longer than this, the call is not retried and its error is raised.
 RETRY_AFTER_SECONDS_MAX: Final = 60.0
 _CLIENT_ERRORS: Final = range(400, 500)
 _is_inside: ContextVar[bool] = ContextVar("retrying", default=False)
@@ -28,22 +28,27 @@ def retrying(
     clock: Clock | None = None,
     randomness: Randomness | None = None,
 ) -> Callable[[F], F]:
-    """Make a `def` or `async def` function try again when it fails in a way that may pass.
+    """Retry a `def` or `async def` function when it raises a transient error.
 
-    That is an error whose `retryable` is true, or one of `on`; never one that carries a 4xx status.
-    `Retry-After` is honoured. Inside another retrying function it tries once; the outer repeats.
+    Transient errors are those whose `retryable` is true and those in `on`, but never one with a 4xx
+    status. `Retry-After` is honoured. Inside another retrying function it is called once: only the
+    outer one retries.
     """
     policy = _Policy(schedule, on, clock or SystemClock(), randomness or SystemRandomness())
 
     def decorate(function: F) -> F:
-        made = _async_one(function, policy) if _is_async(function) else _sync_one(function, policy)
+        made = (
+            _retrying_async(function, policy)
+            if _is_async(function)
+            else _retrying_sync(function, policy)
+        )
         return cast("F", functools.wraps(function)(made))
 
     return decorate
 
 
 class _Policy:
-    """What is retried, and when."""
+    """Which errors are retried, and after which delay."""
 
     def __init__(
         self,
@@ -56,22 +61,22 @@ class _Policy:
         self._schedule, self._on, self._randomness = schedule, on, randomness
 
     def wait_after(self, attempt: int, error: Exception) -> float | None:
-        """Return the seconds to wait before the next attempt, or None: the error is final."""
-        if not self._may_pass(error):
+        """Return the seconds to wait before the next attempt; None if there is none."""
+        if not self._is_retryable(error):
             return None
         seconds = self._schedule.delay(attempt, self._randomness)
-        asked = _retry_after(error, self.clock)
-        if seconds is None or asked > RETRY_AFTER_SECONDS_MAX:
+        requested = _retry_after(error, self.clock)
+        if seconds is None or requested > RETRY_AFTER_SECONDS_MAX:
             return None
-        return max(seconds, asked)
+        return max(seconds, requested)
 
-    def _may_pass(self, error: Exception) -> bool:
+    def _is_retryable(self, error: Exception) -> bool:
         if _status(error) in _CLIENT_ERRORS:
             return False
         return getattr(error, "retryable", False) is True or isinstance(error, self._on)
 
 
-def _sync_one(function: Callable[..., Any], policy: _Policy) -> Callable[..., Any]:
+def _retrying_sync(function: Callable[..., Any], policy: _Policy) -> Callable[..., Any]:
     def call(*args: object, **kwargs: object) -> Any:  # noqa: ANN401 - whatever the function returns
         if _is_inside.get():
             return function(*args, **kwargs)
@@ -79,7 +84,7 @@ def _sync_one(function: Callable[..., Any], policy: _Policy) -> Callable[..., An
         while True:
             attempt += 1
             try:
-                with _inside():
+                with _inside_retry():
                     return function(*args, **kwargs)
             except Exception as exc:
                 seconds = policy.wait_after(attempt, exc)
@@ -90,7 +95,7 @@ def _sync_one(function: Callable[..., Any], policy: _Policy) -> Callable[..., An
     return call
 
 
-def _async_one(function: Callable[..., Awaitable[Any]], policy: _Policy) -> Callable[..., Any]:
+def _retrying_async(function: Callable[..., Awaitable[Any]], policy: _Policy) -> Callable[..., Any]:
     async def call(*args: object, **kwargs: object) -> Any:  # noqa: ANN401 - the same
         if _is_inside.get():
             return await function(*args, **kwargs)
@@ -98,7 +103,7 @@ def _async_one(function: Callable[..., Awaitable[Any]], policy: _Policy) -> Call
         while True:
             attempt += 1
             try:
-                with _inside():
+                with _inside_retry():
                     return await function(*args, **kwargs)
             except Exception as exc:
                 seconds = policy.wait_after(attempt, exc)
@@ -110,7 +115,7 @@ def _async_one(function: Callable[..., Awaitable[Any]], policy: _Policy) -> Call
 
 
 async def _pause(clock: Clock, seconds: float) -> None:
-    """Wait without holding up the event loop; a test's own clock moves instead of waiting."""
+    """Wait without blocking the event loop; a manual clock is advanced instead."""
     if isinstance(clock, SystemClock):
         await asyncio.sleep(seconds)
     else:
@@ -118,7 +123,7 @@ async def _pause(clock: Clock, seconds: float) -> None:
 
 
 @contextmanager
-def _inside() -> Iterator[None]:
+def _inside_retry() -> Iterator[None]:
     token = _is_inside.set(True)
     try:
         yield
@@ -133,7 +138,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status that an error carries, as the usual clients do."""
+    """Return the HTTP status of an error, as the common HTTP clients store it."""
     response = getattr(error, "response", None)
     places = (error, response)
     found = (getattr(place, name, None) for place in places for name in ("status_code", "status"))
@@ -141,18 +146,18 @@ def _status(error: Exception) -> int | None:
 
 
 def _retry_after(error: Exception, clock: Clock) -> float:
-    """Return the seconds that the service asked us to stay away, 0 if it did not."""
-    asked = getattr(error, "retry_after", None)
-    if asked is None:
+    """Return the seconds of the `Retry-After` of an error; 0 without one."""
+    requested = getattr(error, "retry_after", None)
+    if requested is None:
         headers: Any = getattr(getattr(error, "response", None), "headers", None)
-        asked = headers.get("Retry-After") if hasattr(headers, "get") else None
-    if isinstance(asked, (int, float)):
-        return max(0.0, float(asked))
-    if not isinstance(asked, str):
+        requested = headers.get("Retry-After") if hasattr(headers, "get") else None
+    if isinstance(requested, (int, float)):
+        return max(0.0, float(requested))
+    if not isinstance(requested, str):
         return 0.0
-    if asked.strip().isascii() and asked.strip().isdigit():
-        return float(asked)
+    if requested.strip().isascii() and requested.strip().isdigit():
+        return float(requested)
     try:
-        return max(0.0, (parsedate_to_datetime(asked) - clock.now()).total_seconds())
-    except (TypeError, ValueError):  # Neither seconds nor a date with a zone: not for us.
+        return max(0.0, (parsedate_to_datetime(requested) - clock.now()).total_seconds())
+    except (TypeError, ValueError):  # Neither seconds nor a date with a zone.
         return 0.0

@@ -1,7 +1,7 @@
 """Chat letters: dead letters of chat messages, written and redriven in the caller's transaction.
 
 A chat letter names the messages of a group, which stay in the conversation. A redrive gives them
-new arrival numbers, so that the group's agent gets them after all that arrived since.
+new arrival numbers, so that the group's agent gets them after all later messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_chat_letter(
     attempt: int,
     earlier: Sequence[FailedAttempt] = (),
 ) -> LetterId:
-    """Write the dead letter of chat messages that their agent will not get again by itself.
+    """Write the dead letter of chat messages that are not delivered again automatically.
 
     Call it in the transaction that marks the delivery as dead. `earlier` are the attempts that
     failed before the last one, oldest first.
@@ -56,12 +56,12 @@ def write_chat_letter(
 def lock_arrivals(tx: Transaction) -> None:
     """Lock the arrival counter of chat, which comes before all other locks of a chat redrive.
 
-    A message that arrives takes the counter first. So two transactions cannot wait for each other.
+    An arriving message also takes the counter first, so the two transactions cannot deadlock.
     """
     tx.query("dual_sequence_hold", dual=CHAT_CURSOR)
 
 
-def put_back_chat(tx: Transaction, group: str, first: int, last: int) -> None:
+def requeue_chat(tx: Transaction, group: str, first: int, last: int) -> None:
     """Make the messages of a chat letter pending again, in their order, and trigger the agent."""
     drawn = 0
     for (seq,) in tx.query("dispatch_message_numbers", group=group, first=first, last=last):
@@ -69,6 +69,6 @@ def put_back_chat(tx: Transaction, group: str, first: int, last: int) -> None:
         tx.query("dual_arrived", dual=CHAT_CURSOR, group=group, position=drawn)
         tx.query("dispatch_message_renumber", group=group, old=seq, seq=drawn)
     if drawn:
-        # The operator triggers the agent, whatever triggered it before.
+        # The redrive triggers the agent, also in groups where not every message does.
         tx.query("dispatch_group_called", name=group, seq=drawn)
     crash_point("dispatch.redrive.before_commit")

@@ -1,6 +1,6 @@
-"""Dead letter writes: shared statements that park a message, write its letter, or queue it again.
+"""Dead letter writes: lock a cursor's retries, choose the head of a key, write a dead letter.
 
-Each is part of the caller's transaction.
+All functions run in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onceward.stores import Transaction
 from onceward.system import timestamp
 
 
-def turn(tx: Transaction, cursor: str, *, is_worker: bool = True) -> int:
+def lock_retries(tx: Transaction, cursor: str, *, is_worker: bool = True) -> int:
     """Lock a cursor's retries until the transaction ends, and return the next sequence number.
 
     A worker also locks the cursor against moves. An operator does not, so that a long change does
@@ -32,14 +32,14 @@ def turn(tx: Transaction, cursor: str, *, is_worker: bool = True) -> int:
     return sequence
 
 
-def line_up(tx: Transaction, cursor: str, key: str) -> None:
+def choose_head(tx: Transaction, cursor: str, key: str) -> None:
     """Make the earliest parked message of a key its head, and no other."""
     tx.query("parked_demote", cursor=cursor, key=key)
     tx.query("parked_promote", cursor=cursor, key=key)
 
 
-def as_kept(message: RetryMessage, *, sequence: int, is_alone: bool) -> dict[str, Any]:
-    """Return the query parameters that store a message unchanged."""
+def message_params(message: RetryMessage, *, sequence: int, is_alone: bool) -> dict[str, Any]:
+    """Return the query parameters that store a message."""
     return {
         "cursor": message.cursor,
         "position": message.position,
@@ -50,7 +50,7 @@ def as_kept(message: RetryMessage, *, sequence: int, is_alone: bool) -> dict[str
     }
 
 
-def write_dead_letter(  # noqa: PLR0913 - all that a letter keeps
+def write_dead_letter(  # noqa: PLR0913 - the fields of a letter
     tx: Transaction,
     message: RetryMessage,
     failure: Failure,
@@ -62,10 +62,10 @@ def write_dead_letter(  # noqa: PLR0913 - all that a letter keeps
     first_failed_at: datetime | None = None,
     chat: ChatRange | None = None,
 ) -> LetterId:
-    """Write the dead letter of a message whose retries are exhausted, or open it again."""
+    """Write the dead letter of a message whose retries are exhausted, or reopen its letter."""
     ((letter,),) = tx.query(
         "dead_write",
-        **as_kept(message, sequence=sequence, is_alone=is_alone),
+        **message_params(message, sequence=sequence, is_alone=is_alone),
         error_type=failure.type,
         error_message=failure.message,
         error_trace=failure.trace,

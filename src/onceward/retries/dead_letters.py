@@ -1,7 +1,8 @@
-"""Dead-letter queue of workers and chat: failed messages, until an operator redrives or drops them.
+"""Dead-letter queue: keep failed messages of workers and chat until an operator settles them.
 
-One message of one cursor has one letter: dying again opens it again. So have chat messages that
-begin at the same message of a group.
+An operator redrives or drops a letter. One message of one cursor has one letter, which is reopened
+if the message fails again. The same holds for chat messages that begin at the same message of a
+group.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any, Final
 import orjson
 
 from onceward.errors import DeadLetterMissing, InvalidArgument
-from onceward.retries.chat_letters import lock_arrivals, put_back_chat
-from onceward.retries.dead_letter_writes import line_up, turn, write_dead_letter
+from onceward.retries.chat_letters import lock_arrivals, requeue_chat
+from onceward.retries.dead_letter_writes import choose_head, lock_retries, write_dead_letter
 from onceward.retries.models import (
     Attempt,
     DeadFilter,
@@ -35,7 +36,7 @@ from onceward.retries.models import (
     chat_cursor,
     check_text,
     failed_attempts,
-    moment,
+    to_utc,
 )
 from onceward.stores import Row, Store, Transaction
 from onceward.stores.paging import NEWEST, QueryPage, read_page
@@ -43,9 +44,9 @@ from onceward.system import timestamp
 from onceward.system.crash_points import crash_point
 
 LETTERS_MAX: Final = 10_000
-#: What `dead_page` returns before them.
+#: Number of columns that `dead_page` returns before those of the letter.
 _LISTED_COLUMNS: Final = 3
-#: As `dead_page`, `dead_some`, `dead_hold` and `dead_show` return them.
+#: Columns of a letter in `dead_page`, `dead_some`, `dead_hold` and `dead_show`.
 _SUMMARY_COLUMNS: Final = (
     *("id", "cursor", "position", "key", "state", "error_type", "error_message", "attempts"),
     *("first_failed_at", "dead_at", "redrive_count", "changed_at", "changed_by", "reason"),
@@ -60,7 +61,7 @@ class DeadLetters:
         """Use this store."""
         self._store = store
 
-    def add(  # noqa: PLR0913 - all that a letter keeps
+    def add(  # noqa: PLR0913 - the fields of a letter
         self,
         tx: Transaction,
         message: RetryMessage,
@@ -72,10 +73,10 @@ class DeadLetters:
     ) -> LetterId:
         """Write a dead letter without a retry, such as for a message that cannot be decoded.
 
-        Call it in the transaction that moves the checkpoint past the message. `known` are attempts
-        that failed before, and are counted with those of now.
+        Call it in the transaction that moves the checkpoint past the message. `known` are earlier
+        failed attempts, which are added to `attempts`.
         """
-        sequence = turn(tx, message.cursor)
+        sequence = lock_retries(tx, message.cursor)
         return write_dead_letter(
             tx,
             message,
@@ -87,13 +88,13 @@ class DeadLetters:
             first_failed_at=known.first_failed_at if known else None,
         )
 
-    def hold_at(self, tx: Transaction, cursor: str, positions: Iterable[str]) -> None:
+    def lock_at(self, tx: Transaction, cursor: str, positions: Iterable[str]) -> None:
         """Lock the letters of these positions, for a transaction that will `add` several.
 
-        Writing a letter again locks the counts of its cursor. An expiry that holds the next letter
-        waits for these counts, so all letters come first.
+        Reopening a letter locks the counts of its cursor, for which an expiry that has locked the
+        next letter may wait. To avoid a deadlock, all letters are locked first.
         """
-        turn(tx, cursor)
+        lock_retries(tx, cursor)
         tx.query("dead_hold_at", cursor=cursor, positions=orjson.dumps([*positions]).decode())
 
     def list(  # noqa: PLR0913 - filters, all by name
@@ -109,7 +110,7 @@ class DeadLetters:
         limit: int = 100,
     ) -> builtins.list[DeadLetter]:
         """Return matching letters, newest first; a filter that is None matches all."""
-        _checked(limit)
+        _check_limit(limit)
         found: builtins.list[DeadLetter] = []
         before: int | None = NEWEST
         while before is not None and len(found) < limit:
@@ -128,7 +129,7 @@ class DeadLetters:
             before = page.next
         return found
 
-    def page(  # noqa: PLR0913 - which ones, all of it named
+    def page(  # noqa: PLR0913 - filters, all by name
         self,
         *,
         cursor: str | None = None,
@@ -144,11 +145,11 @@ class DeadLetters:
     ) -> QueryPage[DeadLetter]:
         """Return matching letters before a number, newest first.
 
-        A page scans a bounded number of letters, so it may be short where there are more. `words`
-        is a part of the cursor, the position, the key or the error; `error` is a part of the
+        A page scans a bounded number of letters, so it may be short although more match. `words` is
+        a substring of the cursor, the position, the key or the error; `error` is a substring of the
         error. `group` selects the chat letters of a group.
         """
-        cursor, source = _of_group(cursor, group, source)
+        cursor, source = _group_filter(cursor, group, source)
         is_scanned = cursor is not None and state is None
         rest = (key, since, words, error, source)
         return read_page(
@@ -156,38 +157,38 @@ class DeadLetters:
             "dead_page",
             lambda row: DeadLetter(**_summary(row[_LISTED_COLUMNS:])),
             before=before,
-            limit=_checked(limit),
+            limit=_check_limit(limit),
             is_filtered=is_scanned or any(each is not None for each in rest),
             params={
                 "cursor": cursor,
                 "key": key,
                 "error": error,
                 "source": source,
-                "since": _since(since),
+                "since": _since_text(since),
                 "state": state,
                 "words": words,
             },
         )
 
-    def some(self, ids: Iterable[int]) -> builtins.list[DeadLetter]:
-        """Return those of these letters that exist, in any state, in order."""
-        return [DeadLetter(**_summary(row)) for row in self._some(ids)]
+    def get_many(self, ids: Iterable[int]) -> builtins.list[DeadLetter]:
+        """Return the letters with these ids that exist, in any state, in order."""
+        return [DeadLetter(**_summary(row)) for row in self._read_letters(ids)]
 
-    def hold(
+    def lock(
         self, tx: Transaction, ids: Iterable[int], *, to_redrive: bool = False
     ) -> builtins.list[DeadLetter]:
         """Lock these letters until `tx` ends, and return those that exist.
 
-        With `to_redrive`, lock the retries of their cursors first. All transactions take locks in
-        this order, so none can deadlock.
+        With `to_redrive`, lock the retries of their cursors first. All transactions take these
+        locks in the same order, so they cannot deadlock.
         """
-        rows = sorted(_held(tx, ids, to_redrive=to_redrive), key=itemgetter(0))
+        rows = sorted(_lock_letters(tx, ids, to_redrive=to_redrive), key=itemgetter(0))
         return [DeadLetter(**_summary(row)) for row in rows]
 
-    def lines(self, ids: Iterable[int]) -> builtins.list[RequeueTarget]:
+    def requeue_targets(self, ids: Iterable[int]) -> builtins.list[RequeueTarget]:
         """Return where a redrive would requeue these letters, the longest queue first."""
         chosen: Counter[tuple[str, str | None]] = Counter()
-        for row in self._some(ids):
+        for row in self._read_letters(ids):
             letter, is_alone = DeadLetter(**_summary(row)), bool(row[len(_SUMMARY_COLUMNS)])
             if letter.state == "dead" and letter.source == "worker":
                 chosen[letter.cursor, None if is_alone else letter.key] += 1
@@ -199,15 +200,15 @@ class DeadLetters:
             for line, count in chosen.most_common()
         ]
 
-    def _some(self, ids: Iterable[int]) -> builtins.list[Row]:
-        return self._store.read("dead_some", ids=_listed(ids))
+    def _read_letters(self, ids: Iterable[int]) -> builtins.list[Row]:
+        return self._store.read("dead_some", ids=_ids_json(ids))
 
     def count(self) -> dict[str, int]:
-        """Return how many letters are dead now, by cursor."""
+        """Return the number of dead letters by cursor."""
         return {row[0]: row[1] for row in self._store.read("dead_count")}
 
     def count_by_group(self) -> dict[str, int]:
-        """Return how many chat letters are dead now, by group."""
+        """Return the number of dead chat letters by group."""
         start = chat_cursor("")
         return {
             cursor.removeprefix(start): number
@@ -229,8 +230,8 @@ class DeadLetters:
         )
 
     def matching(self, wanted: DeadFilter) -> tuple[LetterId, ...]:
-        """Return the dead letters that a redrive by this filter would put back, oldest first."""
-        rows = self._store.read("dead_matching", **_wanted(wanted))
+        """Return the dead letters that a redrive by this filter would requeue, oldest first."""
+        rows = self._store.read("dead_matching", **_filter_params(wanted))
         return tuple(LetterId(row[0]) for row in rows)
 
     def redrive(
@@ -239,17 +240,17 @@ class DeadLetters:
         """Requeue messages with their attempts reset, all or none of them. Idempotent.
 
         A worker's message is parked and due now, at its former place among those with its key. Chat
-        messages are pending after all that arrived since. Letters that are not dead are skipped.
+        messages are pending, after all later messages. Letters that are not dead are skipped.
         """
         check_text("actor", actor)
         check_text("reason", reason.strip() or "-")
-        # An operation may run again, and an iterator cannot.
+        # The operation may be run again, but an iterator can be read only once.
         wanted = which if isinstance(which, (int, DeadFilter)) else tuple(which)
 
         def operation(tx: Transaction) -> Redriven:
-            chosen = _chosen(tx, wanted)
+            chosen = _lock_chosen(tx, wanted)
             decision = {"actor": actor, "reason": reason.strip()}
-            done = {letter for letter, cursor in chosen if _put_back(tx, letter, cursor, decision)}
+            done = {letter for letter, cursor in chosen if _requeue(tx, letter, cursor, decision)}
             letters = [letter for letter, _ in sorted(chosen, key=itemgetter(1, 0))]
             return Redriven(
                 ids=tuple(letter for letter in letters if letter in done),
@@ -272,7 +273,7 @@ class DeadLetters:
         decision = {"actor": actor, "reason": reason.strip()}
 
         def operation(tx: Transaction) -> Dropped:
-            chosen = [letter for letter, _ in _chosen(tx, wanted, to_redrive=False)]
+            chosen = [letter for letter, _ in _lock_chosen(tx, wanted, to_redrive=False)]
             done = set()
             for letter in chosen:
                 if tx.query("dead_change", id=letter, state="dropped", **decision):
@@ -286,51 +287,52 @@ class DeadLetters:
         return self._store.write(operation)
 
 
-def _chosen(
+def _lock_chosen(
     tx: Transaction, which: int | Iterable[int] | DeadFilter, *, to_redrive: bool = True
 ) -> list[tuple[LetterId, str]]:
-    """Return the letters, cursor by cursor, all of them locked before the first is changed."""
+    """Lock the letters to change, and return their ids and cursors."""
     if isinstance(which, DeadFilter):
-        ids = [int(row[0]) for row in tx.query("dead_matching", **_wanted(which))]
+        ids = [int(row[0]) for row in tx.query("dead_matching", **_filter_params(which))]
     else:
         ids = [which] if isinstance(which, int) else list(which)
-    chosen = [(LetterId(row[0]), str(row[1])) for row in _held(tx, ids, to_redrive=to_redrive)]
+    chosen = [
+        (LetterId(row[0]), str(row[1])) for row in _lock_letters(tx, ids, to_redrive=to_redrive)
+    ]
     missing = set(ids).difference(letter for letter, _ in chosen)
     if missing:
         raise _missing(min(missing))
     return chosen
 
 
-def _held(tx: Transaction, ids: Iterable[int], *, to_redrive: bool) -> list[Row]:
-    """Return those of these letters that exist, in the order in which they may be changed.
+def _lock_letters(tx: Transaction, ids: Iterable[int], *, to_redrive: bool) -> list[Row]:
+    """Lock these letters, and return those that exist in the order in which to change them.
 
-    A change locks the counts of its cursor. The arrival counter of chat comes first, then the turns
-    of cursors, then all letters, then counts by name. So no transaction waits for a letter while it
-    holds what the other one needs.
+    The lock order is: the arrival counter of chat, the retries of each cursor, all letters, and, by
+    each change, the counts of its cursor. So two transactions cannot deadlock.
     """
-    wanted = _listed(ids)
+    wanted = _ids_json(ids)
     if to_redrive:
         found = [DeadLetter(**_summary(row)) for row in tx.query("dead_some", ids=wanted)]
         if any(each.source == "chat" for each in found):
             lock_arrivals(tx)
         for cursor in sorted({each.cursor for each in found if each.source == "worker"}):
-            turn(tx, cursor, is_worker=False)
+            lock_retries(tx, cursor, is_worker=False)
     return tx.query("dead_hold", ids=wanted)
 
 
-def _wanted(wanted: DeadFilter) -> dict[str, Any]:
-    cursor, source = _of_group(wanted.cursor, wanted.group, wanted.source)
+def _filter_params(wanted: DeadFilter) -> dict[str, Any]:
+    cursor, source = _group_filter(wanted.cursor, wanted.group, wanted.source)
     return {
         "cursor": cursor,
         "key": wanted.key,
         "error": wanted.error,
         "source": source,
-        "since": _since(wanted.since),
-        "limit": _checked(wanted.limit),
+        "since": _since_text(wanted.since),
+        "limit": _check_limit(wanted.limit),
     }
 
 
-def _put_back(tx: Transaction, letter: LetterId, cursor: str, decision: Mapping[str, str]) -> bool:
+def _requeue(tx: Transaction, letter: LetterId, cursor: str, decision: Mapping[str, str]) -> bool:
     """Requeue the message of a dead letter, or its chat messages; False when it is not dead."""
     changed = tx.query("dead_change", id=letter, state="redriven", **decision)
     if not changed:
@@ -338,30 +340,30 @@ def _put_back(tx: Transaction, letter: LetterId, cursor: str, decision: Mapping[
     _, position, sequence, key, alone, raw, group, first, last = changed[0]
     if group is not None:
         crash_point("dispatch.redrive.after_change")
-        put_back_chat(tx, group, first, last)
+        requeue_chat(tx, group, first, last)
         return True
     crash_point("dead.redrive.after_change")
     place = {"cursor": cursor, "position": position, "sequence": sequence}
     tx.query("parked_redrive", **place, key=key, alone=alone, raw=raw)
     crash_point("dead.redrive.after_park")
     if not alone:
-        line_up(tx, cursor, key)
+        choose_head(tx, cursor, key)
     return True
 
 
 def _may_exist(letter: int) -> bool:
-    """Say whether a letter can have this number; the database would refuse others."""
+    """Return whether this number is in the range of letter ids; the database rejects others."""
     return 1 <= letter <= NEWEST
 
 
-def _of_group(
+def _group_filter(
     cursor: str | None, group: str | None, source: LetterSource | None
 ) -> tuple[str | None, LetterSource | None]:
     """Return the cursor and the source that a filter by group selects."""
     if group is None:
         return cursor, source
     if cursor not in (None, chat_cursor(group)) or source == "worker":
-        message = "group: a group has only chat letters, which no other cursor has"
+        message = "group: selects chat letters, so it excludes another cursor and source='worker'"
         raise InvalidArgument(message, fix="pass group alone", field="group")
     return chat_cursor(group), "chat"
 
@@ -370,17 +372,17 @@ def _missing(letter: int) -> DeadLetterMissing:
     return DeadLetterMissing(f"there is no dead letter {letter}", id=letter)
 
 
-def _since(since: datetime | None) -> str | None:
+def _since_text(since: datetime | None) -> str | None:
     return timestamp(since) if since is not None else None
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _ids_json(ids: Iterable[int]) -> str:
     wanted = sorted(filter(_may_exist, set(ids)))
-    _checked(len(wanted) or 1)
+    _check_limit(len(wanted) or 1)
     return orjson.dumps(wanted).decode()
 
 
-def _checked(limit: int) -> int:
+def _check_limit(limit: int) -> int:
     if not 1 <= limit <= LETTERS_MAX:
         message = f"limit: {limit} is not between 1 and {LETTERS_MAX}"
         raise InvalidArgument(message, fix="work in several calls", field="limit")
@@ -390,4 +392,4 @@ def _checked(limit: int) -> int:
 def _summary(row: Row) -> dict[str, Any]:
     found = dict(zip(_SUMMARY_COLUMNS, row[: len(_SUMMARY_COLUMNS)], strict=True))
     times = ("first_failed_at", "dead_at", "changed_at")
-    return {**found, **{name: moment(found[name]) for name in times}}
+    return {**found, **{name: to_utc(found[name]) for name in times}}

@@ -1,12 +1,12 @@
-"""Held attempts: attempts of a failing message that blocks its cursor, counted by position.
+"""Held attempts: count and schedule the attempts of a failing message that blocks its cursor.
 
-For `order="cursor"`. What is stored outlives the worker, so a restart storm keeps the backoff, and
-a message at another position has separate attempts.
+For `order="cursor"`. Attempts are stored by cursor and position, so the backoff survives restarts
+of the worker.
 """
 
 from __future__ import annotations
 
-from onceward.retries.dead_letter_writes import turn, write_dead_letter
+from onceward.retries.dead_letter_writes import lock_retries, write_dead_letter
 from onceward.retries.models import (
     FAILURES_MAX,
     Attempt,
@@ -15,7 +15,7 @@ from onceward.retries.models import (
     Later,
     RetryMessage,
     failed_attempts,
-    moment,
+    to_utc,
 )
 from onceward.retries.retry_schedule import MESSAGES, Schedule
 from onceward.stores import Row, Store, Transaction
@@ -32,9 +32,9 @@ class HeldAttempts:
         self._randomness = randomness
 
     def find(self, cursor: str, position: str) -> Attempt | None:
-        """Return what is known about a message before it is tried; None if it never failed.
+        """Return the failed attempts of a message; None if it never failed.
 
-        Wait until it is due: a failure before that is not counted.
+        Try it only once it is due: an earlier failure is not counted.
         """
         rows = self._store.read("attempt_read", cursor=cursor, position=position)
         return _attempt(rows[0]) if rows else None
@@ -56,7 +56,7 @@ class HeldAttempts:
         Call it in a transaction that guards the lease, after the handler's own was rolled back.
         When the answer is Dead, move the checkpoint past the message in the same transaction.
         """
-        sequence = turn(tx, message.cursor)
+        sequence = lock_retries(tx, message.cursor)
         place = {"cursor": message.cursor, "position": message.position}
         rows = tx.query("attempt_read", **place)
         known = _attempt(rows[0]) if rows else None
@@ -94,7 +94,7 @@ class HeldAttempts:
         """Delete the attempts of a message that succeeded."""
         place = {"cursor": cursor, "position": position}
         if tx.query("attempt_read", **place):
-            turn(tx, cursor)
+            lock_retries(tx, cursor)
             tx.query("attempt_forget", **place)
 
 
@@ -103,7 +103,7 @@ def _attempt(row: Row) -> Attempt:
     return Attempt(
         attempt=attempt,
         wait_seconds=wait_seconds,
-        due_at=moment(due_at),
+        due_at=to_utc(due_at),
         failures=failed_attempts(failures),
-        first_failed_at=moment(first_failed_at),
+        first_failed_at=to_utc(first_failed_at),
     )

@@ -12,18 +12,18 @@ import orjson
 from onceward.errors import InvalidArgument
 from onceward.system import timestamp
 
-#: The number of a dead letter, the same for one message of one cursor for good.
+#: The id of a dead letter; permanent for one message of one cursor.
 LetterId = NewType("LetterId", int)
 #: `key`: a parked message blocks later ones of its key. `none`: it blocks only itself.
 Order = Literal["key", "none"]
 #: `dead` waits for an operator, `redriven` was requeued, `dropped` was discarded.
 LetterState = Literal["dead", "redriven", "dropped"]
-#: Whose messages a dead letter holds: those of a worker's cursor, or those of a chat group.
+#: What failed: a message of a worker's cursor, or messages of a chat group.
 LetterSource = Literal["worker", "chat"]
 
 MESSAGE_CHARACTERS_MAX: Final = 2_000
 TRACE_CHARACTERS_MAX: Final = 8_192
-#: How many failed attempts are kept in full, the latest ones.
+#: Limit of the failed attempts that are stored per message; the latest are kept.
 FAILURES_MAX: Final = 20
 _SUMMARY_CHARACTERS_MAX: Final = 200
 #: The dual cursor of all chat groups.
@@ -32,7 +32,7 @@ CHAT_CURSOR: Final = "dispatch"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryMessage:
-    """A message of a cursor, as it came."""
+    """A message of a cursor, as the source returned it."""
 
     #: The cursor that read it.
     cursor: str
@@ -40,7 +40,7 @@ class RetryMessage:
     position: str
     #: Its bytes, decodable or not.
     raw: bytes
-    #: Messages with the same key keep their order; None is no such wish.
+    #: Messages with the same key keep their order; None: no ordering.
     key: str | None = None
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class RetryMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """The error of one attempt, cut to a limited size."""
+    """The error of one attempt, truncated."""
 
     #: The error's class, such as `ValueError`.
     type: str
@@ -72,14 +72,14 @@ class Failure:
         return cls(type=type(error).__qualname__, message=said, trace=trace)
 
     def __post_init__(self) -> None:
-        """Cut long fields, and escape characters that no database stores."""
-        object.__setattr__(self, "type", _kept(self.type, _SUMMARY_CHARACTERS_MAX))
-        object.__setattr__(self, "message", _kept(self.message, MESSAGE_CHARACTERS_MAX))
-        object.__setattr__(self, "trace", _kept(self.trace, TRACE_CHARACTERS_MAX))
+        """Truncate long fields, and escape characters that no database stores."""
+        object.__setattr__(self, "type", _truncated(self.type, _SUMMARY_CHARACTERS_MAX))
+        object.__setattr__(self, "message", _truncated(self.message, MESSAGE_CHARACTERS_MAX))
+        object.__setattr__(self, "trace", _truncated(self.trace, TRACE_CHARACTERS_MAX))
 
     @property
     def summary(self) -> str:
-        """Return one line about it."""
+        """Return class and message in one line."""
         line = f"{self.type}: {self.message}" if self.message else self.type
         return " ".join(line.split())[:_SUMMARY_CHARACTERS_MAX]
 
@@ -88,10 +88,10 @@ class Failure:
 class FailedAttempt:
     """One attempt that failed."""
 
-    #: 1 for the first.
+    #: Number of the attempt, from 1.
     attempt: int
     at: datetime
-    #: One line.
+    #: The error in one line.
     error: str
 
 
@@ -101,7 +101,7 @@ class Later:
 
     #: How many attempts have failed; 0 for one that is only blocked by its key.
     attempt: int
-    #: Seconds until it is due; if blocked by its key, it waits for that too.
+    #: Seconds until it is due; a message that is blocked by its key waits for that, too.
     seconds: float
 
 
@@ -127,13 +127,13 @@ class Attempt:
 
     @property
     def is_due(self) -> bool:
-        """Say whether its time has passed."""
+        """Return whether its due time has passed."""
         return self.wait_seconds < 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parked:
-    """A parked message that is due, as it was when it was read."""
+    """A parked message that is due, in its state when it was read."""
 
     id: int
     message: RetryMessage
@@ -151,7 +151,7 @@ class Parked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParkedSummary:
-    """How much is parked for a cursor."""
+    """The numbers of parked messages and blocked keys of a cursor."""
 
     messages: int
     #: Keys that are blocked.
@@ -162,7 +162,7 @@ class ParkedSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChatRange:
-    """The messages of a chat letter, and the delivery of them that failed last."""
+    """The messages of a chat letter, and their last failed delivery."""
 
     group: str
     #: Arrival numbers, both inclusive.
@@ -173,7 +173,7 @@ class ChatRange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeadLetter:
-    """A dead letter without its message: of one worker message, or of some chat messages."""
+    """A dead letter of a worker message or of several chat messages, without their content."""
 
     id: LetterId
     cursor: str
@@ -182,13 +182,13 @@ class DeadLetter:
     state: LetterState
     error_type: str
     error_message: str
-    #: Attempts that failed before it died, since it was last put back.
+    #: Failed attempts since the message was last requeued.
     attempts: int
     first_failed_at: datetime
     dead_at: datetime
     redrive_count: int
     changed_at: datetime
-    #: Who redrove or dropped it, and why.
+    #: The operator who redrove or dropped it, and the reason.
     changed_by: str
     reason: str
     source: LetterSource
@@ -216,14 +216,14 @@ class DeadFilter:
 
     cursor: str | None = None
     key: str | None = None
-    #: Only chat letters of this group.
+    #: Selects the chat letters of this group.
     group: str | None = None
-    #: A part of the error type or message, in any case.
+    #: Substring of the error type or message, ignoring case.
     error: str | None = None
     source: LetterSource | None = None
-    #: Those that died at this time or later.
+    #: Selects letters that died at this time or later.
     since: datetime | None = None
-    #: At most so many, the oldest first.
+    #: Limit of the selection; the oldest come first.
     limit: int = 1_000
 
 
@@ -234,7 +234,7 @@ class RequeueTarget:
     cursor: str
     #: None: each is requeued by itself.
     key: str | None
-    #: How many of them.
+    #: The number of letters.
     letters: int
     #: How many messages with this key are parked now.
     waiting: int
@@ -244,7 +244,7 @@ class RequeueTarget:
 class Redriven:
     """The result of a redrive."""
 
-    #: Requeued.
+    #: The letters whose messages were requeued.
     ids: tuple[LetterId, ...]
     #: Not changed: redriven or dropped before.
     skipped: tuple[LetterId, ...]
@@ -275,22 +275,22 @@ def check_text(field: str, value: str) -> None:
         raise InvalidArgument(message, fix="pass text without NUL and surrogates", field=field)
 
 
-def moment(value: str | datetime) -> datetime:
-    """Return a time as either engine gives it, in UTC."""
+def to_utc(value: str | datetime) -> datetime:
+    """Return a time, as either engine returns it, in UTC."""
     found = datetime.fromisoformat(value) if isinstance(value, str) else value
     return found.astimezone(UTC)
 
 
 def failed_attempts(text: str) -> tuple[FailedAttempt, ...]:
-    """Read the attempts that a row keeps."""
+    """Parse the failed attempts of a row."""
     return tuple(
-        FailedAttempt(attempt=each["attempt"], at=moment(each["at"]), error=each["error"])
+        FailedAttempt(attempt=each["attempt"], at=to_utc(each["at"]), error=each["error"])
         for each in orjson.loads(text)
     )
 
 
 def failures_text(failures: tuple[FailedAttempt, ...]) -> str:
-    """Write attempts as a row keeps them."""
+    """Encode failed attempts for a row."""
     rows = [
         {"attempt": each.attempt, "at": timestamp(each.at), "error": each.error}
         for each in failures
@@ -298,6 +298,6 @@ def failures_text(failures: tuple[FailedAttempt, ...]) -> str:
     return orjson.dumps(rows).decode()
 
 
-def _kept(text: str, characters_max: int) -> str:
+def _truncated(text: str, characters_max: int) -> str:
     cut = text[:characters_max].replace("\x00", "\\x00")
     return cut.encode(errors="backslashreplace").decode()[:characters_max]

@@ -1,4 +1,4 @@
-"""Parked messages: wait for a retry so that their cursor can go on, in order for each key.
+"""Parked messages: hold failed messages for a retry while their cursor moves on, in key order.
 
 For `order="key"` and `order="none"`. The first parked message of a key is its head; only heads
 become due. Every change is part of the caller's transaction, together with the checkpoint.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import orjson
 
 from onceward.errors import InvalidArgument, Superseded
-from onceward.retries.dead_letter_writes import as_kept, turn, write_dead_letter
+from onceward.retries.dead_letter_writes import lock_retries, message_params, write_dead_letter
 from onceward.retries.models import (
     FAILURES_MAX,
     Attempt,
@@ -24,7 +24,7 @@ from onceward.retries.models import (
     RetryMessage,
     failed_attempts,
     failures_text,
-    moment,
+    to_utc,
 )
 from onceward.retries.retry_schedule import MESSAGES, Schedule
 from onceward.stores import Row, Store, Transaction
@@ -41,7 +41,7 @@ class ParkedMessages:
         self._randomness = randomness
 
     def blocked_keys(self, cursor: str, keys: Iterable[str]) -> frozenset[str]:
-        """Return which of these keys are blocked by a parked message."""
+        """Return those of these keys that are blocked by a parked message."""
         wanted = orjson.dumps(sorted(set(keys))).decode()
         rows = self._store.read("parked_blocked", cursor=cursor, keys=wanted)
         return frozenset(row[0] for row in rows)
@@ -59,10 +59,10 @@ class ParkedMessages:
         """Park a message, in the transaction that moves the checkpoint past it.
 
         With a failure it waits for its retry; without one it is blocked by its key.
-        `known` are the attempts that failed while it held its cursor. Parking the same position
-        again changes nothing. A message without a key waits alone.
+        `known` are its failed attempts while it blocked its cursor. Parking the same position again
+        changes nothing. A message without a key blocks only itself.
         """
-        sequence = turn(tx, message.cursor)
+        sequence = lock_retries(tx, message.cursor)
         attempt = (known.attempt if known else 0) + bool(failure)
         seconds = schedule.delay(attempt, self._randomness) if failure else 0.0
         is_alone = order == "none" or message.key is None
@@ -83,7 +83,7 @@ class ParkedMessages:
         assert seconds is not None
         tx.query(
             "parked_insert",
-            **as_kept(message, sequence=sequence, is_alone=is_alone),
+            **message_params(message, sequence=sequence, is_alone=is_alone),
             attempt=attempt,
             delay=seconds if failure else None,
             error=failure.summary if failure else None,
@@ -94,9 +94,9 @@ class ParkedMessages:
         return Later(attempt=attempt, seconds=seconds)
 
     def due_heads(self, cursor: str, limit: int = 100) -> list[Parked]:
-        """Return the messages to try now, first parked first: of each key only the head, when due.
+        """Return the messages to try now, in the order of parking: the head of each key, if due.
 
-        Not yet at the due time itself, but right after it.
+        A head is due right after its due time, not at that exact time.
         """
         if limit < 1:
             message = f"limit: {limit} must be at least 1"
@@ -105,17 +105,17 @@ class ParkedMessages:
         return [_parked(cursor, row) for row in rows]
 
     def waiting(self, cursor: str) -> ParkedSummary:
-        """Return how much is parked, and when the next retry is due."""
+        """Return the numbers of parked messages and keys, and when the next retry is due."""
         ((messages, keys, seconds),) = self._store.read("parked_waiting", cursor=cursor)
         return ParkedSummary(messages=messages, keys=keys, next_seconds=seconds)
 
     def count(self, cursor: str) -> int:
-        """Return how much is parked, as triggers have counted it: costs the same for any number."""
+        """Return the number of parked messages; triggers count them, so this is always cheap."""
         rows = self._store.read("parked_number", cursor=cursor)
         return int(rows[0][0]) if rows else 0
 
     def next_seconds(self, cursor: str) -> float | None:
-        """Return when the next message is due, 0 or less for now; None when nothing is parked."""
+        """Return the seconds until the next message is due; None when nothing is parked."""
         ((seconds,),) = self._store.read("parked_next", cursor=cursor)
         return None if seconds is None else float(seconds)
 
@@ -124,12 +124,12 @@ class ParkedMessages:
         return [row[0] for row in self._store.read("parked_due_cursors")]
 
     def succeed(self, tx: Transaction, parked: Parked) -> None:
-        """Remove a head that is done; the next of its key is due at once.
+        """Remove a head that succeeded; the next message of its key becomes due now.
 
         Raises Superseded, which rolls back the caller's transaction, when another transaction
         changed it since it was read.
         """
-        turn(tx, parked.message.cursor)
+        lock_retries(tx, parked.message.cursor)
         _remove(tx, parked)
         crash_point("retries.succeed.after_remove")
         promote(tx, parked.message.cursor, parked.message.key)
@@ -142,12 +142,12 @@ class ParkedMessages:
         *,
         schedule: Schedule = MESSAGES,
     ) -> Later | Dead:
-        """Reschedule a head, or after its last attempt make it a dead letter and free the next.
+        """Reschedule a head, or after its last attempt make it a dead letter and unblock its key.
 
         Raises Superseded when another transaction changed it since it was read.
         """
         message = parked.message
-        turn(tx, message.cursor)
+        lock_retries(tx, message.cursor)
         attempt = parked.attempt + 1
         seconds = schedule.delay(attempt, self._randomness)
         if seconds is not None:
@@ -186,7 +186,7 @@ def promote(tx: Transaction, cursor: str, key: str | None) -> None:
 
 
 def _remove(tx: Transaction, parked: Parked) -> int:
-    """Remove a parked message and return its sequence, which may have changed since it was read."""
+    """Remove a parked message and return its sequence number, which may have changed since."""
     rows = tx.query("parked_remove", id=parked.id, attempt=parked.attempt)
     if not rows:
         raise _superseded(parked)
@@ -207,8 +207,8 @@ def _parked(cursor: str, row: Row) -> Parked:
         sequence=sequence,
         attempt=attempt,
         order="none" if alone else "key",
-        due_at=moment(due_at) if due_at is not None else None,
+        due_at=to_utc(due_at) if due_at is not None else None,
         failures=failed_attempts(failures),
-        first_failed_at=moment(first) if first is not None else None,
-        parked_at=moment(parked_at),
+        first_failed_at=to_utc(first) if first is not None else None,
+        parked_at=to_utc(parked_at),
     )

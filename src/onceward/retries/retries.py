@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.retries.dead_letter_writes import turn
+from onceward.retries.dead_letter_writes import lock_retries
 from onceward.retries.dead_letters import DeadLetters
 from onceward.retries.discarded import CountBetween, CursorMove, MovePlan, plan_move
 from onceward.retries.held_attempts import HeldAttempts
@@ -36,12 +36,12 @@ class Retries:
         seek: int | None,
         is_undo: bool,
     ) -> MovePlan:
-        """Plan what a move of a cursor changes in its parked messages and attempts.
+        """Plan how a move of a cursor changes its parked messages and attempts.
 
         With the transaction that moves it, they are locked until its end, so that the plan can be
         applied. `seek` is the last one that was not undone before: an undo undoes it.
         """
-        shift = CursorMove(
+        move = CursorMove(
             cursor=cursor,
             from_position=from_position,
             to_position=to_position,
@@ -50,6 +50,6 @@ class Retries:
             is_undo=is_undo,
         )
         if tx is None:
-            return plan_move(self._store.read, shift)
-        turn(tx, cursor, is_worker=False)
-        return plan_move(tx.query, shift)
+            return plan_move(self._store.read, move)
+        lock_retries(tx, cursor, is_worker=False)
+        return plan_move(tx.query, move)

@@ -1,4 +1,4 @@
-"""Retry schedules: the delay before the next attempt, and when to give up. Pure; no store.
+"""Retry schedules: compute the delay before the next attempt, or when to stop. Pure; no store.
 
 A schedule is anything with `delay`. Two kinds are provided: fixed delays, and exponential backoff
 up to a cap with full jitter, so that clients do not retry all at once.
@@ -13,7 +13,7 @@ from onceward.errors import InvalidArgument
 from onceward.system import Randomness
 
 MINUTE_SECONDS: Final = 60.0
-#: Beyond this exponent every growing wait has long reached its cap.
+#: Limit of the exponent; every growing delay has reached its cap before.
 _EXPONENT_MAX: Final = 64
 
 
@@ -21,14 +21,14 @@ class Schedule(Protocol):
     """Delays between attempts."""
 
     def delay(self, attempt: int, randomness: Randomness) -> float | None:
-        """Return the seconds to wait after the `attempt`-th attempt failed, or None: give up."""
+        """Return the seconds to wait after the `attempt`-th attempt failed; None: stop."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FixedDelays:
     """Fixed delays, one for each retry."""
 
-    #: Seconds before the first retry, the second, and so on; after the last there is none.
+    #: Seconds before each retry; there is no retry after the last.
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class FixedDelays:
         for each in self.seconds:
             _check("seconds", each, is_fine=0 <= each < float("inf"))
 
-    def delay(self, attempt: int, randomness: Randomness) -> float | None:  # noqa: ARG002 - no chance here
+    def delay(self, attempt: int, randomness: Randomness) -> float | None:  # noqa: ARG002 - not random
         """Return the delay after this attempt, or None after the last."""
         assert attempt >= 1, attempt
         return self.seconds[attempt - 1] if attempt <= len(self.seconds) else None
@@ -46,15 +46,15 @@ class FixedDelays:
 class ExponentialBackoff:
     """Exponential backoff: delays that grow by a factor up to a cap."""
 
-    #: The longest first wait, in seconds.
+    #: The first delay, before jitter.
     base_seconds: float
-    #: No wait is longer.
+    #: The maximum delay.
     cap_seconds: float
-    #: Each wait is this many times the one before.
+    #: Ratio of each delay to the previous one.
     factor: float = 2.0
-    #: How many attempts there are, the first among them; None is no end.
+    #: Number of attempts, including the first; None: unlimited.
     attempts_max: int | None = None
-    #: Full jitter: wait anything from nothing to the whole wait.
+    #: Full jitter: a random delay between 0 and the full delay.
     jitter: bool = True
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class ExponentialBackoff:
             _check("attempts_max", self.attempts_max, is_fine=self.attempts_max >= 1)
 
     def delay(self, attempt: int, randomness: Randomness) -> float | None:
-        """Return the wait after this attempt, or None after the last."""
+        """Return the delay after this attempt, or None after the last."""
         assert attempt >= 1, attempt
         if self.attempts_max is not None and attempt >= self.attempts_max:
             return None
@@ -79,7 +79,7 @@ class ExponentialBackoff:
 def _check(field: str, value: float, *, is_fine: bool) -> None:
     if not is_fine:
         message = f"{field}: {value!r} is out of range"
-        raise InvalidArgument(message, fix="pass finite waits that do not shrink", field=field)
+        raise InvalidArgument(message, fix="pass finite delays that do not shrink", field=field)
 
 
 #: Messages of a cursor: five retries, then a dead letter.

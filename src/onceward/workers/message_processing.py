@@ -1,4 +1,4 @@
-"""Message processing: messages of one leased cursor, from handler to checkpoint or retry.
+"""Message processing: run handlers on the messages of one leased cursor, and record each outcome.
 
 A message's outcome and its cursor's checkpoint are one commit. An exception of a handler is a
 failed attempt. Errors of the store and a lost lease do not count as attempts; they propagate.
@@ -133,7 +133,7 @@ class MessageProcessor:
 
         def rest(tx: Transaction) -> None:
             if len(unreadable) > 1:
-                self._ow.retries.dead.hold_at(tx, self._lease.name, unreadable)
+                self._ow.retries.dead.lock_at(tx, self._lease.name, unreadable)
             for entry in batch:
                 if entry.message is None or self._is_blocked(entry.message):
                     self._divert(tx, entry)
