@@ -1,4 +1,4 @@
-"""Workers: the cursor runtime. Consumers, their sources, and the processes that run them."""
+"""Workers: consume cursors. Consumers, their sources, and the processes that run them."""
 
 from onceward.workers import sources
 from onceward.workers.app import App

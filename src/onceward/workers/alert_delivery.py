@@ -1,4 +1,4 @@
-"""Alert delivery: sends alerts to the log and to webhooks, and records what was delivered.
+"""Alert delivery: send alerts to the log and to webhooks, and record what was delivered.
 
 Delivery is at-least-once: after a crash an alert is sent again under the same idempotency key. A
 webhook that fails or hangs does not delay the evaluation of rules.
@@ -82,7 +82,7 @@ class AlertSender:
             return False
         try:
             self._send(rule.webhook, body, key)
-        except Exception as exc:  # noqa: BLE001 - a foreign server; logged and retried
+        except Exception as exc:  # noqa: BLE001 - an external server; logged and retried
             self._backoff_until[rule.webhook] = now + RESEND_SECONDS
             facts = {"action": "alert_delivery_failed", "rule": rule.name, "error": repr(exc)}
             _log.warning("alert delivery failed: %s", exc, extra=_extra("delivery failed", facts))

@@ -9,10 +9,10 @@ from typing import Final, Literal
 from onceward.stores import Row
 
 #: `lag`: seconds behind. `steals`: recent lease takeovers. `errors`: failed attempts since the last
-#: success. `parked`: messages that wait for a retry, or behind one that does. `dead`: recent dead
-#: letters that are not settled.
+#: success. `parked`: messages that wait for a retry, or are blocked by one with the same key.
+#: `dead`: recent dead letters that are not settled.
 Kind = Literal["lag", "steals", "errors", "parked", "dead"]
-#: `pending`: above the threshold, but not yet for `for_seconds`.
+#: `pending`: above the threshold, but for less than `for_seconds`.
 AlertState = Literal["pending", "firing", "cleared"]
 EventKind = Literal["fired", "cleared"]
 

@@ -1,4 +1,4 @@
-"""Alert rules: reads them from `onceward.toml`, and says which field is wrong and what to do."""
+"""Alert rules: read and validate the alert rules of `onceward.toml`; errors name the field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 FILE_NAME: Final = "onceward.toml"
 RULES_MAX: Final = 1_000
 TEXT_CHARACTERS_MAX: Final = 200
-#: How far back a rule looks that does not say so.
+#: Default of a rule's `window`.
 WINDOW_SECONDS: Final = 600.0
 SECONDS_MAX: Final = 30 * 24 * 3600.0
 _TABLES: Final = ("alerts", "alerts_defaults", "keep")
@@ -28,24 +28,24 @@ DEFAULT_FIELDS: Final = ("enabled", "webhook")
 
 
 def find_config(path: str | None = None) -> Path | None:
-    """Return the configuration file: the one that is named, the one here, or the one at home."""
+    """Return the configuration file: `path`, else in the working directory, else in the home."""
     if path is not None:
         found = Path(path).expanduser()
         if not found.is_file():
             message = f"{found} does not exist"
-            raise FileMissing(message, fix="name an existing file, or leave --config out")
+            raise FileMissing(message, fix="pass an existing file, or leave --config out")
         return found
     places = (Path(FILE_NAME), home() / FILE_NAME)
     return next((place for place in places if place.is_file()), None)
 
 
 def read_rules(path: str | None = None) -> tuple[AlertRule, ...]:
-    """Return the rules of the configuration file, and those that are shipped unless it objects."""
+    """Return the rules of the configuration file, and the default rules unless it disables them."""
     return read_config(parse_rules, path)
 
 
 def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None) -> T:
-    """Return what the configuration file means, or an empty one; an error names file and field."""
+    """Parse the configuration file, or an empty one without a file; errors name file and field."""
     found = find_config(path)
     if found is None:
         return parse({})
@@ -55,94 +55,94 @@ def read_config(parse: Callable[[Mapping[str, Any]], T], path: str | None = None
         return parse(tomllib.loads(raw.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         message = f"{found} is not TOML: {exc}"
-        raise InvalidArgument(message, fix="correct it at that place") from exc
+        raise InvalidArgument(message, fix="correct the file at that line") from exc
     except InvalidArgument as exc:
         message = f"{found}: {exc.message}"
         raise InvalidArgument(message, fix=exc.fix, field=exc.context["field"]) from exc
 
 
 def parse_rules(config: Mapping[str, Any]) -> tuple[AlertRule, ...]:
-    """Return the rules that a configuration means."""
+    """Return the rules of a parsed configuration, default rules included."""
     check_names("", config, _TABLES)
     defaults, entries = config.get("alerts_defaults", {}), config.get("alerts", [])
     if not isinstance(defaults, dict):
-        refuse("alerts_defaults", "must be a table", "write [alerts_defaults]")
+        reject_field("alerts_defaults", "must be a table", "write [alerts_defaults]")
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        refuse("alerts", "must be a list of tables", "write [[alerts]] above each rule")
+        reject_field("alerts", "must be a list of tables", "write [[alerts]] above each rule")
     if len(entries) > RULES_MAX:
-        refuse("alerts", f"must be at most {RULES_MAX}", "let patterns name the cursors")
+        reject_field("alerts", f"must be at most {RULES_MAX}", "use patterns of cursor names")
     check_names("alerts_defaults.", defaults, DEFAULT_FIELDS)
     is_enabled = defaults.get("enabled", True)
     if not isinstance(is_enabled, bool):
-        refuse("alerts_defaults.enabled", "must be true or false", "write enabled = false")
+        reject_field("alerts_defaults.enabled", "must be true or false", "write enabled = false")
     webhook = _webhook("alerts_defaults.webhook", defaults.get("webhook"))
     rules = [replace(rule, webhook=webhook) for rule in DEFAULT_RULES if is_enabled]
     for number, entry in enumerate(entries):
         rule = _rule(f"alerts[{number}].", entry, webhook)
         if any(rule.name == each.name for each in rules):
             problem = f"there is another rule named {rule.name!r}"
-            refuse(f"alerts[{number}].name", problem, "give each rule a name of its own")
+            reject_field(f"alerts[{number}].name", problem, "give each rule a unique name")
         rules.append(rule)
     return tuple(rules)
 
 
-def _rule(where: str, entry: dict[str, Any], webhook: str | None) -> AlertRule:
-    check_names(where, entry, FIELDS)
+def _rule(field: str, entry: dict[str, Any], webhook: str | None) -> AlertRule:
+    check_names(field, entry, FIELDS)
     kind: Kind = entry.get("kind", "")
     if kind not in KINDS:
-        refuse(f"{where}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
-    cursor = _text(f"{where}cursor", entry.get("cursor", "*"))
-    threshold = number(f"{where}threshold", entry.get("threshold"))
-    clear = number(f"{where}clear", entry.get("clear", _clear(kind, threshold)))
+        reject_field(f"{field}kind", f"must be one of {', '.join(KINDS)}", 'write kind = "lag"')
+    cursor = _text(f"{field}cursor", entry.get("cursor", "*"))
+    threshold = number(f"{field}threshold", entry.get("threshold"))
+    clear = number(f"{field}clear", entry.get("clear", _default_clear(kind, threshold)))
     if clear > threshold:
-        problem = "must not be above the threshold: the alert would be over while it fires"
-        refuse(f"{where}clear", problem, f"write clear = {threshold:g}, or less")
+        problem = "must not be above the threshold: the alert would clear while it fires"
+        reject_field(f"{field}clear", problem, f"write clear = {threshold:g}, or less")
     if "window" in entry and kind not in WINDOWED:
-        problem = f"is for {' and '.join(WINDOWED)}, which count what happened lately"
-        refuse(f"{where}window", problem, "leave it out")
-    window = number(f"{where}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
+        problem = f"is only for {' and '.join(WINDOWED)}, which count recent events"
+        reject_field(f"{field}window", problem, "leave it out")
+    window = number(f"{field}window", entry.get("window", WINDOW_SECONDS), SECONDS_MAX)
     return AlertRule(
-        name=_text(f"{where}name", entry.get("name", f"{kind} {cursor}")),
+        name=_text(f"{field}name", entry.get("name", f"{kind} {cursor}")),
         kind=kind,
         cursor=cursor,
         threshold=threshold,
-        for_seconds=number(f"{where}for", entry.get("for", 0), SECONDS_MAX),
+        for_seconds=number(f"{field}for", entry.get("for", 0), SECONDS_MAX),
         clear=clear,
         window_seconds=window if kind in WINDOWED else 0.0,
-        webhook=_webhook(f"{where}webhook", entry.get("webhook")) or webhook,
+        webhook=_webhook(f"{field}webhook", entry.get("webhook")) or webhook,
     )
 
 
-def _clear(kind: Kind, threshold: float) -> float:
-    """Return when an alert is over that does not say so: lag at half way, the rest at none."""
+def _default_clear(kind: Kind, threshold: float) -> float:
+    """Return the default of `clear`: half the threshold for lag, else 0."""
     return threshold / 2 if kind == "lag" else 0.0
 
 
-def number(where: str, value: Any, most: float = math.inf) -> float:  # noqa: ANN401 - as TOML gives it
+def number(field: str, value: Any, most: float = math.inf) -> float:  # noqa: ANN401 - any TOML value
     """Return a number that is not negative and not above `most`."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (is_number and math.isfinite(value) and 0 <= value <= most):
         limits = "0 or more" if most == math.inf else f"from 0 to {most:g}"
-        name = where.rpartition(".")[2]
-        refuse(where, f"must be a number, {limits}", f"write {name} = 300, without quotes")
+        name = field.rpartition(".")[2]
+        reject_field(field, f"must be a number, {limits}", f"write {name} = 300, without quotes")
     return float(value)
 
 
-def _text(where: str, value: Any) -> str:  # noqa: ANN401 - the same
+def _text(field: str, value: Any) -> str:  # noqa: ANN401 - the same
     is_text = isinstance(value, str) and value.isprintable()
     if not (is_text and 0 < len(value) <= TEXT_CHARACTERS_MAX):
-        name = where.rpartition(".")[2]
+        name = field.rpartition(".")[2]
         problem = f"must be text of 1 to {TEXT_CHARACTERS_MAX} characters"
-        refuse(where, problem, f'write {name} = "…"')
+        reject_field(field, problem, f'write {name} = "…"')
     return str(value)
 
 
-def _webhook(where: str, value: object) -> str | None:
+def _webhook(field: str, value: object) -> str | None:
     if value is None:
         return None
     if not (isinstance(value, str) and _is_address(value)):
-        # What is there instead may hold a secret.
-        refuse(where, "must be an http:// or https:// address", 'write webhook = "https://…"')
+        # The error does not show the value, which may hold a secret.
+        reject_field(field, "must be an http:// or https:// address", 'write webhook = "https://…"')
     return str(value)
 
 
@@ -152,19 +152,19 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # A port that is none.
+    except ValueError:  # An invalid port.
         return False
 
 
-def check_names(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuse a name that means nothing here."""
+def check_names(field: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    """Reject unknown field names."""
     for name in table:
-        if name not in known:
-            problem = f"is not known; there are {', '.join(known)}"
-            refuse(f"{where}{name}", problem, "correct its name, or leave it out")
+        if name not in allowed:
+            problem = f"is unknown; the known names are {', '.join(allowed)}"
+            reject_field(f"{field}{name}", problem, "correct its name, or leave it out")
 
 
-def refuse(where: str, problem: str, fix: str) -> NoReturn:
+def reject_field(field: str, problem: str, fix: str) -> NoReturn:
     """Raise the error for one field."""
-    message = f"{where}: {problem}"
-    raise InvalidArgument(message, fix=fix, field=where)
+    message = f"{field}: {problem}"
+    raise InvalidArgument(message, fix=fix, field=field)

@@ -1,4 +1,4 @@
-"""Alerts: evaluates alert rules, and raises one alert per episode and cursor.
+"""Alerts: evaluate alert rules, and raise one alert per cursor and episode.
 
 One process per store evaluates the rules: the holder of the lease `~alerts`. An alert is durable
 before it is delivered, so after a crash it is delivered again under the same idempotency key.

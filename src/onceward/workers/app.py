@@ -1,4 +1,4 @@
-"""App: the consumers of one store, declared by decorators. `onceward worker module:app` runs it."""
+"""App: declare the consumers of one store by decorators; `onceward worker module:app` runs them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from onceward.workers.sources.table import Table
 H = TypeVar("H", bound=Callable[..., Any])
 R = TypeVar("R")
 _FIELD: Final = re.compile(r"\{[A-Za-z_]\w*\}")
-#: The most that each option may be that is a number of things.
+#: Maximum of each option that is a count.
 _COUNTS_MAX: Final = {
     "batch": BATCH_MESSAGES_MAX,
     "max_in_flight": IN_FLIGHT_MAX,
@@ -53,15 +53,16 @@ _COUNTS_MAX: Final = {
 
 
 class App:
-    """What one program consumes."""
+    """The consumers of one program."""
 
     def __init__(
         self, store: Onceward | str | None = None, *, transaction: Provider | None = None
     ) -> None:
-        """Keep cursors in this store: an open one, a URL, or what `onceward.open()` takes.
+        """Use this store: an open one, a URL, or None for the default store.
 
-        `transaction` opens a transaction of your framework and gives its driver's connection. Every
-        handler then runs in one, whether it takes `tx` or not, and the cursor moves in its commit.
+        `transaction` opens a transaction of your framework and returns its driver's connection.
+        Every handler then runs in such a transaction, with or without `tx`, and the cursor moves in
+        its commit.
         """
         self._store = store
         self._transaction = transaction
@@ -76,29 +77,29 @@ class App:
 
     @property
     def consumers(self) -> tuple[Consumer, ...]:
-        """Return everything that was declared, in that order."""
+        """Return the consumers in the order of their declaration."""
         return tuple(self._consumers.values())
 
     def source_of(self, cursor: str) -> Source | None:
-        """Return where the messages of a cursor come from, if a consumer here reads them."""
+        """Return the source of a cursor; None if no consumer of this app reads it."""
         found = (each.source_of(cursor) for each in self.consumers)
         return next((source for source in found if source is not None), None)
 
     def once(self, **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]:  # noqa: ANN401 - those of `Onceward.once`
-        """Let each piece of work happen once, like `ow.once`, in a store that is opened later."""
+        """Make calls of a function idempotent like `ow.once`; opens the store at the first call."""
 
         def decorate(function: Callable[..., R]) -> Callable[..., R]:
             @functools.cache
-            def made() -> Callable[..., R]:
+            def decorated() -> Callable[..., R]:
                 return self.ow.once(**options)(function)
 
             @functools.wraps(function)
             def call(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - as the function
-                return made()(*args, **kwargs)
+                return decorated()(*args, **kwargs)
 
             @functools.wraps(function)
             async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-                return await cast("Any", made()(*args, **kwargs))
+                return await cast("Any", decorated()(*args, **kwargs))
 
             is_async = inspect.iscoroutinefunction(function)
             return cast("Callable[..., R]", call_async) if is_async else call
@@ -126,18 +127,19 @@ class App:
         group: Callable[[str], str] | None = None,
         parked_max: int = PARKED_MAX,
     ) -> Callable[[H], H]:
-        """Let a function handle the messages of a source, each one once, in order.
+        """Declare a handler for the messages of a source, which it gets in order.
 
         The handler gets one `Message`, or a list of up to `batch`. With a parameter `tx` it also
         gets the transaction in which the cursor moves: its effects and the checkpoint are one
-        commit, and a worker that was replaced leaves neither. `name` has a field, such as
-        `distribution_niche_{id}`, when the source has partitions; each has a cursor of its own.
+        commit, and a worker that lost its lease commits neither. If the source has partitions,
+        `name` has a field, such as `distribution_niche_{id}`, and each partition has a cursor.
 
-        `order` says what a failing message stops: its whole `cursor`, those with the same `key` (a
-        function of the message's data), or `none`. `retry` is its schedule, after which it is a
-        dead letter; so is one given up with `Reject`, or at which `poison_deaths` workers died. A
-        cursor with `parked_max` parked messages reads no new ones. `max_in_flight` limits how many
-        partitions are worked at a time, `max_in_flight_per_group` how many of one `group`.
+        `order` is what a failing message blocks: its whole `cursor`, later messages with the same
+        `key` (a function of the message's data), or `none`. `retry` is its retry schedule, after
+        which it becomes a dead letter. So does a message that the handler rejects with `Reject`, or
+        that `poison_deaths` workers died at. A cursor with `parked_max` parked messages reads no
+        new ones. `max_in_flight` limits how many partitions are processed at a time,
+        `max_in_flight_per_group` how many of one `group`.
         """
         if isinstance(source, Table):
             source = source.on(self)
@@ -146,7 +148,7 @@ class App:
         _check_order(order, key)
         _check_counts(batch=batch, poison_deaths=poison_deaths, parked_max=parked_max)
         limits = _limits(max_in_flight, max_in_flight_per_group, group)
-        beat = _check_beat(heartbeat_seconds, check_lease_seconds(lease_seconds))
+        heartbeat = _heartbeat_seconds(heartbeat_seconds, check_lease_seconds(lease_seconds))
 
         def declare(handler: H) -> H:
             _check_handler(handler)
@@ -163,7 +165,7 @@ class App:
                 retry=retry,
                 poison_deaths=poison_deaths,
                 lease_seconds=lease_seconds,
-                heartbeat_seconds=beat,
+                heartbeat_seconds=heartbeat,
                 version=version,
                 migrations=migrations or {},
                 poll_seconds=poll_seconds,
@@ -178,7 +180,7 @@ class App:
     def _check_unused(self, name: str) -> None:
         if name in self._consumers:
             message = f"name: there is a consumer {name!r} already"
-            raise InvalidArgument(message, fix="give each consumer a name", field="name")
+            raise InvalidArgument(message, fix="give each consumer a unique name", field="name")
 
 
 def _is_partitioned(name: str, source: object) -> bool:
@@ -195,10 +197,10 @@ def _is_partitioned(name: str, source: object) -> bool:
 
 
 def _check_handler(handler: Callable[..., Any]) -> None:
-    called = getattr(handler, "__call__", None)  # noqa: B004 - of an object, it is what is run
+    called = getattr(handler, "__call__", None)  # noqa: B004 - the method of a callable object
     for each in (handler, called):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            message = "handler: is a generator, of which a call runs nothing"
+            message = "handler: is a generator function, whose call runs none of its code"
             raise InvalidArgument(message, fix="leave out `yield`", field="handler")
 
 
@@ -207,11 +209,11 @@ def _check_order(order: object, key: KeyOf | None) -> None:
         message = f"order: must be cursor, key or none, not {order!r}"
         raise InvalidArgument(message, fix='leave it out for "cursor"', field="order")
     if (order == "key") != (key is not None):
-        message = "key: order='key' needs a function of the data, and no other order takes one"
+        message = "key: is required with order='key', and not allowed with any other order"
         raise InvalidArgument(message, fix='pass key=lambda data: data["id"]', field="key")
 
 
-def _check_beat(seconds: float | None, lease_seconds: float) -> float:
+def _heartbeat_seconds(seconds: float | None, lease_seconds: float) -> float:
     if seconds is None:
         return lease_seconds / HEARTBEATS_PER_LEASE
     if not 0 < seconds < lease_seconds:
@@ -233,7 +235,7 @@ def _limits(
 
 def _check_counts(**counts: int | None) -> None:
     for field, count in counts.items():
-        most = _COUNTS_MAX[field]
-        if count is not None and not 1 <= count <= most:
-            message = f"{field}: must be 1 to {most}, not {count}"
+        maximum = _COUNTS_MAX[field]
+        if count is not None and not 1 <= count <= maximum:
+            message = f"{field}: must be 1 to {maximum}, not {count}"
             raise InvalidArgument(message, fix="leave it out", field=field)

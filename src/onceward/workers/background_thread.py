@@ -1,4 +1,4 @@
-"""Background thread: runs a loop while a block runs, and never delays process exit."""
+"""Background thread: run a loop in a thread while a block runs; never delays process exit."""
 
 from __future__ import annotations
 

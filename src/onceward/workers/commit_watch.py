@@ -1,4 +1,4 @@
-"""Commit watch: notices commits of any process to an SQLite file."""
+"""Commit watch: detect commits of any process to an SQLite file, from its write-ahead log."""
 
 from __future__ import annotations
 

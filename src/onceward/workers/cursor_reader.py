@@ -1,4 +1,4 @@
-"""Cursor reader: processes one cursor in poll cycles, under its lease.
+"""Cursor reader: process the messages of one cursor in poll cycles, under its lease.
 
 Keeps the lease (with its epoch, the fencing token) and the messages read ahead between cycles. A
 cycle ends when nothing can be done, its time is used up, or an error occurs. Each result says when

@@ -1,4 +1,4 @@
-"""Discovery: finds the cursors of an app, and the consumer that each belongs to.
+"""Discovery: find the cursors of an app, including new partitions, and schedule them.
 
 An error in one partition or consumer does not affect the others.
 """

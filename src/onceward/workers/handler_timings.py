@@ -1,4 +1,4 @@
-"""Handler timings: durations of handler calls, as a histogram."""
+"""Handler timings: count the durations of handler calls in a histogram, per consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP: serves the metrics of a worker to the user who runs it, and to clients with the token."""
+"""Metrics server: serve a worker's metrics to its own user, and to clients with the token."""
 
 from __future__ import annotations
 

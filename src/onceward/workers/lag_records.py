@@ -1,4 +1,4 @@
-"""Lag records: the last measured lag of each cursor, kept in the store.
+"""Lag records: read the last measured lag of each cursor from the store.
 
 Any process can show them, also those of a dead worker: the lag in seconds grows with the age of the
 measurement. `lag_sampler` writes them.
@@ -33,7 +33,7 @@ class LagMeasurement:
     lag_seconds: float | None
     #: When that message was created, if its source knows.
     oldest_at: str | None
-    #: What keeps its source from returning more, such as an old transaction.
+    #: What blocks later messages of its source, such as an old transaction.
     held_back_by: str | None
     #: Recent messages processed per minute; None after a single measurement.
     rate_per_minute: float | None

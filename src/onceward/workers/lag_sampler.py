@@ -1,4 +1,4 @@
-"""Lag sampler: measures the lag of a process's cursors in the background.
+"""Lag sampler: measure the lag of a process's cursors in the background, and store it.
 
 Cursors without partitions are measured periodically, partitions only while they were active
 recently, so that ten thousand idle ones cost nothing. Nothing is measured per message.

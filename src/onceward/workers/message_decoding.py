@@ -1,4 +1,4 @@
-"""Message decoding: turns bytes into messages, or records why they are unreadable."""
+"""Message decoding: turn the bytes of a message into data, or record why that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics: the Prometheus page of a store and of this process.
+"""Metrics: render the Prometheus page of a store and of this process.
 
 Each page runs five short queries in a separate thread, with a time limit: while the store is down
 or slow, the page omits its metrics and is still served.
@@ -124,7 +124,7 @@ CURSOR_GAUGES: Final = (
     ),
     _Gauge(
         "onceward_cursor_parked_messages",
-        "Messages that failed, or wait behind a failed one, and will be retried.",
+        "Messages that failed, or are blocked by a failed one, and will be retried.",
         lambda cursor: cursor.parked,
     ),
     _Gauge(

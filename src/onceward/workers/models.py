@@ -1,4 +1,4 @@
-"""Models: the declaration of a consumer, and the message that its handler gets. Knows no store."""
+"""Models: a consumer with its options, and the message that its handler gets. Knows no store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onceward.stores import Provider
 from onceward.workers.source_protocol import Partitions, Source
 
 #: `cursor`: a failing message holds its cursor. `key`: it is parked, and later messages of its key
-#: are parked behind it (per-key head-of-line blocking). `none`: it is parked alone.
+#: are parked after it (per-key head-of-line blocking). `none`: it is parked alone.
 Order = Literal["cursor", "key", "none"]
 #: Decodes a message's bytes; a message on which it raises becomes a dead letter.
 Decode = Callable[[bytes], Any]

@@ -1,4 +1,4 @@
-"""Periodic tasks: a thread that repeats a task until it is stopped.
+"""Periodic tasks: run a task repeatedly in a thread while a block runs.
 
 A failed run is logged, and the task runs again.
 """

@@ -1,4 +1,4 @@
-"""Poison guard: records which message is running, to find a poison message that kills workers.
+"""Poison guard: record which message is running, to detect messages that kill their worker.
 
 A process cannot record its own death. After several takeovers in a row, messages run one by one.
 A note is written before a message is decoded or handled, and removed together with its outcome. A
@@ -85,11 +85,11 @@ class PoisonGuard:
                 continue
             is_own = found.failures[-1].error == self._lease.worker
             if is_own and found.attempt == _DECODING_AGAIN:
-                # The store failed while it was decoded again. The death is still the earlier one.
+                # The store failed while the message was decoded again: the earlier death counts.
                 left[position] = "handling"
                 continue
             if is_own:
-                # Our own: the store failed when it was to be removed. No worker died.
+                # A note of this worker: the store failed at its removal. No worker died.
                 self._own_notes.add(position)
                 continue
             is_handled = found.attempt == _STAGE_NUMBERS["handling"]
@@ -141,7 +141,7 @@ class PoisonGuard:
         if position not in self._own_notes and position not in self.abandoned:
             return
         if tx is not None:
-            # Gone only once that is committed: see `note_removed`.
+            # Removed only once `tx` is committed: see `note_removed`.
             tx.query("attempt_forget", cursor=self._name, position=position)
             return
         with self._ow.transaction() as own:

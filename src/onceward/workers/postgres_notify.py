@@ -1,4 +1,4 @@
-"""PostgreSQL notify: wakeups between processes over LISTEN and NOTIFY.
+"""PostgreSQL notify: send and receive wakeups between processes by NOTIFY and LISTEN.
 
 Each side has a dedicated connection, so no hint is part of a user's transaction. NOTIFY inside one
 takes a lock that serializes all such commits of the database.

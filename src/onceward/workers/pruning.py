@@ -1,4 +1,4 @@
-"""Pruning: removes history that is older than the retention.
+"""Pruning: remove history that is older than the configured retention.
 
 Every worker process and every `onceward up` does it, a few rows per commit and with pauses, so that
 other writers do not wait.

@@ -1,4 +1,4 @@
-"""Retention: how long a store keeps history; the table `[keep]` in `onceward.toml`.
+"""Retention: read how long a store keeps its history, from `[keep]` in `onceward.toml`.
 
 Live state is never removed by age: positions, leases, parked messages, results without a `ttl`,
 seeks that can be undone. `pruning` removes the rest.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from onceward.workers.alert_rules import check_names, number, read_config, refuse
+from onceward.workers.alert_rules import check_names, number, read_config, reject_field
 
 DAY_SECONDS: Final = 24 * 3600.0
 TABLE: Final = "keep"
@@ -47,10 +47,12 @@ def parse_retention(config: Mapping[str, Any]) -> Retention:
     """Return the retention of a parsed configuration."""
     table = config.get(TABLE, {})
     if not isinstance(table, dict):
-        refuse(TABLE, "must be a table", f"write [{TABLE}]")
+        reject_field(TABLE, "must be a table", f"write [{TABLE}]")
     check_names(f"{TABLE}.", table, FIELDS)
     days = {name: number(f"{TABLE}.{name}", value, DAYS_MAX) for name, value in table.items()}
     for name, value in days.items():
         if value <= 0:
-            refuse(f"{TABLE}.{name}", "must be more than 0", f"write {name} = 7, or leave it out")
+            reject_field(
+                f"{TABLE}.{name}", "must be more than 0", f"write {name} = 7, or leave it out"
+            )
     return Retention(**days)

@@ -1,4 +1,4 @@
-"""Schedule queue: the cursors of a process, ordered by when each is due.
+"""Schedule queue: hand the cursors of a process to its threads in order of their due times.
 
 Threads take a cursor that is due, work on it, and put it back with its next time.
 """

@@ -1,4 +1,4 @@
-"""Source protocol: what a source of messages must implement.
+"""Source protocol: the methods that a source of messages implements.
 
 A source is read after a position and never written. Only `read` is required; the other protocols
 are optional and recognised by their methods.
@@ -36,7 +36,7 @@ class Lag:
     messages: int | None
     #: When the oldest of them was created; None when there is none, or it is unknown.
     oldest_at: datetime | None = None
-    #: What holds the source back, such as an old transaction that may still add to it.
+    #: What blocks later messages, such as an old transaction that may still add earlier ones.
     held_back_by: str | None = None
 
 
@@ -65,7 +65,7 @@ class Countable(Protocol):
     """A source that can count its messages without reading them."""
 
     def count(self, after: str | None, up_to: str | None) -> int:
-        """Return how many messages there are after `after`, up to and including `up_to`."""
+        """Return the number of messages after `after`, up to and including `up_to`."""
 
 
 @runtime_checkable
@@ -102,11 +102,11 @@ class Partitions(Protocol):
         """Return the messages of one partition."""
 
     def active(self, marker: str | None) -> ActivePartitions:
-        """Return the partitions with messages since a marker; all there are without one."""
+        """Return the partitions with messages since a marker; without one, all partitions."""
 
 
 def check_target(source: Source | None, position: str | None) -> None:
-    """Refuse a position that the source refuses to read from: workers would be stuck there.
+    """Reject a position that the source rejects: workers would be stuck there.
 
     Only sources that can count are checked, so that a seek does not wait for a remote service. Any
     other error of the source is ignored, since it says nothing about the position.

@@ -1,4 +1,4 @@
-"""Store monitor: serves the metrics of a store, evaluates its alert rules and prunes it."""
+"""Store monitor: serve the metrics of a store, evaluate its alert rules and prune it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LazyStore:
     """A store that is opened and migrated on first use, with retries until it succeeds."""
 
     def __init__(self, store: Store, *, may_change: bool = True) -> None:
-        """Do not connect yet; `may_change=False` refuses an outdated store."""
+        """Do not connect yet; with `may_change=False` an outdated store is rejected."""
         self.store = store
         self._may_change = may_change
         self._mutex = threading.Lock()
@@ -101,7 +101,7 @@ class LazyStore:
 
 
 def _check(store: Store) -> None:
-    """Refuse a store that does not exist or needs migrations."""
+    """Reject a store that does not exist or needs migrations."""
     path = store.url.removeprefix("sqlite:///") if store.engine == "sqlite" else ""
     is_missing = bool(path) and not Path(path).exists()
     if is_missing or status(store).pending:

@@ -1,4 +1,4 @@
-"""Telemetry: what workers report about themselves, to the log and to metrics."""
+"""Telemetry: log and count what the workers of a process do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Unfinished work: what is unfinished in a store, since when, and how to settle it.
+"""Unfinished work: list what in a store is unfinished, since when, and the commands that settle it.
 
-Reads only. It does not guess what an operator must find out first.
+Reads only. It never guesses whether an ambiguous effect happened.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ UnfinishedKind = Literal[
     "refused position",
     "version mismatch",
 ]
-#: Of each kind, the oldest.
+#: Limit of items of each kind; the oldest are listed.
 FINDINGS_MAX: Final = 1_000
-#: A cursor that is held and behind, and has not moved for so long, is stuck.
+#: A held cursor that lags and has not moved for this long is stuck.
 STUCK_SECONDS: Final = 300.0
-#: The states of an outcome past its lease.
+#: States of outcomes whose lease expired.
 _OPEN_OUTCOMES: Final[tuple[tuple[str, UnfinishedKind, str], ...]] = (
     ("ambiguous", "ambiguous outcome", "it may have happened"),
     ("abandoned", "abandoned outcome", "the next caller runs it again"),
 )
-#: Stands for an app where none was named.
+#: Placeholder for the app in commands.
 SOME_APP: Final = "module:app"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnfinishedItem:
-    """Something that does not end by itself, or has not yet."""
+    """A piece of unfinished work that may need an operator."""
 
     kind: UnfinishedKind
-    #: The cursor; for outcomes the scope and the key.
+    #: The name of the cursor, or scope and key of the outcome.
     subject: str
-    #: What it is, in a sentence.
+    #: Its description, one line.
     what: str
     #: Since when, in UTC; None when unknown.
     since: str | None
-    #: Commands; any one of them settles it.
+    #: Commands, each of which settles it.
     settle: tuple[str, ...]
 
 
 def find_unfinished(
     ow: Onceward, app: App | None = None, *, target: str = SOME_APP
 ) -> tuple[UnfinishedItem, ...]:
-    """Return everything that is unfinished; with an app also what only its sources and rules show.
+    """Return all unfinished work; with an app, also backlogs and version mismatches of its sources.
 
-    `target` is how a command names the app.
+    `target` is the app's name in the commands, such as `module:app`.
     """
     work = f"onceward worker {_shell_word(target)} --once"
     cursors = {each.name: each for each in ow.cursors.list()}
@@ -97,7 +97,7 @@ def _outcomes(ow: Onceward) -> Iterator[UnfinishedItem]:
             yield UnfinishedItem(
                 kind=kind,
                 subject=f"{record.scope} {record.key}",
-                what=f"begun by {record.owner}, then silence: {meaning}",
+                what=f"started by {record.owner}, but never reported a result; {meaning}",
                 since=record.claimed_at,
                 settle=_reconcile_commands(words),
             )
@@ -109,7 +109,7 @@ def _steps(ow: Onceward) -> Iterator[UnfinishedItem]:
         yield UnfinishedItem(
             kind="ambiguous step",
             subject=f"{scope} {key}",
-            what=f"the step {name} was begun, then silence: it may have happened",
+            what=f"the step {name} started, but never reported a result; it may have happened",
             since=since,
             settle=_reconcile_commands(words),
         )
@@ -121,8 +121,8 @@ def _reconcile(scope: str, key: str) -> str:
 
 def _reconcile_commands(words: str) -> tuple[str, ...]:
     return (
-        f"{words} --not-done --reason 'looked: it did not happen' --yes",
-        f"{words} --done null --reason 'looked: it did happen' --yes",
+        f"{words} --not-done --reason 'checked: it did not happen' --yes",
+        f"{words} --done null --reason 'checked: it did happen' --yes",
     )
 
 
@@ -145,11 +145,11 @@ def _held_messages(ow: Onceward, work: str) -> Iterator[UnfinishedItem]:
 
 def _parked(ow: Onceward, work: str) -> Iterator[UnfinishedItem]:
     for cursor, key, count, since, attempt in ow.store.read("parked_keys", limit=FINDINGS_MAX):
-        where = "alone" if key is None else f"behind the key {key}"
+        keys = "without a key" if key is None else f"with the key {key}"
         yield UnfinishedItem(
             kind="parked messages",
             subject=cursor,
-            what=f"{count} parked {where}, tried {attempt} times; they are tried again when due",
+            what=f"{count} parked {keys}, tried {attempt} times; they are retried when due",
             since=since,
             settle=(work,),
         )
@@ -160,7 +160,7 @@ def _dead_letters(ow: Onceward) -> Iterator[UnfinishedItem]:
         yield UnfinishedItem(
             kind="dead letters",
             subject=cursor,
-            what=f"{count} messages were given up",
+            what=f"{count} messages are not retried automatically any more",
             since=since,
             settle=(f"onceward dead redrive --cursor {_shell_word(cursor)} --yes",),
         )
@@ -185,7 +185,7 @@ def _paused(ow: Onceward, state: CursorState) -> UnfinishedItem:
 def _unattended(
     ow: Onceward, cursors: dict[str, CursorState], known: set[str], app: App | None, work: str
 ) -> Iterator[UnfinishedItem]:
-    """Return cursors without a worker, or whose holder does not move them."""
+    """Return cursors that lag without a worker, or whose holder does not move them."""
     measures = LagRecords(ow).list()
     for name, state in cursors.items():
         if state.is_paused or name in known:
@@ -220,14 +220,14 @@ def _stuck(state: CursorState) -> UnfinishedItem:
     return UnfinishedItem(
         kind="stuck cursor",
         subject=state.name,
-        what=f"{state.lease_owner} holds it and does not move it, though messages wait",
+        what=f"{state.lease_owner} holds it but does not move it, although messages wait",
         since=state.last_processed_at,
-        settle=(f"{words} --reason 'take it from a worker that is stuck' --yes",),
+        settle=(f"{words} --reason 'take it over from a stuck worker' --yes",),
     )
 
 
 def _is_measurable(name: str, app: App | None) -> bool:
-    """Say whether the source of a cursor is asked itself: then a measure does not count."""
+    """Return whether the source itself is queried for its lag, instead of the last measurement."""
     consumers = app.consumers if app else ()
     return any(each.name == name and _has_lag(each) for each in consumers)
 
@@ -239,14 +239,14 @@ def _has_lag(consumer: Consumer) -> bool:
 def _source_backlog(
     ow: Onceward, consumer: Consumer, state: CursorState | None, known: set[str], work: str
 ) -> Iterator[UnfinishedItem]:
-    """Ask the source of a consumer for its backlog, unless a worker holds its cursor."""
+    """Query the source of a consumer for its backlog, unless a worker holds its cursor."""
     if consumer.is_partitioned or consumer.name in known:
         return
     if state is not None and (state.is_held or state.is_paused or state.lease_owner):
         return
     position = state.position if state else None
     if state is not None and position is not None and state.version != consumer.version:
-        return  # Its position may be of another form; the next worker migrates it.
+        return  # The position may have another format; the next worker migrates it.
     try:
         check_target(consumer.source_of(consumer.name), position)
     except InvalidCursor as exc:
@@ -264,13 +264,13 @@ def _source_backlog(
 def _refused(ow: Onceward, name: str, position: str | None, error: InvalidCursor) -> UnfinishedItem:
     moves = (entry for entry in ow.cursors.history(name) if entry.kind in ("seek", "undo"))
     last = next(moves, None)
-    # Undoing an older move would lead somewhere else.
+    # Only the last move, if it led to this position, can be undone.
     is_moved = last is not None and (last.kind, last.to_position) == ("seek", position)
     words = f"undo {_shell_word(name)} --yes" if is_moved else f"show {_shell_word(name)}"
     return UnfinishedItem(
         kind="refused position",
         subject=name,
-        what=f"its source refuses to be read there: {error.message}; {error.fix}",
+        what=f"its source rejects this position: {error.message}; {error.fix}",
         since=last.happened_at if last and is_moved else None,
         settle=(f"onceward cursors {words}",),
     )
@@ -306,5 +306,5 @@ def _mismatches(cursors: dict[str, CursorState], app: App) -> Iterator[Unfinishe
 
 
 def _shell_word(text: str) -> str:
-    """Return a word that a shell gives back as it was."""
+    """Return a text quoted as one shell word."""
     return shlex.quote(text)

@@ -1,4 +1,4 @@
-"""Wakeups: hints that new messages may exist, within a process and between processes.
+"""Wakeups: tell workers that new messages may exist, within a process and between processes.
 
 A hint names a topic and carries no data. A lost hint costs one poll interval, a spurious one an
 empty read. On PostgreSQL hints travel by NOTIFY on dedicated connections. On SQLite each process

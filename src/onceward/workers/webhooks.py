@@ -1,4 +1,4 @@
-"""Webhooks: post JSON over HTTP with retries and an idempotency key."""
+"""Webhooks: post JSON over HTTP, with retries and an idempotency key."""
 
 from __future__ import annotations
 

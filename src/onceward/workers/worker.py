@@ -1,4 +1,4 @@
-"""Worker: one process that consumes the cursors of an app, in several threads.
+"""Worker: consume the cursors of an app in one process, with several threads.
 
 Owns the threads, the discovery of partitions, and an orderly shutdown that releases every lease.
 """

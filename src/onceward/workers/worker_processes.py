@@ -1,4 +1,4 @@
-"""Worker processes: several workers under one parent process, which restarts dead ones.
+"""Worker processes: run several workers under one parent process, which restarts dead ones.
 
 The parent has imported everything and opened nothing, so a child starts in milliseconds. A child
 that dies repeatedly is restarted with exponential backoff.

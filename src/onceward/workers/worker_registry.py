@@ -1,7 +1,7 @@
-"""Worker registry: the worker processes of a store, each with a heartbeat.
+"""Worker registry: record the worker processes of a store and their heartbeats, for operators.
 
-It is for operators only: it shows which workers run, are silent, or stopped regularly. Leases
-decide which worker may process a cursor.
+Shows which workers run, are silent, or stopped regularly. It decides nothing: only leases decide
+which worker may process a cursor.
 """
 
 from __future__ import annotations

@@ -150,9 +150,9 @@ def test_parked_keys_are_lines(ow: Onceward) -> None:
     lines = [(each.kind, each.what.split(",")[0], each.settle) for each in found(ow)]
     work = ("onceward worker shop:app --once",)
     assert sorted(lines) == [
-        ("parked messages", "1 parked alone", work),
-        ("parked messages", "1 parked behind the key b", work),
-        ("parked messages", "2 parked behind the key a", work),
+        ("parked messages", "1 parked without a key", work),
+        ("parked messages", "1 parked with the key b", work),
+        ("parked messages", "2 parked with the key a", work),
     ]
 
 
@@ -162,7 +162,10 @@ def test_dead_letters_are_counted(ow: Onceward, settle: Callable[[str], None]) -
         for position in ("1", "2"):
             ow.dead.add(tx, RetryMessage(cursor="my leads", position=position, raw=b""), FAILURE)
     finding = only(ow)
-    assert (finding.kind, finding.what) == ("dead letters", "2 messages were given up")
+    assert (finding.kind, finding.what) == (
+        "dead letters",
+        "2 messages are not retried automatically any more",
+    )
     settle(finding.settle[0])
     assert {each.kind for each in found(ow)} == {"parked messages"}
 

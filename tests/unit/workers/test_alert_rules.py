@@ -100,8 +100,8 @@ RULE = "[[alerts]]\nkind = 'lag'\nthreshold = 60\n"
         (f"{RULE}webhook = 'https://a/ b'", "alerts[0].webhook", "https://"),
         (f"{RULE}webhook = 'https://a:b/'", "alerts[0].webhook", "https://"),
         (f"{RULE}colour = 'red'", "alerts[0].colour", "correct its name"),
-        (f"{RULE}{RULE}", "alerts[1].name", "a name of its own"),
-        (f"{RULE}name = 'cursor behind'", "alerts[0].name", "a name of its own"),
+        (f"{RULE}{RULE}", "alerts[1].name", "a unique name"),
+        (f"{RULE}name = 'cursor behind'", "alerts[0].name", "a unique name"),
     ],
 )
 def test_a_mistake_names_the_field_and_the_fix(text: str, field: str, fix: str) -> None:
