@@ -69,12 +69,12 @@ class RootedFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`; none at the end of the file."""
-        with _translated(self._shown, "read"):
+        with _mapped_errors(self._shown, "read"):
             return os.pread(self._descriptor, size, offset)
 
     def close(self) -> None:
         """Close the descriptor; idempotent."""
-        # The number may soon be another file's, so it is forgotten first.
+        # Cleared first: the number may be reused for another file.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -94,7 +94,7 @@ class RootedDirectory:
         The root is trusted, but neither it nor any component below may be a symbolic link.
         """
         parts, shown = ([], ".") if str(relative) == "." else _parts(relative)
-        with _translated(str(root) if shown == "." else shown, "open"):
+        with _mapped_errors(str(root) if shown == "." else shown, "open"):
             top = os.open(root, _DIRECTORY)
             try:
                 return cls(_descend(top, parts))
@@ -110,7 +110,7 @@ class RootedDirectory:
     def open_file(self, relative: str) -> RootedFile:
         """Open a regular file for reading; raise FileMissing, or WrongPath for anything else."""
         (*above, name), shown = _parts(relative)
-        with _translated(shown, "open"):
+        with _mapped_errors(shown, "open"):
             holder = _descend(self._descriptor, above)
             try:
                 descriptor = os.open(name, _FILE, dir_fd=holder)
@@ -140,7 +140,7 @@ class RootedDirectory:
     def entries(self) -> list[DirectoryEntry]:
         """Return the regular files directly inside, sorted by name; no links, no directories."""
         found: list[DirectoryEntry] = []
-        with _translated("the directory", "list"):
+        with _mapped_errors("the directory", "list"):
             # Reopened, because listing moves the offset that all users of a descriptor share.
             descriptor = os.open(".", _DIRECTORY, dir_fd=self._descriptor)
             try:
@@ -156,7 +156,7 @@ class RootedDirectory:
                             )
                         if len(found) > ENTRIES_MAX:
                             message = f"the directory holds more than {ENTRIES_MAX} files"
-                            raise TooLarge(message, fix="name a directory with fewer files")
+                            raise TooLarge(message, fix="pass a directory with fewer files")
             finally:
                 os.close(descriptor)
         return sorted(found)
@@ -189,17 +189,17 @@ def locate_below(path: str, roots: Sequence[Path]) -> tuple[Path, PurePath] | No
 
 def _real(path: str) -> str:
     if not path:
-        _refuse("is empty")
+        _reject_path("is empty")
     if "\0" in path:
-        _refuse("holds a NUL character")
+        _reject_path("holds a NUL character")
     _check_text(path, "is not Unicode text")
     if len(os.fsencode(path)) > PATH_BYTES_MAX:
-        _refuse(f"is longer than {PATH_BYTES_MAX} bytes")
+        _reject_path(f"is longer than {PATH_BYTES_MAX} bytes")
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser(path)  # noqa: PTH111 - pathlib would expand `~name` as well
     if path.startswith("//"):  # POSIX gives it another meaning, Linux does not.
         path = "/" + path.lstrip("/")
-    with _translated("the working directory", "look at"):
+    with _mapped_errors("the working directory", "inspect"):
         # `..` is resolved first and lexically: following it through directories outside the roots
         # would reveal whether they exist.
         absolute = os.path.abspath(path)  # noqa: PTH100 - pathlib keeps the `..`
@@ -219,10 +219,10 @@ def _check_text(text: str, problem: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        _refuse(problem)
+        _reject_path(problem)
 
 
-def _refuse(problem: str) -> NoReturn:
+def _reject_path(problem: str) -> NoReturn:
     message = f"path: it {problem}"
     raise InvalidArgument(message, fix="correct path", field="path")
 
@@ -234,7 +234,7 @@ def _parts(relative: PurePath | str) -> tuple[list[str], str]:
     for part in parts:
         if part in ("", ".", "..") or "/" in part or "\0" in part or not _is_encodable(part):
             message = f"{shown} is not a plain path below a directory"
-            fix = "name it relative to the directory, without `.`, `..` or empty parts"
+            fix = "pass a path relative to the directory, without `.`, `..` or empty parts"
             raise WrongPath(message, fix=fix, path=shown)
     return parts, shown
 
@@ -260,14 +260,14 @@ def _descend(top: int, parts: Sequence[str]) -> int:
 
 
 @contextmanager
-def _translated(shown: str, doing: str) -> Iterator[None]:
+def _mapped_errors(shown: str, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise _refusal(exc, shown, doing) from exc
+        raise _mapped_error(exc, shown, doing) from exc
 
 
-def _refusal(exc: OSError, shown: str, doing: str) -> StorageError:
+def _mapped_error(exc: OSError, shown: str, doing: str) -> StorageError:
     if exc.errno in _NOT_REGULAR_ERRNOS:
         return WrongPath(f"{shown} is not a regular file", path=shown)
     return file_error(exc, Path(shown), doing)

@@ -1,4 +1,4 @@
-"""System files: crash-safe file operations; a file is rejected after one failed fsync."""
+"""System files: crash-safe file operations of the machine; rejects a file after a failed fsync."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SystemFiles:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise file_error(exc, path, "look at") from exc
+            raise file_error(exc, path, "inspect") from exc
 
     def names(self, path: Path) -> list[str]:
         """List the directory."""

@@ -77,7 +77,7 @@ class CrashFiles:
 
     def stat(self, path: Path) -> FileStat | None:
         """Return the identity and size of a path, or None."""
-        with self._disk.mutex, mapped_os_errors(path, "look at"):
+        with self._disk.mutex, mapped_os_errors(path, "inspect"):
             try:
                 return file_stat(self._disk.find(path))
             except FileNotFoundError:
