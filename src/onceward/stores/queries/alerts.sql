@@ -1,7 +1,7 @@
--- Alerts: what is compared with thresholds, and which alerts are open, fired and reported.
+-- Alerts: the values that are compared with thresholds, and the alerts that are open, fired and delivered.
 
 -- name: alert_begin
--- Note that a cursor is over the threshold of a rule; it fires later, if it still is.
+-- Open a pending alert for a cursor above the threshold of a rule; it fires if the cursor stays above.
 -- sqlite:
 insert into onceward_alerts (
   id, rule, kind, cursor_name, state, value, threshold, pending_at, pending_seconds, pending_boot
@@ -12,17 +12,17 @@ insert into onceward_alerts (id, rule, kind, cursor_name, state, value, threshol
 values (:id, :rule, :kind, :cursor, 'pending', :value, :threshold, {{ now }})
 
 -- name: alert_clear
--- End an alert that fired.
+-- Clear an alert that fired.
 update onceward_alerts set state = 'cleared', cleared_at = {{ now }} where id = :id and state = 'firing'
 
 -- name: alert_counts
--- Count the alerts that fire now, kind by kind.
+-- Count the firing alerts by kind.
 select kind, count(*) from onceward_alerts where state <> 'cleared' and state = 'firing' group by kind
 
 -- name: alert_dead
 -- Count each cursor's dead letters of the last :window seconds that are still dead.
 select cursor_name, count(*)
--- Without the hint SQLite reads every dead letter: it has no statistics about recent ones.
+-- Without the index hint SQLite reads every dead letter: it has no statistics about recent ones.
 from onceward_dead {{ indexed_by(onceward_dead_lately) }}
 where state = 'dead' and dead_at > {{ ago(:window) }}
 group by cursor_name
@@ -32,19 +32,19 @@ group by cursor_name
 delete from onceward_alerts where id = :id and state = 'pending'
 
 -- name: alert_errors
--- Return each cursor's number of failures since its last success, where there are any.
+-- Return each cursor's number of failures since its last success, unless 0.
 select cursor_name, error_count
 from cursor_positions
 where error_count > 0 and substr(cursor_name, 1, 1) <> '~'
 
 -- name: alert_fire
--- Let an alert that was pending fire.
+-- Change a pending alert to firing.
 update onceward_alerts
 set state = 'firing', value = :value, threshold = :threshold, fired_at = {{ now }}
 where id = :id and state = 'pending'
 
 -- name: alert_lag
--- Return the lag in seconds of every measured cursor that has one.
+-- Return the lag in seconds of every measured cursor that lags.
 select cursor_name, lag_seconds + {{ elapsed(measured) }}
 from onceward_measures
 where lag_seconds is not null and coalesce(lag_messages, 1) > 0 and substr(cursor_name, 1, 1) <> '~'
@@ -76,12 +76,12 @@ select name, max(messages) from (
 group by name order by name
 
 -- name: alert_prune
--- Delete alerts that cleared more than :days days ago, reported or not.
+-- Delete alerts that cleared more than :days days ago, delivered or not.
 delete from onceward_alerts
 where state = 'cleared' and cleared_at < {{ ago(86400.0 * :days) }}
 
 -- name: alert_sent
--- Record that an alert's firing or clearing was reported.
+-- Record that an alert's firing or clearing was delivered.
 update onceward_alerts set
   fired_sent_at = case when cast(:event as text) = 'fired' then coalesce(fired_sent_at, {{ now }})
     else fired_sent_at end,
@@ -90,15 +90,15 @@ update onceward_alerts set
 where id = :id
 
 -- name: alert_steals
--- Count each cursor's take-overs in the last :window seconds.
+-- Count each cursor's takeovers in the last :window seconds.
 select cursor_name, count(*)
 from cursor_history
 where kind = 'steal' and substr(cursor_name, 1, 1) <> '~' and happened_at > {{ ago(:window) }}
--- Not by the index in this order, which holds every entry of the past.
+-- Not in index order: that index has every past entry.
 group by {{ unindexed }}cursor_name
 
 -- name: alert_unsent
--- Return alerts whose firing or clearing was not reported, oldest first, and the age of each firing.
+-- Return alerts whose firing or clearing was not delivered, oldest first, and the age of each firing.
 select id, rule, kind, cursor_name, state, value, threshold, {{ text(pending_at) }},
   {{ text(fired_at) }}, {{ text(fired_sent_at) }}, {{ text(cleared_at) }},
   {{ text(cleared_sent_at) }}, {{ since(fired_at) }}

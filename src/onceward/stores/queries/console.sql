@@ -15,7 +15,7 @@ select id, {{ text(happened_at) }}, actor, via, action, target, request_id, outc
 from onceward_audit where id < :before order by id desc limit :limit
 
 -- name: overview_activity
--- Return the latest events: moves and take-overs of cursors, rejected writes, dead letters, alerts, actions.
+-- Return the latest events: moves and takeovers of cursors, rejected writes, dead letters, alerts, actions.
 -- sqlite:
 select * from (
   select happened_at, kind, cursor_name, actor, reason, epoch from cursor_history order by id desc limit :limit

@@ -36,7 +36,7 @@ from onceward_cursor_acquire(
 )
 
 -- name: cursor_beside
--- Return the rest about the named cursors: last history entry, who paused it, the message that holds it,
+-- Return details of the named cursors: last history entry, who paused it, the message that blocks it,
 -- parked messages and dead letters (counted up to :most), seconds since the lease expired and until the next attempt.
 -- sqlite:
 select cursor.cursor_name,
@@ -121,7 +121,7 @@ select :epoch::bigint
 from onceward_cursor_guard(:name::text, :worker::text, :epoch::bigint)
 
 -- name: cursor_history
--- List what was done to a cursor, newest first.
+-- List the operator actions on a cursor and its takeovers, newest first.
 select id, cursor_name, kind, {{ text(happened_at) }}, actor, reason, from_position,
   to_position, epoch, undoes
 from cursor_history where cursor_name = :name
@@ -141,7 +141,7 @@ where cursor_name = :name and kind = 'seek'
 order by id desc limit 1
 
 -- name: cursor_list
--- Return everything about the cursors after a name, and whether each lease is held.
+-- Return the state of the cursors after a name, and whether each lease is held.
 select {{ cursor_columns }}
 from (select *, {{ is_held }} as is_held from cursor_positions) as cursor
 where cursor_name > :after
@@ -180,7 +180,7 @@ where cursor_name = :name
 returning lease_epoch
 
 -- name: cursor_note
--- Record what was done to a cursor, by whom and why.
+-- Record an action on a cursor, with its actor and reason.
 insert into cursor_history
   (cursor_name, kind, happened_at, actor, reason, from_position, to_position, epoch, undoes)
 values (:name, :kind, {{ now }}, :actor, :reason, :from_position, :to_position, :epoch, :undoes)
@@ -239,13 +239,13 @@ select :epoch::bigint,
 from pg_advisory_xact_lock_shared(onceward_cursor_key(:name::text))
 
 -- name: cursor_pause
--- Pause or resume a cursor; no row if it was so already.
+-- Pause or resume a cursor; no row if its state is unchanged.
 update cursor_positions set paused = cast(:paused as boolean), updated_at = {{ now }}
 where cursor_name = :name and coalesce(paused, false) <> cast(:paused as boolean)
 returning lease_epoch, last_position
 
 -- name: cursor_release
--- Give the holder's lease back; no row if it is lost.
+-- Release the holder's lease; no row if it is lost.
 update cursor_positions set
   lease_owner = null,
   {{ no_lease }},
@@ -261,7 +261,7 @@ where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
 returning coalesce(paused, false)
 
 -- name: cursor_rewrite
--- Write the holder's position in the form of another version; no row if the lease is lost.
+-- Rewrite the holder's position in the format of another version; no row if the lease is lost.
 update cursor_positions set
   last_position = :position,
   rules_version = :version,
@@ -270,24 +270,24 @@ where cursor_name = :name and lease_owner = :worker and lease_epoch = :epoch
 returning lease_epoch
 
 -- name: cursor_show
--- Return everything about one cursor, and whether its lease is held.
+-- Return the state of one cursor, and whether its lease is held.
 select {{ cursor_columns }}
 from (select *, {{ is_held }} as is_held from cursor_positions) as cursor
 where cursor_name = :name
 
 -- name: cursor_still
--- Keep other transactions from changing a cursor until this one ends; running handlers go on.
+-- Block changes of a cursor by other transactions until this one ends; handlers keep running.
 select cursor_name from cursor_positions where cursor_name = :name {{ lock(no key update) }}
 
 -- name: cursor_undoable
--- Return the last seek that was not undone: where from, where to, when.
+-- Return the last seek that was not undone: its source, target and time.
 select id, from_position, to_position, {{ text(happened_at) }} from cursor_history as seek
 where cursor_name = :name and kind = 'seek'
   and not exists (select 1 from cursor_history where undoes = seek.id)
 order by id desc limit 1
 
 -- name: cursor_waiting
--- Examine the next :scan cursors whose messages wait longest, as `cursor_page` does.
+-- Examine the next :scan cursors by the age of their oldest message, like `cursor_page`.
 -- After each cursor: since when its messages wait.
 select {{ cursor_columns }}, waiting_since, fits, looked
 from (
@@ -307,7 +307,7 @@ where fits or number = looked
 order by waiting_since, cursor_name limit :limit
 
 -- name: grant_lately
--- List grants that ended in the last :seconds seconds, latest first, and the worker that took over.
+-- List grants that ended in the last :seconds seconds, latest first, each with the worker that took over.
 select cursor_name, epoch, worker, {{ text(granted_at) }}, {{ text(ended_at) }}, ending,
   {{ text(expired_at) }},
   case when ending = 'stolen' then (

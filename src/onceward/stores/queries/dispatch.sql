@@ -23,7 +23,7 @@ select count(*) from (
 update dispatch_deliveries set agent = :agent where id = :id
 
 -- name: dispatch_delivery_begin
--- Note that messages are handed to an agent.
+-- Record the start of a delivery of messages to an agent.
 insert into dispatch_deliveries (
   group_name, batch_number, state, attempt, first_seq, last_seq, started_at)
 values (:group, :number, 'running', :attempt, :first_seq, :last_seq, {{ now }})
@@ -34,17 +34,17 @@ returning id
 update dispatch_deliveries set state = 'dead', last_seq = :last_seq where id = :id and state = 'rolled back'
 
 -- name: dispatch_delivery_end
--- Note what became of a delivery.
+-- Record the result of a delivery.
 update dispatch_deliveries
 set state = :state, last_seq = :last_seq, error = :error, ended_at = {{ now }}
 where id = :id and state = 'running'
 
 -- name: dispatch_delivery_extend
--- Note that more messages were handed to the same agent.
+-- Add messages to a delivery in flight.
 update dispatch_deliveries set last_seq = :last_seq where id = :id and state = 'running'
 
 -- name: dispatch_delivery_list
--- List what was handed out for a group, the newest first.
+-- List the deliveries of a group, newest first.
 select {{ delivery_columns }}
 from dispatch_deliveries where group_name = :group order by batch_number desc limit :limit
 
@@ -54,10 +54,10 @@ select attempt, {{ text(ended_at) }}, error, first_seq, state from dispatch_deli
 where group_name = :group and batch_number < :number order by batch_number desc limit :limit
 
 -- name: dispatch_delivery_running
--- List the deliveries whose end is not known.
+-- List the deliveries in flight.
 select {{ delivery_columns }}
 from dispatch_deliveries where state = 'running'
--- Not by the index in this order, which holds every delivery of the past.
+-- Not in index order: that index has every past delivery.
 order by {{ unindexed }}id
 
 -- name: dispatch_delivery_show
@@ -66,7 +66,7 @@ select {{ delivery_columns }}
 from dispatch_deliveries where id = :id
 
 -- name: dispatch_group_add
--- Add a group; nothing happens when there is one of this name.
+-- Add a group; changes nothing if the name exists.
 insert into dispatch_groups (
   name, channel, command, trigger_kind, trigger_word, workdir, idle_seconds, hard_seconds, created_at, updated_at)
 values (:name, :channel, :command, :trigger_kind, :trigger_word, :workdir, :idle_seconds, :hard_seconds,
@@ -75,7 +75,7 @@ on conflict (name) do nothing
 returning name
 
 -- name: dispatch_group_agent
--- Note which process is a group's agent, or that there is none.
+-- Record which process is a group's agent; null for none.
 update dispatch_groups set agent = cast(:agent as text) where name = :name
 
 -- name: dispatch_group_agents
@@ -119,7 +119,7 @@ select name from dispatch_groups where is_nudged order by name
 delete from dispatch_groups where name = :name returning name
 
 -- name: dispatch_group_set
--- Change what a group is set to.
+-- Change the settings of a group.
 update dispatch_groups
 set channel = :channel, command = :command, trigger_kind = :trigger_kind, trigger_word = :trigger_word,
   workdir = :workdir, idle_seconds = :idle_seconds, hard_seconds = :hard_seconds,
@@ -129,12 +129,12 @@ where name = :name
 returning name
 
 -- name: dispatch_group_show
--- Read a group, how long it must still wait for its next try, and when that is.
+-- Read a group, and the remaining delay and the time of its next attempt.
 select {{ group_columns }}
 from dispatch_groups where name = :name
 
 -- name: dispatch_message_add
--- Add a message that arrives; its id decides whether it is new.
+-- Add a message; ignored if its id exists.
 insert into dispatch_messages (channel, group_name, id, seq, changed_seq, sender, body, sent_at, received_at)
 values (:channel, :group, :id, :seq, :seq, :sender, :body, :sent_at, {{ now }})
 on conflict (channel, group_name, id) do nothing
@@ -155,18 +155,18 @@ where m.group_name = :group and m.changed_seq > :after and m.changed_seq <= :upt
 order by m.changed_seq limit :limit
 
 -- name: dispatch_message_edit
--- Change the text of a message that is there.
+-- Change the text of a message.
 update dispatch_messages
 set sender = :sender, body = :body, sent_at = :sent_at, changed_seq = :changed_seq, edited_at = {{ now }}
 where channel = :channel and group_name = :group and id = :id
 
 -- name: dispatch_message_find
--- Read a message by its id, so that a redelivery is recognised.
+-- Read a message by its id, to detect a redelivery.
 select seq, sender, body, sent_at from dispatch_messages
 where channel = :channel and group_name = :group and id = :id
 
 -- name: dispatch_message_last
--- Read the place of the last message of a group, at or before another.
+-- Read the position of a group's last message at or before another.
 select seq from dispatch_messages where group_name = :group and seq <= :upto order by seq desc limit 1
 
 -- name: dispatch_message_new
@@ -183,7 +183,7 @@ update dispatch_messages set seq = :seq, redriven_count = redriven_count + 1
 where group_name = :group and seq = :old
 
 -- name: dispatch_message_since
--- Find the first message of a group that came at a moment or later.
+-- Find the first message of a group that was received at or after a time.
 select seq from dispatch_messages
 where group_name = :group and received_at >= {{ time(:since) }}
 order by seq limit 1

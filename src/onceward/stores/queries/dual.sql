@@ -1,7 +1,7 @@
--- Dual cursors: arrival order, how far was read, how far each group is processed, batches in flight.
+-- Dual cursors: arrival numbers, the read position, the processed position of each group, batches in flight.
 
 -- name: dual_advance_read
--- Move the read cursor onward; one that is further already stays.
+-- Move the read cursor forward, never back.
 insert into onceward_dual_reads as r (dual_name, read_position, updated_at) values (:dual, :position, {{ now }})
 on conflict (dual_name) do update set read_position = excluded.read_position, updated_at = excluded.updated_at
 where r.read_position < excluded.read_position
@@ -22,7 +22,7 @@ select group_name, number, previous_position, position, output_position, items, 
 from onceward_dual_batches where dual_name = :dual order by previous_position, group_name
 
 -- name: dual_begin
--- Record a batch as in flight, with the position to go back to.
+-- Record a batch as in flight, with its rollback position.
 insert into onceward_dual_batches (dual_name, group_name, number, previous_position, position, items, started_at)
 values (:dual, :group, :number, :previous, :position, :items, {{ now }})
 
@@ -31,19 +31,19 @@ values (:dual, :group, :number, :previous, :position, :items, {{ now }})
 delete from onceward_dual_batches where dual_name = :dual and group_name = :group and number = :number
 
 -- name: dual_extend
--- Let the batch in flight reach further: more messages were handed to the same run.
+-- Extend the batch in flight by more messages.
 update onceward_dual_batches set position = :position, items = :items
 where dual_name = :dual and group_name = :group and number = :number
 
 -- name: dual_group
--- Read how far a group is processed and whether a batch of it is in flight.
+-- Read a group's processed position, and whether a batch is in flight.
 select g.processed_position, b.number
 from onceward_dual_groups as g
 left join onceward_dual_batches as b on b.dual_name = g.dual_name and b.group_name = g.group_name
 where g.dual_name = :dual and g.group_name = :group
 
 -- name: dual_groups
--- List the groups with what was read and not processed, or with a batch in flight; longest waiting first.
+-- List the groups with unprocessed messages or a batch in flight, longest waiting first.
 with groups as (
   select group_name, max(processed_position) as processed_position, max(last_arrived) as last_arrived
   from (
@@ -65,32 +65,32 @@ where b.number is not null or (
 order by g.processed_position, g.group_name
 
 -- name: dual_move
--- Move a group's processed cursor, onward or back.
+-- Move a group's processed cursor, forward or back.
 update onceward_dual_groups set processed_position = :position, last_batch = :number
 where dual_name = :dual and group_name = :group
 
 -- name: dual_note
--- Record in the cursors' history that a group was rolled back, by which batch, and from where to where.
+-- Record the rollback of a group in the cursors' history: batch, source and target position.
 insert into cursor_history (cursor_name, kind, happened_at, actor, reason, from_position, to_position, epoch)
 values (:name, 'rollback', {{ now }}, :actor, :reason, :from_position, :to_position, :number)
 
 -- name: dual_output
--- Note that output went out: what was handed over up to here is not rolled back any more.
+-- Record that output was sent: messages up to this position are not rolled back any more.
 update onceward_dual_batches set output_position = {{ greatest }}(coalesce(output_position, 0), :position)
 where dual_name = :dual and group_name = :group and number = :number
 
 -- name: dual_output_set
--- Set again how far output was sent: some of it turned out not to have been sent.
+-- Correct the position up to which output was sent, after some was not delivered.
 update onceward_dual_batches set output_position = cast(:position as bigint)
 where dual_name = :dual and group_name = :group and number = :number
 
 -- name: dual_positions
--- Read how far messages arrived and how far they were read.
+-- Read the latest arrival number and the read position.
 select coalesce((select last_sequence from onceward_dual_counters where dual_name = :dual), 0),
   coalesce((select read_position from onceward_dual_reads where dual_name = :dual), 0)
 
 -- name: dual_sequence
--- Draw the next arrival number; the counter stays locked until commit, so numbers are in commit order.
+-- Assign the next arrival number; the counter stays locked until commit, so numbers are in commit order.
 insert into onceward_dual_counters as c (dual_name, last_sequence) values (:dual, 1)
 on conflict (dual_name) do update set last_sequence = c.last_sequence + 1
 returning last_sequence

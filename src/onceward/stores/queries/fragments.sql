@@ -13,14 +13,14 @@
 (select onceward_now())
 
 -- fragment: ago(seconds)
--- The time so many seconds ago.
+-- The time this many seconds ago.
 -- sqlite:
 strftime('%Y-%m-%dT%H:%M:%fZ', :wall, -({seconds}) || ' seconds')
 -- postgres:
 (select onceward_now()) - make_interval(secs => ({seconds})::float8)
 
 -- fragment: after(seconds)
--- The time in so many seconds; null for null.
+-- The time in this many seconds; null for null.
 -- sqlite:
 strftime('%Y-%m-%dT%H:%M:%fZ', :wall, round({seconds}, 3) || ' seconds')
 -- postgres:
@@ -57,7 +57,7 @@ case when {at} is null then 0 else max(0, (julianday({at}) - julianday(:wall)) *
 case when {at} is null then 0 else greatest(0, extract(epoch from {at} - (select onceward_now())))::float8 end
 
 -- fragment: alive(end)
--- Whether a lease has not expired. After another boot it has: the process that held it is gone.
+-- Whether a lease has not expired. A lease of an earlier boot has: its process is gone.
 -- sqlite:
 {end}_boot = :boot and :now < {end}_seconds
 -- postgres:
@@ -122,7 +122,7 @@ max
 greatest
 
 -- fragment: like
--- Match a pattern without regard to case.
+-- Match a pattern, ignoring case.
 -- sqlite:
 like
 -- postgres:
@@ -185,7 +185,7 @@ returning 1
 -- Cursors.
 
 -- fragment: is_held
--- Whether the lease of a cursor has not expired; one without an end has.
+-- Whether the lease of a cursor has not expired; a null end is expired.
 -- sqlite:
 (lease_owner is not null and lease_expires_at is not null and lease_expires_boot is not null
       and lease_boot_id is :boot and lease_expires_boot >= :now)
@@ -221,7 +221,7 @@ lease_expires_at = null,
 lease_expires_at = null
 
 -- fragment: cursor_columns
--- Everything about a cursor, in the order of `Cursor`; is_held is a column.
+-- All columns of a cursor, in the order of `CursorState`; is_held is a column.
 cursor_name, last_position, {{ text(last_processed_at) }}, lease_owner, {{ text(lease_expires_at) }}, is_held,
   coalesce(error_count, 0), coalesce(paused, false), {{ json_text(coalesce(metadata, '{}')) }}, lease_epoch,
   steal_count, processed_count, rules_version, {{ text(created_at) }}, {{ text(updated_at) }}
@@ -239,7 +239,7 @@ case when coalesce(paused, false) then 'paused' when is_held then 'held'
 
 -- fragment: outcome_state
 -- The current state of an outcome. A claim whose lease expired is abandoned, which means that it may run again, or
--- ambiguous: it may have completed. A result lives until until_at; its key is remembered for thirty days more.
+-- ambiguous: it may have completed. A result expires at until_at; a tombstone of its key stays for thirty days more.
 case
     when {{ is_running() }} then 'running'
     when state = 'running' and on_crash = 'rerun' then 'abandoned'
@@ -252,7 +252,7 @@ case
   end
 
 -- fragment: forgotten(end)
--- Whether the thirty days after the life of a result are over.
+-- Whether a result expired more than thirty days ago.
 -- sqlite:
 case when {end}_boot = :boot then :now >= {end}_seconds + 2592000
       else :wall >= strftime('%Y-%m-%dT%H:%M:%fZ', {end}_at, '+30 days') end
@@ -260,21 +260,21 @@ case when {end}_boot = :boot then :now >= {end}_seconds + 2592000
 (select onceward_now()) >= {end}_at + interval '30 days'
 
 -- fragment: is_current
--- Whether the life of a result is not over; unlike a lease it survives another boot.
+-- Whether a result has not expired; unlike a lease it survives a reboot.
 -- sqlite:
 case when until_boot = :boot then :now < until_seconds else :wall < until_at end
 -- postgres:
 (select onceward_now()) < until_at
 
 -- fragment: ended(seconds)
--- Whether the life of a result ended so many seconds ago. Compares until_at first, which has an index.
+-- Whether a result expired at least this many seconds ago. Compares until_at first, which has an index.
 -- sqlite:
 until_at <= {{ ago({seconds}) }} and (until_boot <> :boot or :now >= until_seconds + {seconds})
 -- postgres:
 until_at <= {{ ago({seconds}) }}
 
 -- fragment: ends_after(seconds)
--- Let the lease, or the life of the result, end in so many seconds; null for never.
+-- Set the lease or the result to expire in this many seconds; null for never.
 -- sqlite:
 until_at = {{ after({seconds}) }},
   until_boot = :boot,
@@ -299,7 +299,7 @@ until_at = {{ after({seconds}) }}
   )
 
 -- fragment: granted
--- Grant a known key to the caller, for this work and from now on.
+-- Grant a known key to the caller, with its fingerprint and the current time.
 fingerprint = excluded.fingerprint,
   owner = excluded.owner,
   on_crash = excluded.on_crash,
@@ -308,7 +308,7 @@ fingerprint = excluded.fingerprint,
   {{ end_of_excluded }}
 
 -- fragment: end_of_excluded
--- Take the end of the lease, or of the result's life, from the new row.
+-- Take the expiry of the lease or result from the inserted row.
 -- sqlite:
 until_at = excluded.until_at,
   until_boot = excluded.until_boot,
@@ -317,7 +317,7 @@ until_at = excluded.until_at,
 until_at = excluded.until_at
 
 -- fragment: outcome_number
--- The number of an outcome in the order in which keys became known.
+-- The sequence number of an outcome, in the order in which keys were first claimed.
 -- sqlite:
 rowid
 -- postgres:
@@ -333,19 +333,19 @@ due_seconds, due_boot, due_at
 due_at
 
 -- fragment: error_contains(part)
--- Whether the error of a dead letter contains a text, in any case.
+-- Whether the error of a dead letter contains a text, ignoring case.
 -- sqlite:
 instr(lower(error_type || ': ' || error_message), lower({part})) > 0
 -- postgres:
 position(lower({part}::text) in lower(error_type || ': ' || error_message)) > 0
 
 -- fragment: letter_columns
--- A dead letter without its message, in the order of `Letter`.
+-- A dead letter without its message, in the order of `DeadLetter`.
 id, cursor_name, position, key, state, error_type, error_message, attempt_count, first_failed_at, dead_at,
   redrive_count, changed_at, changed_by, reason, source, group_name, first_seq, last_seq, delivery_id
 
 -- fragment: parked_boots (sqlite)
--- The boots in which the heads of a cursor were scheduled, from one to the next by the index, and null at the end.
+-- The boots in which the heads of a cursor were scheduled, found one by one through the index; null at the end.
 with recursive boots (boot) as (
   select min(due_boot) from onceward_parked where cursor_name = :cursor and is_head
   union all

@@ -1,7 +1,7 @@
 -- Memory: entities, observations, relations, changes, merges, and the index of words.
 
 -- name: memory_change_add
--- Note what is deleted or restored, one row for each. Rows are entity_id, observation_id and relation_id.
+-- Record deletions and restorations, one row for each. Rows are entity_id, observation_id and relation_id.
 -- sqlite:
 insert into memory_changes (action, entity_id, observation_id, relation_id, source, run, created_at)
 select :action, r.value ->> '$.entity_id', r.value ->> '$.observation_id', r.value ->> '$.relation_id',
@@ -18,7 +18,7 @@ order by r.place
 returning id, entity_id, observation_id, relation_id
 
 -- name: memory_change_find
--- Find a change, and the entity it is about.
+-- Find a change and its entity.
 select c.action, c.entity_id, c.observation_id, c.relation_id, e.name, e.deleted_by
 from memory_changes as c
 join memory_entities as e on e.id = c.entity_id
@@ -36,7 +36,7 @@ order by c.id desc
 limit :limit
 
 -- name: memory_counts
--- Count what the graph holds, and what was deleted.
+-- Count the entities, observations and relations, and the deleted ones.
 select
   (select count(*) from memory_entities where deleted_by is null),
   (select count(*) from memory_observations where deleted_by is null),
@@ -60,7 +60,7 @@ from rows from (json_to_recordset(:rows::json) as (entity_id bigint, observation
 order by r.place
 
 -- name: memory_doc_delete
--- Take the words of observations out of the index. Rows are entity_id and observation_id.
+-- Remove the words of observations from the index. Rows are entity_id and observation_id.
 -- sqlite:
 delete from memory_docs
 where (entity_id, observation_id) in (
@@ -71,7 +71,7 @@ using (select * from json_to_recordset(:rows::json) as t (entity_id bigint, obse
 where d.entity_id = r.entity_id and d.observation_id = r.observation_id
 
 -- name: memory_doc_delete_of
--- Take the words of entities and all of their observations out of the index.
+-- Remove the words of entities and all their observations from the index.
 delete from memory_docs where entity_id {{ in_few_ids(:ids) }}
 
 -- name: memory_entity_add
@@ -164,7 +164,7 @@ order by name
 {{ lock(update) }}
 
 -- name: memory_entity_id
--- Find an entity by its name, and what has deleted it, if anything.
+-- Find an entity by its name, and the change that deleted it, if any.
 select id, deleted_by from memory_entities where name = :name
 
 -- name: memory_entity_latest
@@ -259,7 +259,7 @@ where id = :id and deleted_by = :change
 returning id
 
 -- name: memory_history
--- Read what happened to an entity, its observations and its relations, the newest first.
+-- Read the changes of an entity, its observations and its relations, newest first.
 select h.change, {{ text(h.at) }} as at, h.action, h.what, h.text, h.source, h.run
 from (
   select * from (
@@ -304,7 +304,7 @@ order by h.at desc, case when h.change is null then 0 else 1 end desc, h.number 
 limit :limit
 
 -- name: memory_merge_add
--- Note that an entity was merged into another.
+-- Record that an entity was merged into another.
 insert into memory_merges (merge, source_id, target_id, change_id, added, created_at)
 values (:merge, :source, :target, :change, :added, {{ now }})
 returning id
@@ -320,7 +320,7 @@ order by m.id desc
 {{ lock(update of m) }}
 
 -- name: memory_merge_list
--- Read the last merges that can be undone: number, time, how many names.
+-- Read the last merges that can be undone: number, time, number of names.
 select coalesce(merge, id), {{ text(min(created_at)) }}, count(*)
 from memory_merges
 where undone_at is null
@@ -349,18 +349,18 @@ where undone_at is null
   and (source_id in (select id from touched) or target_id in (select id from touched))
 
 -- name: memory_merge_parts
--- Count what an entity has that is not deleted: observations and relations.
+-- Count the undeleted observations and relations of an entity.
 select
   (select count(*) from memory_observations where entity_id = :id and deleted_by is null)
   + (select count(*) from memory_relations where from_id = :id and deleted_by is null)
   + (select count(*) from memory_relations where to_id = :id and deleted_by is null)
 
 -- name: memory_merge_sources
--- Find the entities that were merged into one, and still are.
+-- Find the entities whose merge into this one was not undone.
 select source_id from memory_merges where target_id = :id and undone_at is null order by id
 
 -- name: memory_merge_undo
--- Note that a part of a merge is undone.
+-- Record that a part of a merge was undone.
 update memory_merges set undone_at = {{ now }} where id = :id returning id
 
 -- name: memory_observation_add
@@ -712,7 +712,7 @@ where o.deleted_by = :change
 returning o.id, o.deleted_by, o.from_id
 
 -- name: memory_restore_counts
--- Count what restoring a change would bring back: the entity, observations, and relations whose ends are there then.
+-- Count what restoring a change would restore: the entity, observations, and relations with both ends undeleted.
 select
   (select count(*) from memory_entities where id = :id and deleted_by = :change),
   (select count(*) from memory_observations where deleted_by = :change),
@@ -764,15 +764,15 @@ select total_changes()
 insert into memory_words (memory_words) values ('delete-all')
 
 -- name: memory_words_fill (sqlite)
--- Fill the index of words with those that were kept.
+-- Fill the index of words from the copy.
 insert into memory_words (rowid, words) select doc, words from memory_words_kept
 
 -- name: memory_words_gone (sqlite)
--- Return the number of documents in the word index, and of deleted ones whose words are still there.
+-- Return the number of documents in the word index, and of deleted ones that are still in it.
 select live, gone from memory_words_count where id = 1
 
 -- name: memory_words_keep (sqlite)
--- Copy the words of the documents that are there, before the index of words is emptied.
+-- Copy the words of undeleted documents, before the index of words is emptied.
 create temp table memory_words_kept as
 select doc, group_concat(term, ' ') as words
 from (
@@ -790,7 +790,7 @@ drop table memory_words_kept
 insert into memory_words (memory_words, rank) values ('merge', :pages)
 
 -- name: memory_words_problems (sqlite)
--- Count what must never be in the index of words: documents without words, and a wrong count of either kind.
+-- Count inconsistencies of the index of words: documents without words, and wrong counts.
 select 'documents without words', (
     select count(*) from memory_docs as d
     where not exists (select 1 from memory_words as w where w.rowid = d.id))
@@ -801,5 +801,5 @@ select 'a wrong count of words', (
       or c.live + c.gone <> (select count(*) from memory_words))
 
 -- name: memory_words_recount (sqlite)
--- Note that the index of words holds no document that is gone.
+-- Record that the index of words has no deleted document.
 update memory_words_count set gone = 0

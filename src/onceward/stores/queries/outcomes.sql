@@ -1,11 +1,11 @@
 -- Outcomes: idempotent calls by scope and key, and the steps (effects) inside them.
 
 -- name: effect_forget
--- Erase the steps of a piece of work.
+-- Delete the steps of a call.
 delete from onceward_effects where scope = :scope and key = :key
 
 -- name: effect_intend
--- Note that a step is about to happen, for the holder of its work, when it is new or free.
+-- Record the intent of a step, for the holder of its call, if the step is new or free.
 insert into onceward_effects as effect (scope, key, name, state, fence, updated_at)
 select scope, key, :name, 'intended', fence, {{ now }}
 from onceward_outcomes
@@ -23,7 +23,7 @@ where effect.state = 'free'
 returning fence
 
 -- name: effect_list
--- Return the steps of a piece of work, in the order they were last touched.
+-- Return the steps of a call, in the order of their last change.
 select name, state, fence, {{ exact_text(updated_at) }}, result, failure, note
 from onceward_effects
 where scope = :scope and key = :key
@@ -36,7 +36,7 @@ from onceward_effects
 where scope = :scope and key = :key and name = :name
 
 -- name: effect_open
--- Return ambiguous steps of unsettled work, oldest first.
+-- Return ambiguous steps of unsettled calls, oldest first.
 select effect.scope, effect.key, effect.name, {{ text(effect.updated_at) }}
 from onceward_effects as effect
 join onceward_outcomes as outcome on outcome.scope = effect.scope and outcome.key = effect.key
@@ -113,7 +113,7 @@ where
 returning fence, {{ exact_text(claimed_at) }}
 
 -- name: outcome_expire
--- Expire results after their life, in batches; a tombstone stays.
+-- Delete expired results, in batches; a tombstone stays.
 -- sqlite:
 update onceward_outcomes set state = 'expired', result = null, failure = null, updated_at = {{ now }}
 where (scope, key) in (
@@ -143,7 +143,7 @@ where outcome.scope = old.scope and outcome.key = old.key
 returning outcome.scope, outcome.key
 
 -- name: outcome_forget
--- Erase an outcome and free its key under a new fence; a running claim is not changed.
+-- Delete an outcome and free its key under a new fence; a running claim is not changed.
 update onceward_outcomes set
   state = 'free',
   fingerprint = null,
@@ -332,7 +332,7 @@ order by sequence desc
 limit :limit
 
 -- name: outcome_prunable
--- Count the results and the tombstones that pruning would take.
+-- Count the results and the tombstones that pruning would delete.
 select
   count(*) filter (where (state = 'done' or state = 'failed') and not is_over),
   count(*) filter (where is_over)
@@ -360,7 +360,7 @@ where
 returning fence
 
 -- name: outcome_release
--- Free a key for any caller and any work, if the claim is still the holder's.
+-- Free a key for any caller and fingerprint, if the claim is still the holder's.
 update onceward_outcomes set
   state = :state,
   fingerprint = null,
@@ -405,7 +405,7 @@ where outcome.scope = old.scope and outcome.key = old.key
 returning outcome.scope, outcome.key
 
 -- name: outcome_renew
--- Keep a claim alive, for its holder only.
+-- Renew a claim, for its holder only.
 update onceward_outcomes
 set {{ ends_after(:lease_seconds) }}
 where
@@ -480,7 +480,7 @@ where
   and claimed_at = {{ time(:granted_at) }}
 
 -- name: outcome_show
--- Return everything about one outcome.
+-- Return one outcome with its result.
 select
   scope,
   key,

@@ -1,4 +1,4 @@
--- Retries: attempts by position, parked messages, dead letters, and what a seek discarded.
+-- Retries: attempts by position, parked messages, dead letters, and the retries that a seek discarded.
 
 -- name: attempt_delete
 -- Remove the attempts of several positions.
@@ -10,11 +10,11 @@ delete from onceward_attempts where cursor_name = :cursor
 delete from onceward_attempts where cursor_name = :cursor and position = :position
 
 -- name: attempt_list
--- List the failing positions of a cursor, in the order in which they failed first.
+-- List the failing positions of a cursor, in the order of their first failure.
 select position, sequence from onceward_attempts where cursor_name = :cursor order by sequence
 
 -- name: attempt_open
--- Return the failed messages that hold their cursors, and the last error of each.
+-- Return the failed messages that block their cursors, and the last error of each.
 select attempts.cursor_name, attempts.position, attempts.attempt, {{ text(attempts.first_failed_at) }},
   {{ last_of(attempts.failures) }} ->> 'error'
 from onceward_attempts as attempts
@@ -23,7 +23,7 @@ where cursor.last_position is distinct from attempts.position
 order by attempts.first_failed_at, attempts.cursor_name limit :limit
 
 -- name: attempt_read
--- Read what is known about a failing position; waits until wait_seconds is below zero.
+-- Read the attempts of a failing position; it is due when wait_seconds is below zero.
 select sequence, attempt,
   {{ remaining(due) }} as wait_seconds,
   due_at, {{ json_text(failures) }}, first_failed_at
@@ -31,7 +31,7 @@ from onceward_attempts
 where cursor_name = :cursor and position = :position
 
 -- name: attempt_write
--- Note one more failed attempt of a position, and when the next one is due.
+-- Record one more failed attempt of a position, and when the next one is due.
 -- sqlite:
 insert into onceward_attempts (cursor_name, position, sequence, attempt,
   {{ due }}, failures, first_failed_at)
@@ -59,7 +59,7 @@ on conflict (cursor_name, position) do update set
     || excluded.failures
 
 -- name: dead_change
--- Take a letter that is dead out of that state, once; no row when it is not dead.
+-- Change a dead letter to redriven or dropped, once; no row when it is not dead.
 update onceward_dead set state = :state, changed_at = {{ now }}, changed_by = :actor, reason = :reason,
   redrive_count = redrive_count + case when cast(:state as text) = 'redriven' then 1 else 0 end
 where id = :id and state = 'dead'
@@ -74,7 +74,7 @@ select name, number from onceward_counts where kind = 'dead' order by name
 select cursor_name from onceward_dead where id = :id
 
 -- name: dead_expire
--- Drop letters that have been dead for long and that no operator has decided about, a few at a time.
+-- Drop old letters that no operator has settled, in batches.
 update onceward_dead set state = 'dropped', changed_at = {{ now }}, changed_by = :actor, reason = :reason
 where id in (
   select id from onceward_dead {{ indexed_by(onceward_dead_lately) }}
@@ -99,7 +99,7 @@ order by cursor_name, id
 for update
 
 -- name: dead_hold_at
--- Lock the letters of these positions before the first of them is written again.
+-- Lock the letters of these positions before the first of them is reopened.
 select id from onceward_dead
 where cursor_name = :cursor and position {{ in_texts(:positions) }}
 order by cursor_name, id
@@ -199,7 +199,7 @@ order by id desc
 limit :limit
 
 -- name: dead_prune
--- Remove letters that were redriven or dropped long ago, a few at a time.
+-- Remove letters that were redriven or dropped long ago, in batches.
 delete from onceward_dead where id in (
   select id from onceward_dead
   where state <> 'dead' and changed_at < {{ ago(:seconds) }}
@@ -208,7 +208,7 @@ delete from onceward_dead where id in (
 returning 1
 
 -- name: dead_replay
--- Close the chat letters whose messages a replay hands out again, or cut off the part of them that it repeats.
+-- Close the chat letters whose messages a replay delivers again, or remove the repeated part from them.
 update onceward_dead
 set state = case when first_seq >= :since then 'redriven' else state end,
   redrive_count = redrive_count + case when first_seq >= :since then 1 else 0 end,
@@ -224,7 +224,7 @@ order by cursor_name, id
 {{ lock(update) }}
 
 -- name: dead_show
--- Read one dead letter with all that was kept.
+-- Read one dead letter with its message, trace and attempts.
 select {{ letter_columns }}, length(raw), raw, error_trace, {{ json_text(failures) }}
 from onceward_dead where id = :id
 
@@ -236,7 +236,7 @@ where id {{ in_ids(:ids) }}
 order by id
 
 -- name: dead_write
--- Write a dead letter; a message that dies again opens its letter again.
+-- Write a dead letter; a message that fails again reopens its letter.
 -- sqlite:
 insert into onceward_dead (cursor_name, position, sequence, key, alone, raw, state,
   error_type, error_message, error_trace, attempt_count, failures, first_failed_at, dead_at, changed_at,
@@ -276,7 +276,7 @@ on conflict (source, cursor_name, position) do update set
 returning id
 
 -- name: forgotten_delete
--- Delete what a seek discarded.
+-- Delete rows that a seek discarded.
 delete from onceward_forgotten where id {{ in_ids(:ids) }}
 
 -- name: forgotten_keep_attempts
@@ -298,12 +298,12 @@ from onceward_parked where cursor_name = :cursor
   and position {{ in_texts(:positions) }}
 
 -- name: forgotten_list
--- List what a seek discarded, in that order.
+-- List the rows that a seek discarded, in order.
 select position, sequence, key, alone, id, raw is not null
 from onceward_forgotten where history_id = :history order by id
 
 -- name: forgotten_others
--- List what the other seeks of a cursor discarded, in that order.
+-- List the rows that other seeks of a cursor discarded, in order.
 select position, sequence, key, alone, id, raw is not null
 from onceward_forgotten where cursor_name = :cursor and history_id <> :history order by id
 
@@ -334,20 +334,20 @@ where cursor_name = :cursor and not alone and is_head
 select name, number from onceward_counts where kind = 'parked' order by name
 
 -- name: parked_delete
--- Remove parked messages, whatever became of them.
+-- Remove parked messages by position.
 delete from onceward_parked where cursor_name = :cursor
   and position {{ in_texts(:positions) }}
 
 -- name: parked_demote
--- Let a head stand back for an earlier message of its key.
+-- Demote a head if an earlier message of its key is parked.
 update onceward_parked set is_head = false
 where cursor_name = :cursor and key = :key and not alone and is_head
   and sequence > (select min(o.sequence) from onceward_parked as o
     where o.cursor_name = :cursor and o.key = :key and not o.alone)
 
 -- name: parked_due
--- List heads of a cursor that are due, the first to be due first, in the order of parking.
--- At the due time not yet, then yes.
+-- List the due heads of a cursor: chosen by due time, returned in the order of parking.
+-- Due right after the due time, not at that exact time.
 -- sqlite:
 {{ parked_boots }},
 due (id) as (
@@ -381,8 +381,8 @@ from (
 order by sequence limit :limit
 
 -- name: parked_due_cursors
--- List the cursors that have a head whose time has come.
--- From boot to boot by the index: each boot has its own clock.
+-- List the cursors that have a due head.
+-- Boot by boot through the index: each boot has its own clock.
 -- sqlite:
 with recursive boots (name, boot) as (
   select name, (select min(due_boot) from onceward_parked where cursor_name = name and is_head)
@@ -470,7 +470,7 @@ left join onceward_parked as parked
 group by 1, 2
 
 -- name: parked_list
--- List what is parked for a cursor, in the order of parking.
+-- List the parked messages of a cursor, in the order of parking.
 select position, sequence, key, alone from onceward_parked where cursor_name = :cursor order by sequence
 
 -- name: parked_next
@@ -524,7 +524,7 @@ returning sequence
 update onceward_parked set sequence = :sequence where cursor_name = :cursor and position = :position
 
 -- name: parked_reschedule
--- Note one more failed attempt of a parked message as it was when it was read, and when the next is due.
+-- Record one more failed attempt of a parked message that is unchanged since it was read, and its next due time.
 -- sqlite:
 update onceward_parked set
   attempt = attempt + 1,

@@ -1,7 +1,7 @@
--- Store: its time, and the migrations that it has seen.
+-- Store: its clock and its applied migrations.
 
 -- name: create_migrations
--- Make the table of applied migrations, once.
+-- Create the table of applied migrations, if it is missing.
 -- sqlite:
 create table if not exists onceward_migrations (
   number integer primary key,
@@ -24,7 +24,7 @@ select number, name from onceward_migrations order by number
 select pg_advisory_xact_lock(hashtext('onceward_migrations'))
 
 -- name: note_migration
--- Note that a migration was applied.
+-- Record that a migration was applied.
 -- sqlite:
 insert into onceward_migrations (number, name, applied_at) values (:number, :name, {{ now }})
 -- postgres:

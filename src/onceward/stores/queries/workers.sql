@@ -1,7 +1,7 @@
--- Workers: processes, lag measures and their samples, and the tables that sources read.
+-- Workers: processes, lag measurements and their samples, and user tables that are read as sources.
 
 -- name: measure_due
--- Return position, last measure and parked messages of the named cursors not measured for :seconds seconds.
+-- Return position, last measurement and parked messages of the named cursors not measured for :seconds seconds.
 -- Reads the first ten heads: the oldest message is one of them, unless it was requeued.
 -- sqlite:
 select cursor_name, last_position, now_count, age_seconds, position, lag_messages, lag_seconds,
@@ -40,7 +40,7 @@ where measure.measured_at is null
 order by cursor.cursor_name
 
 -- name: measure_list
--- Return the measures of all cursors: how long ago, processed since, and whether the cursor was moved since.
+-- Return the measurements of all cursors: age, messages processed since, and whether an operator moved the cursor.
 select measure.cursor_name, lag_messages, lag_seconds, {{ text(oldest_at) }}, held_back_by,
   rate_per_minute, {{ text(measured_at) }},
   {{ elapsed(measured) }},
@@ -51,7 +51,7 @@ join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
 order by measure.cursor_name limit :limit
 
 -- name: measure_named
--- Return the measures of the named cursors: how long ago, processed since, and whether the cursor was moved since.
+-- Return the measurements of the named cursors: age, messages processed since, and whether an operator moved it.
 -- sqlite:
 select measure.cursor_name, lag_messages, lag_seconds, oldest_at, held_back_by, rate_per_minute, measured_at,
   {{ elapsed(measured) }},
@@ -73,7 +73,7 @@ join cursor_positions as cursor on cursor.cursor_name = measure.cursor_name
 order by measure.cursor_name
 
 -- name: measure_write
--- Keep what was measured of many cursors at once; the latest counts. A parked message may be the oldest.
+-- Store the measurements of several cursors; the latest wins. A parked message may be the oldest.
 -- sqlite:
 insert into onceward_measures (
   cursor_name, position, lag_messages, lag_seconds, oldest_at, held_back_by, processed_count,
@@ -130,7 +130,7 @@ on conflict (cursor_name) do update set
   measured_at = excluded.measured_at
 
 -- name: sample_add
--- Keep the last measures of the named cursors, each at most once in :seconds seconds; no long positions.
+-- Store the last measurements of the named cursors as samples, each at most once in :seconds seconds.
 -- sqlite:
 insert into onceward_samples (cursor_name, taken_at, position, processed_count, lag_messages, lag_seconds)
 select cursor_name, measured_at, iif(length(position) <= :characters, position, null),
@@ -141,7 +141,7 @@ where cursor_name {{ in_texts(:names) }}
     select 1 from onceward_samples as sample
     where sample.cursor_name = measure.cursor_name
       and sample.taken_at > strftime('%Y-%m-%dT%H:%M:%fZ', measured_at, -:seconds || ' seconds')
-      and sample.taken_at <= measure.measured_at -- Not one of a clock that was ahead.
+      and sample.taken_at <= measure.measured_at -- Excludes samples of a clock that was ahead.
   )
 -- postgres:
 insert into onceward_samples (cursor_name, taken_at, position, processed_count, lag_messages, lag_seconds)
@@ -153,7 +153,7 @@ where cursor_name {{ in_texts(:names) }}
     select 1 from onceward_samples as sample
     where sample.cursor_name = measure.cursor_name
       and sample.taken_at > measure.measured_at - make_interval(secs => :seconds::float8)
-      and sample.taken_at <= measure.measured_at -- Not one of a clock that was ahead.
+      and sample.taken_at <= measure.measured_at -- Excludes samples of a clock that was ahead.
   )
 on conflict do nothing
 
@@ -165,10 +165,10 @@ where cursor_name = :name and taken_at > {{ ago(:seconds) }}
 order by taken_at desc limit :limit
 
 -- name: sample_prune
--- Remove samples of long ago, and of a clock that was far ahead, a few at a time.
+-- Remove old samples, and those of a clock that was far ahead, in batches.
 -- sqlite:
 delete from onceward_samples where (cursor_name, taken_at) in (
-  -- One select around both: SQLite scans the entire table for a compound one.
+  -- A select around both: for a compound select SQLite scans the entire table.
   select cursor_name, taken_at from (
     select * from (
       select cursor_name, taken_at from onceward_samples
@@ -225,7 +225,7 @@ cross join lateral (
 order by sample.cursor_name, sample.taken_at
 
 -- name: table_collations
--- Return how texts in a column of a user's table compare: collation, and whether only equal texts are equal.
+-- Return the collations of a column of a user's table, and whether each compares byte by byte.
 -- sqlite:
 select distinct upper(x.coll), upper(x.coll) = 'BINARY'
 from pragma_index_list(:table) as i, pragma_index_xinfo(i.name) as x
@@ -239,7 +239,7 @@ where a.attrelid = to_regclass(:table) and a.attname = :column
 -- name: table_columns
 -- Return the columns of a user's table in order, and whether each may be null.
 -- sqlite:
--- Name, type twice, no category, not null, and the declaration of the key.
+-- Name, type twice, no category, not null, and the table's declaration for key columns.
 select name, type, type, '', "notnull",
   case when pk = 1 then
     (select sql from sqlite_master where type = 'table' and name = :table collate nocase)
@@ -260,7 +260,7 @@ where c.oid = to_regclass(:table) and c.relkind in ('r', 'p')
 order by a.attnum
 
 -- name: table_holder (postgres)
--- Return the oldest transaction in this server that may still add rows: where, its state, its age in seconds.
+-- Return the oldest open transaction of this server that may still add rows: its client, state and age in seconds.
 select who, state, seconds from (
   select 'pid ' || pid || ' in ' || coalesce(datname, '?') as who, coalesce(state, 'unknown') as state,
     {{ since(xact_start) }} as seconds, age(backend_xid) as age
@@ -315,7 +315,7 @@ from onceward_workers
 order by seen_at desc limit :limit
 
 -- name: worker_prune
--- Delete workers that were not seen for long, in batches.
+-- Delete workers without a recent heartbeat, in batches.
 delete from onceward_workers where worker in (
   select worker from onceward_workers
   where seen_at < {{ ago(:seconds) }}

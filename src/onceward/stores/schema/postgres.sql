@@ -8,13 +8,13 @@
 -- index on a table that may be large with `create index concurrently if not exists`; one that a crash left invalid is
 -- dropped first. SQLite builds indexes in the transaction.
 
--- The one function that everything of ours asks for the time; tests put another in its place.
+-- The clock of all our statements; tests replace this function.
 create function onceward_now() returns timestamptz
   language sql volatile
   as $$ select clock_timestamp() $$;
 
--- Cursors: how far a reader has come, who holds it, and what operators did to it.
--- A table of this shape that is there already, with its rows, is taken over.
+-- Cursors: position, lease and history of each.
+-- An existing table with these columns is kept, with its rows.
 create table if not exists cursor_positions (
   cursor_name text primary key,
   last_position text,
@@ -54,12 +54,12 @@ create index idx_cursor_history_undoes on cursor_history (undoes) where undoes i
 create index idx_cursor_history_steals on cursor_history (happened_at) where kind = 'steal';
 create index idx_cursor_history_passing on cursor_history (happened_at) where kind <> 'seek' and kind <> 'undo';
 
--- A moment as text, the same as on SQLite.
+-- A time as text, the same as on SQLite.
 create function onceward_time_text(moment timestamptz) returns text
   language sql immutable
   as $$ select to_char(moment at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $$;
 
--- Whether the lease has not expired; one without an end has.
+-- Whether the lease has not expired; a null end is expired.
 create function onceward_cursor_is_held(held cursor_positions) returns boolean
   language sql volatile
   as $$
@@ -73,7 +73,7 @@ create function onceward_cursor_key(_name text) returns bigint
   language sql immutable
   as $$ select hashtextextended('onceward cursor ' || _name, 0) $$;
 
--- Raise, so that statements already sent after this one, a commit too, have no effect.
+-- Raise, so that statements already sent after this one, including a commit, have no effect.
 create function onceward_lease_lost(_name text, _epoch bigint) returns void
   language plpgsql
   as $$
@@ -88,8 +88,8 @@ create function onceward_lease_lost(_name text, _epoch bigint) returns void
     end
   $$;
 
--- Lock a cursor against its guards. They get a second to end; then their backends are ended,
--- because a client that is frozen inside its transaction would keep the lock for ever.
+-- Lock a cursor against transactions that guard it. They get a second to end; then their backends are
+-- terminated, because a client that is frozen inside its transaction would keep the lock indefinitely.
 create function onceward_cursor_lock(_name text) returns cursor_positions
   language plpgsql
   set lock_timeout = '1s'
@@ -130,7 +130,7 @@ create function onceward_cursor_mark(_name text, _worker text, _epoch bigint) re
   $$;
 
 -- End the marked transactions of a cursor; no other can be marked until this one ends. A backend of
--- another role that we may not end is left alone: its writes are refused all the same.
+-- another role that we may not end is left alone: its writes are rejected in any case.
 create function onceward_cursor_end_marked(_name text) returns void
   language plpgsql
   as $$
@@ -241,9 +241,9 @@ create function onceward_cursor_checkpoint(
     end
   $$;
 
--- What is known of every key, and of the steps inside its work.
--- until_at: the end of the lease while running, else the end of the outcome's life.
--- Numbers keys in the order in which they became known.
+-- Outcomes of idempotent calls by key, and the steps inside them.
+-- until_at: expiry of the lease while running, else of the result.
+-- Numbers keys in the order of their first claim.
 create sequence onceward_outcomes_arrival;
 create table onceward_outcomes (
   scope text not null,
@@ -265,10 +265,10 @@ create table onceward_outcomes (
 );
 alter sequence onceward_outcomes_arrival owned by onceward_outcomes.sequence;
 create unique index onceward_outcomes_sequence on onceward_outcomes (sequence);
--- The few keys that are not settled, among the many that are.
+-- The few unsettled keys among many settled ones.
 create index onceward_outcomes_open on onceward_outcomes (state, sequence)
   where state = 'running' or state = 'ambiguous';
--- Results and tombstones apart: many tombstones do not precede the few results that expire.
+-- Separate indexes, so that pruning results does not scan many tombstones.
 create index onceward_outcomes_ends on onceward_outcomes (state, until_at)
   where until_at is not null and state <> 'running' and state <> 'ambiguous';
 
@@ -285,12 +285,12 @@ create table onceward_effects (
   primary key (scope, key, name),
   foreign key (scope, key) references onceward_outcomes (scope, key) on delete cascade
 );
--- A moment as text that reads back as the same moment.
+-- A time as text that parses to the same time.
 create function onceward_text(moment timestamptz) returns text
   language sql immutable
   as $$ select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
--- What failed and waits: attempts by position, parked messages blocked behind a failed one with the same key, dead letters.
+-- Failed messages: attempts by position, parked messages (failed, or blocked by one with the same key), dead letters.
 create table onceward_retry_turns (
   cursor_name text primary key,
   last_sequence bigint not null
@@ -326,7 +326,7 @@ create table onceward_parked (
 );
 create unique index onceward_parked_one_head on onceward_parked (cursor_name, key) where is_head and not alone;
 create index onceward_parked_heads on onceward_parked (cursor_name, sequence) where is_head;
--- The heads that are due, and the next one, of one cursor.
+-- The due heads of one cursor, and the next one.
 create index onceward_parked_due on onceward_parked (cursor_name, due_at nulls first, sequence) where is_head;
 create index onceward_parked_lines on onceward_parked (cursor_name, key, sequence) where not alone;
 
@@ -367,8 +367,8 @@ create index onceward_dead_lately on onceward_dead (dead_at) where state = 'dead
 create index onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
 create index onceward_dead_of_group on onceward_dead (group_name, last_seq) where state = 'dead' and group_name is not null;
 
--- What a seek discarded, because its cursor will read it again: kept so that the seek can be undone.
--- A row without bytes is not a parked message but the attempts of one that held its cursor.
+-- Parked messages and attempts that a seek discarded, because its cursor will read them again; kept for an undo.
+-- A row without bytes is not a parked message but the attempts of one that blocked its cursor.
 create table onceward_forgotten (
   id bigint generated always as identity primary key,
   history_id bigint not null references cursor_history (id),
@@ -385,11 +385,12 @@ create table onceward_forgotten (
   parked_at timestamptz
 );
 create index onceward_forgotten_by_move on onceward_forgotten (history_id, id);
--- A move settles what was read since, whichever seek discarded it.
+-- A move deletes rows that were read since, whichever seek discarded them.
 create index onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
 
 -- Lock a cursor's retries until the transaction ends, and return the next sequence number. A worker locks the
--- cursor first, as a move does: in the other order the two could deadlock. Its transaction can be found as a guard's can, so that a client that is frozen inside its transaction does not stop a move for ever.
+-- cursor first, as a move does: in the other order the two could deadlock. Its transaction is marked
+-- like a guard, so that a client that is frozen inside its transaction does not block a move indefinitely.
 create function onceward_retry_turn(_name text, _is_worker boolean) returns bigint
   language plpgsql
   as $$
@@ -407,7 +408,7 @@ create function onceward_retry_turn(_name text, _is_worker boolean) returns bigi
     end
   $$;
 
--- Dual cursors: the arrival counter, how far was read, how far each group is processed, what is in flight.
+-- Dual cursors: the arrival counter, the read position, each group's processed position, batches in flight.
 create table onceward_dual_counters (
   dual_name text primary key,
   last_sequence bigint not null
@@ -440,7 +441,7 @@ create table onceward_dual_batches (
   primary key (dual_name, group_name)
 );
 
--- The latest arrival of each group, apart from how far the group is processed: it is written only while the
+-- The latest arrival of each group, in a table of its own: it is written only while the
 -- arrival counter is locked, so that drawing a number never waits for a transaction that has locked a group.
 create table onceward_dual_arrivals (
   dual_name text not null,
@@ -489,12 +490,10 @@ create index onceward_alerts_unsent on onceward_alerts (fired_at)
   where fired_at is not null and (fired_sent_at is null or (cleared_at is not null and cleared_sent_at is null));
 create index onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
 
--- What the console shows of the past: leases, rejected stale writes, samples of positions, workers, and operators'
--- actions.
+-- History for the console: leases, rejected stale writes, samples of positions, workers, operators' actions.
 
--- Every grant of a lease; kept by triggers, so that no way past them grants one unseen. They look at the owner and
--- the epoch alone: a checkpoint and a renewal change neither and do not know of them. Names that begin with ~ are
--- our own and have none.
+-- Every grant of a lease, written by triggers, so that none is missed. The triggers fire on changes of owner or
+-- epoch only, so checkpoints and renewals do not run them. Internal cursors, whose names begin with ~, have none.
 create table onceward_grants (
   id bigint generated always as identity primary key,
   cursor_name text not null,
@@ -539,7 +538,7 @@ create function onceward_note_grant() returns trigger
     end
   $$;
 
--- Rejected stale writes: one row for each kind of write that a stale holder tried.
+-- Rejected stale writes: one row per stale lease and kind of write.
 create table onceward_refusals (
   id bigint generated always as identity primary key,
   cursor_name text not null,
@@ -564,7 +563,7 @@ create table onceward_samples (
 );
 create index onceward_samples_taken on onceward_samples (taken_at);
 
--- Worker processes. One that stopped has recorded it; one that is only silent may be gone.
+-- Worker processes. A regular stop is recorded; a worker without heartbeats may be dead.
 create table onceward_workers (
   worker text primary key,
   host text not null,
@@ -592,7 +591,7 @@ create table onceward_audit (
 );
 create index onceward_audit_request on onceward_audit (request_id);
 
--- Last, so that cursors are locked for a moment only.
+-- Last, so that cursors are locked only briefly.
 create trigger onceward_first_granted after insert on cursor_positions
   for each row when (new.lease_owner is not null and not starts_with(new.cursor_name, '~'))
   execute function onceward_note_grant();
@@ -609,8 +608,8 @@ insert into onceward_grants (cursor_name, epoch, worker, granted_at)
     where lease_owner is not null and not starts_with(cursor_name, '~')
     order by cursor_name;
 
--- The agents' memory: entities, what was observed of them, how they relate, what was deleted, and the words of it all.
--- A row whose `deleted_by` names a change is not there for readers; nothing is ever removed.
+-- The agents' memory: entities, observations, relations, changes, and the word index.
+-- Readers ignore rows whose `deleted_by` names a change; no row is ever removed.
 create table memory_entities (
   id bigint generated by default as identity primary key,
   name text collate "C" not null unique,
@@ -666,8 +665,8 @@ create table memory_changes (
 create index memory_changes_entity on memory_changes (entity_id);
 create index memory_changes_relation on memory_changes (relation_id) where relation_id is not null;
 
--- One document for the name and type of each entity, and one for each observation, of what is not deleted.
--- Words are made by us, the same for every engine, and written as a tsvector.
+-- One document for the name and type of each undeleted entity, and one for each undeleted observation.
+-- Our own tokenizer makes the words, the same for both engines; they are stored as a tsvector.
 create table memory_docs (
   id bigint generated by default as identity primary key,
   entity_id bigint not null references memory_entities (id),
@@ -677,15 +676,15 @@ create table memory_docs (
 create index memory_docs_entity on memory_docs (entity_id, observation_id);
 create index memory_docs_words on memory_docs using gin (words) with (fastupdate = off);
 
--- Finds the newest documents that match. Planned again at every call: a word that is everywhere is found by going
--- through the newest documents, a rare one by the index of words, and only the words decide which it is.
+-- Finds the newest documents that match. Planned again at every call: a frequent word is found by scanning
+-- the newest documents, a rare one by the index of words, so the best plan depends on the words.
 create function memory_find(question tsquery, top bigint, ranges json, is_begun boolean, most bigint)
   returns table (id bigint, entity_id bigint, observation_id bigint)
   language plpgsql stable rows 20
   as $$
   begin
     if is_begun and ranges is null then
-      -- The frequency of a prefix is not known; so all matches are found by the index of words.
+      -- The frequency of a prefix is unknown, so all matches are found by the index of words.
       return query
         with found as materialized (
           select d.id, d.entity_id, d.observation_id from memory_docs as d where d.words @@ question and d.id < top)
@@ -706,8 +705,8 @@ create function memory_find(question tsquery, top bigint, ranges json, is_begun 
   end
   $$;
 
--- Entities whose names were other spellings of one canonical name: which was merged into which, what that added, and
--- by which change the old one was deleted, so that it can be undone.
+-- Merges of entities whose names have the same canonical name: source, target, what the merge added, and the change
+-- that deleted the source, so that a merge can be undone.
 create table memory_merges (
   id bigint generated by default as identity primary key,
   -- The first row of the same merge; null in that row itself.
@@ -723,7 +722,7 @@ create table memory_merges (
 create index memory_merges_merge on memory_merges (merge) where merge is not null;
 create index memory_merges_target on memory_merges (target_id);
 
--- Chat messages to agents: what arrived, for which groups, what was delivered to agents, and their replies.
+-- Chat: groups, messages, deliveries to agents, and their replies.
 -- Texts are bytes, so that every character of a person's message is kept, U+0000 too.
 create table dispatch_groups (
   name text primary key,
@@ -764,7 +763,7 @@ create table dispatch_messages (
 create index dispatch_messages_group on dispatch_messages (group_name, seq);
 create index dispatch_messages_changed on dispatch_messages (group_name, changed_seq);
 
--- Each time messages were handed to an agent: which, how often before, and what became of it.
+-- Deliveries of messages to agents: positions, attempt and result.
 create table dispatch_deliveries (
   id bigint generated always as identity primary key,
   group_name text not null,
@@ -816,7 +815,7 @@ create index dispatch_outbox_group on dispatch_outbox (group_name, seq);
 create index dispatch_outbox_batch on dispatch_outbox (group_name, batch_number);
 create index dispatch_outbox_open on dispatch_outbox (group_name, id) where state in ('pending', 'sending');
 
--- What the first system of this kind kept in its state: the time that was read, and the time each group was processed.
+-- Compatibility view with the keys of an earlier router: the time read, and the time processed of each group.
 create view router_state as
   select 'last_timestamp' as key, null as group_name, (
     select coalesce(m.sent_at, onceward_time_text(m.received_at)) from dispatch_messages as m
@@ -828,11 +827,11 @@ create view router_state as
     where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
   from onceward_dual_groups as g where g.dual_name = 'dispatch';
 
--- What is asked again and again while nothing happens costs the same, however much is parked, dead or recorded.
+-- Counts for polls of idle workers, whose cost must not depend on the number of parked messages and dead letters.
 
--- How many rows there are by name: parked messages and dead letters of a cursor.
--- Kept by triggers, in the transaction that changes the rows: a poll reads a number instead of counting.
--- A name of which nothing is left has no row.
+-- Numbers of parked messages and dead letters by cursor.
+-- Maintained by triggers, in the transaction that changes the rows: a poll reads a number instead of counting.
+-- A count of 0 has no row.
 create table onceward_counts (
   kind text not null check (kind in ('parked', 'dead')),
   name text not null,

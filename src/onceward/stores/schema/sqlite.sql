@@ -8,7 +8,7 @@
 -- index on a table that may be large with `create index concurrently if not exists`; one that a crash left invalid is
 -- dropped first. SQLite builds indexes in the transaction.
 
--- Cursors: how far a reader has come, who holds it, and what operators did to it.
+-- Cursors: position, lease and history of each.
 -- The end of a lease is decided by lease_expires_boot, in seconds since the machine started, and
 -- lease_boot_id; lease_expires_at is the same moment for people.
 create table cursor_positions (
@@ -61,9 +61,9 @@ begin
       old.last_position, new.last_position, new.lease_epoch);
 end;
 
--- What is known of every key, and of the steps inside its work.
--- until_*: the end of the lease while running, else the end of the outcome's life. Seconds since
--- boot decide within one boot; after another boot a lease has expired, and until_at decides for a result.
+-- Outcomes of idempotent calls by key, and the steps inside them.
+-- until_*: expiry of the lease while running, else of the result. Seconds since boot decide within
+-- one boot; after a reboot a lease has expired, and until_at decides for a result.
 -- No `in (…)` here: SQLite builds a table for each, at every row that is written.
 create table onceward_outcomes (
   scope text not null,
@@ -86,10 +86,10 @@ create table onceward_outcomes (
   note text,
   primary key (scope, key)
 );
--- Results and tombstones apart: many tombstones do not precede the few results that expire.
+-- Separate indexes, so that pruning results does not scan many tombstones.
 create index onceward_outcomes_ends on onceward_outcomes (state, until_at)
   where until_at is not null and state <> 'running' and state <> 'ambiguous';
--- The few keys that are not settled, among the many that are.
+-- The few unsettled keys among many settled ones.
 create index onceward_outcomes_open on onceward_outcomes (state) where state = 'running' or state = 'ambiguous';
 
 create table onceward_effects (
@@ -109,7 +109,7 @@ create table onceward_effects (
   foreign key (scope, key) references onceward_outcomes (scope, key) on delete cascade
 );
 
--- What failed and waits: attempts by position, parked messages blocked behind a failed one with the same key, dead letters.
+-- Failed messages: attempts by position, parked messages (failed, or blocked by one with the same key), dead letters.
 -- A due time is kept three ways: boot seconds and boot id decide while the machine runs, wall time after
 -- another boot.
 create table onceward_retry_turns (
@@ -151,7 +151,7 @@ create table onceward_parked (
 ) strict;
 create unique index onceward_parked_one_head on onceward_parked (cursor_name, key) where is_head and not alone;
 create index onceward_parked_heads on onceward_parked (cursor_name, sequence) where is_head;
--- The heads that are due, and the next one, of one cursor: by boot seconds within a boot, else by wall time.
+-- The due heads of one cursor, and the next one: by boot seconds within a boot, else by wall time.
 create index onceward_parked_due on onceward_parked (cursor_name, due_boot, due_seconds) where is_head;
 create index onceward_parked_due_wall on onceward_parked (cursor_name, due_boot, due_at) where is_head;
 create index onceward_parked_lines on onceward_parked (cursor_name, key, sequence) where not alone;
@@ -193,8 +193,8 @@ create index onceward_dead_lately on onceward_dead (dead_at) where state = 'dead
 create index onceward_dead_settled on onceward_dead (changed_at) where state <> 'dead';
 create index onceward_dead_of_group on onceward_dead (group_name, last_seq) where state = 'dead' and group_name is not null;
 
--- What a seek discarded, because its cursor will read it again: kept so that the seek can be undone.
--- A row without bytes is not a parked message but the attempts of one that held its cursor.
+-- Parked messages and attempts that a seek discarded, because its cursor will read them again; kept for an undo.
+-- A row without bytes is not a parked message but the attempts of one that blocked its cursor.
 create table onceward_forgotten (
   id integer primary key autoincrement,
   history_id integer not null references cursor_history (id),
@@ -213,10 +213,10 @@ create table onceward_forgotten (
   parked_at text
 ) strict;
 create index onceward_forgotten_by_move on onceward_forgotten (history_id, id);
--- A move settles what was read since, whichever seek discarded it.
+-- A move deletes rows that were read since, whichever seek discarded them.
 create index onceward_forgotten_by_cursor on onceward_forgotten (cursor_name, id);
 
--- Dual cursors: the arrival counter, how far was read, how far each group is processed, what is in flight.
+-- Dual cursors: the arrival counter, the read position, each group's processed position, batches in flight.
 create table onceward_dual_counters (
   dual_name text primary key,
   last_sequence integer not null
@@ -249,7 +249,7 @@ create table onceward_dual_batches (
   primary key (dual_name, group_name)
 ) strict;
 
--- The latest arrival of each group, apart from how far the group is processed: it is written only while the
+-- The latest arrival of each group, in a table of its own: it is written only while the
 -- arrival counter is locked, so that drawing a number never waits for a transaction that has locked a group.
 create table onceward_dual_arrivals (
   dual_name text not null,
@@ -303,12 +303,10 @@ create index onceward_alerts_unsent on onceward_alerts (fired_at)
   where fired_at is not null and (fired_sent_at is null or (cleared_at is not null and cleared_sent_at is null));
 create index onceward_alerts_cleared on onceward_alerts (cleared_at) where state = 'cleared';
 
--- What the console shows of the past: leases, rejected stale writes, samples of positions, workers, and operators'
--- actions.
+-- History for the console: leases, rejected stale writes, samples of positions, workers, operators' actions.
 
--- Every grant of a lease; kept by triggers, so that no way past them grants one unseen. They look at the owner and
--- the epoch alone: a checkpoint and a renewal change neither and do not know of them. Names that begin with ~ are
--- our own and have none.
+-- Every grant of a lease, written by triggers, so that none is missed. The triggers fire on changes of owner or
+-- epoch only, so checkpoints and renewals do not run them. Internal cursors, whose names begin with ~, have none.
 create table onceward_grants (
   id integer primary key,
   cursor_name text not null,
@@ -322,7 +320,7 @@ create table onceward_grants (
 create index onceward_grants_of_cursor on onceward_grants (cursor_name, id);
 create index onceward_grants_ended on onceward_grants (ended_at) where ended_at is not null;
 
--- Rejected stale writes: one row for each kind of write that a stale holder tried.
+-- Rejected stale writes: one row per stale lease and kind of write.
 create table onceward_refusals (
   id integer primary key autoincrement,
   cursor_name text not null,
@@ -347,7 +345,7 @@ create table onceward_samples (
 ) strict, without rowid;
 create index onceward_samples_taken on onceward_samples (taken_at);
 
--- Worker processes. One that stopped has recorded it; one that is only silent may be gone.
+-- Worker processes. A regular stop is recorded; a worker without heartbeats may be dead.
 create table onceward_workers (
   worker text primary key,
   host text not null,
@@ -401,8 +399,8 @@ begin
     select new.cursor_name, new.lease_epoch, new.lease_owner, new.updated_at where new.lease_owner is not null;
 end;
 
--- The agents' memory: entities, what was observed of them, how they relate, what was deleted, and the words of it all.
--- A row whose `deleted_by` names a change is not there for readers; nothing is ever removed.
+-- The agents' memory: entities, observations, relations, changes, and the word index.
+-- Readers ignore rows whose `deleted_by` names a change; no row is ever removed.
 create table memory_entities (
   id integer primary key autoincrement,
   name text not null unique,
@@ -458,7 +456,7 @@ create table memory_changes (
 create index memory_changes_entity on memory_changes (entity_id);
 create index memory_changes_relation on memory_changes (relation_id) where relation_id is not null;
 
--- One document for the name and type of each entity, and one for each observation, of what is not deleted.
+-- One document for the name and type of each undeleted entity, and one for each undeleted observation.
 create table memory_docs (
   id integer primary key autoincrement,
   entity_id integer not null references memory_entities (id),
@@ -466,7 +464,7 @@ create table memory_docs (
 ) strict;
 create index memory_docs_entity on memory_docs (entity_id, observation_id);
 
--- Words are made by us, the same for every engine; so the tokenizer only splits at spaces.
+-- Our own tokenizer makes the words, the same for both engines; SQLite's only splits at spaces.
 create virtual table memory_words using fts5 (words, content = '', tokenize = 'ascii');
 -- Words of deleted documents stay in the index until there are too many of them: searches join the documents, and then
 -- the index is rebuilt. SQLite 3.40 cannot delete from a contentless index.
@@ -489,8 +487,8 @@ create trigger memory_docs_remove after delete on memory_docs begin
   update memory_words_count set live = live - 1, gone = gone + 1;
 end;
 
--- Entities whose names were other spellings of one canonical name: which was merged into which, what that added, and
--- by which change the old one was deleted, so that it can be undone.
+-- Merges of entities whose names have the same canonical name: source, target, what the merge added, and the change
+-- that deleted the source, so that a merge can be undone.
 create table memory_merges (
   id integer primary key autoincrement,
   -- The first row of the same merge; null in that row itself.
@@ -506,7 +504,7 @@ create table memory_merges (
 create index memory_merges_merge on memory_merges (merge) where merge is not null;
 create index memory_merges_target on memory_merges (target_id);
 
--- Chat messages to agents: what arrived, for which groups, what was delivered to agents, and their replies.
+-- Chat: groups, messages, deliveries to agents, and their replies.
 -- Texts are bytes, so that every character of a person's message is kept, U+0000 too.
 create table dispatch_groups (
   name text primary key,
@@ -547,7 +545,7 @@ create table dispatch_messages (
 create index dispatch_messages_group on dispatch_messages (group_name, seq);
 create index dispatch_messages_changed on dispatch_messages (group_name, changed_seq);
 
--- Each time messages were handed to an agent: which, how often before, and what became of it.
+-- Deliveries of messages to agents: positions, attempt and result.
 create table dispatch_deliveries (
   id integer primary key autoincrement,
   group_name text not null,
@@ -592,7 +590,7 @@ create index dispatch_outbox_group on dispatch_outbox (group_name, seq);
 create index dispatch_outbox_batch on dispatch_outbox (group_name, batch_number);
 create index dispatch_outbox_open on dispatch_outbox (group_name, id) where state in ('pending', 'sending');
 
--- What the first system of this kind kept in its state: the time that was read, and the time each group was processed.
+-- Compatibility view with the keys of an earlier router: the time read, and the time processed of each group.
 create view router_state as
   select 'last_timestamp' as key, null as group_name, (
     select coalesce(m.sent_at, m.received_at) from dispatch_messages as m
@@ -604,11 +602,11 @@ create view router_state as
     where m.group_name = g.group_name and m.seq <= g.processed_position order by m.seq desc limit 1)
   from onceward_dual_groups as g where g.dual_name = 'dispatch';
 
--- What is asked again and again while nothing happens costs the same, however much is parked, dead or recorded.
+-- Counts for polls of idle workers, whose cost must not depend on the number of parked messages and dead letters.
 
--- How many rows there are by name: parked messages and dead letters of a cursor.
--- Kept by triggers, in the transaction that changes the rows: a poll reads a number instead of counting.
--- A name of which nothing is left has no row.
+-- Numbers of parked messages and dead letters by cursor.
+-- Maintained by triggers, in the transaction that changes the rows: a poll reads a number instead of counting.
+-- A count of 0 has no row.
 create table onceward_counts (
   kind text not null check (kind in ('parked', 'dead')),
   name text not null,
