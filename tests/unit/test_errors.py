@@ -54,6 +54,7 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
     """A code identifies one class, so that clients can tell errors apart by code alone."""
     by_code: dict[str, set[str]] = {}
     for kind in CLASSES:
+        assert issubclass(kind, OncewardError)
         by_code.setdefault(kind.code, set()).add(kind.__name__)
     assert {code: names for code, names in by_code.items() if len(names) > 1} == {}
 
