@@ -91,7 +91,7 @@ def test_h65_a_page_that_shows_a_tunnel_requires_the_token(page: Path) -> None:
 
 def test_h65_the_unit_file_lets_servers_recognise_their_owner() -> None:
     """The kernel's socket table is read over netlink."""
-    text = (ROOT / "docs" / "how-to" / "run-behind-systemd.md").read_text()
+    text = (ROOT / "docs" / "how-to" / "run-under-systemd.md").read_text()
     assert re.findall(r"^RestrictAddressFamilies=(.*)$", text, re.MULTILINE) == [
         "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
     ]
