@@ -124,13 +124,13 @@ def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
     if note is not None and is_latest:
         told.append(_line(record.updated_at, "decided", _decision(note)))
     if record.state is OutcomeState.EXPIRED:
-        over = "expired; the key is rejected until its tombstone is removed"
+        over = "its lifetime is over; the key is rejected until its tombstone is pruned"
         told.append(_line(record.until, "expired", over))
     return told
 
 
 def _claim(record: OutcomeRecord) -> Item:
-    who = f"{record.owner}, fence {record.fence}"
+    who = f"{record.owner}, claim {record.fence}"
     if _is_one_commit(record):
         return _line(record.claimed_at, "claimed", f"by {who}, in one commit with its effects")
     return _line(record.claimed_at, "claimed", f"by {who}")
@@ -143,10 +143,10 @@ def _is_one_commit(record: OutcomeRecord) -> bool:
 
 def _step(step: EffectRecord) -> list[Item]:
     words = {
-        "intended": "started, and no result was reported",
+        "intended": "intent recorded; no result reported since",
         "done": "done",
         "failed": f"failed: {_error_line(step.failure)}",
-        "ambiguous": "the caller does not know whether it happened",
+        "ambiguous": "it may or may not have happened",
         "free": "did not happen; a rerun runs it",
     }
     lines = [_line(step.updated_at, f"step {step.state}", f"{step.name}: {words[step.state]}")]

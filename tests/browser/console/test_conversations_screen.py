@@ -39,9 +39,9 @@ def test_every_group_says_where_it_stands(page: Page, console: Console, visit: V
     """The rows distinguish answered, given up and paused groups, with what waits in each."""
     visit(console, "/conversations", "Conversations")
     expect(row(page, "team")).to_contain_text("quiet")
-    expect(row(page, "broken")).to_contain_text("given up")
+    expect(row(page, "broken")).to_contain_text("dead letters")
     expect(row(page, "paused")).to_contain_text("paused")
-    page.get_by_role("button", name="In trouble").click()
+    page.get_by_role("button", name="Failing").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_role("searchbox").fill("no-such-group")
     page.get_by_role("button", name="Clear the filter").click()
@@ -91,7 +91,7 @@ def test_a_replay_is_counted_before_it_is_done(page: Page, mortal: Console, visi
     expect(dialog).to_contain_text("The agent hears 3 messages again")
     expect(dialog).to_contain_text(HOSTILE)
     button = dialog.get_by_role("button", name="Replay 3 messages")
-    expect(button).to_have_attribute("title", "Say why first")
+    expect(button).to_have_attribute("title", "Give a reason first")
     button.click(force=True)
     assert len(states(mortal, "team")) == 3
     dialog.get_by_label("Reason").fill("the answers were lost")
@@ -118,7 +118,7 @@ def test_a_dead_letter_of_a_conversation_is_redriven(
     page.get_by_role("link", name="Dead letters", exact=True).last.click()
     page.get_by_role("button", name="Redrive all of broken…").click()
     page.get_by_role("dialog").get_by_role("button", name="Redrive 1 message").dblclick()
-    expect(page.get_by_text("1 message put back, to be tried at once")).to_be_visible()
+    expect(page.get_by_text("1 message redriven, to be tried at once")).to_be_visible()
     assert DeliveryState.REDRIVEN in states(mortal, "broken")
     assert len(mortal.audit("dead.redrive")) == 1
 

@@ -130,14 +130,14 @@ def test_a_console_that_only_shows_says_so(page: Page, read_only: Console, visit
 def test_its_past_is_there(page: Page, console: Console, visit: Visit) -> None:
     """Its holders, rejected stale writes, changes by operators, and what blocks it."""
     visit(console, f"/cursors/{quote('reports v2')}", "reports v2")
-    refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
+    refused = page.get_by_role("table", name="Rejected stale writes").get_by_role("row")
     expect(refused.filter(has_text="checkpoint").first).to_contain_text("gamma/7")
     expect(refused.filter(has_text="epoch 5, current 6").first).to_be_visible()
-    held = page.get_by_role("table", name="Who held it").get_by_role("row")
+    held = page.get_by_role("table", name="Lease history").get_by_role("row")
     expect(held.filter(has_text="taken over")).to_contain_text("gamma/7")
-    done = page.get_by_role("table", name="What was done to it").get_by_role("row")
+    done = page.get_by_role("table", name="History", exact=True).get_by_role("row")
     expect(done.filter(has_text="bad deploy")).to_contain_text("ann@desk")
-    expect(page.get_by_role("region", name="What failed")).to_contain_text("TemplateMissing")
+    expect(page.get_by_role("region", name="Failures")).to_contain_text("TemplateMissing")
     expect(page.get_by_role("img", name="Position of reports v2")).to_be_visible()
 
 
@@ -165,7 +165,7 @@ def test_a_seek_is_thought_through_done_and_undone(
     confirm = dialog.get_by_role("button", name="Move to 100")
     confirm.click(force=True)  # It is disabled, and says why.
     assert where(changing, "lead_intake") == before
-    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Reason").fill("bad deploy")
     dialog.get_by_label("Type lead_intake to confirm").fill("lead_intake")
     confirm.dblclick(delay=30)
     expect(dialog).to_be_hidden()
@@ -187,7 +187,7 @@ def test_a_seek_to_the_start_and_back_by_its_own_button(
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("The start").check()
-    dialog.get_by_label("Why").fill("process everything again")
+    dialog.get_by_label("Reason").fill("process everything again")
     dialog.get_by_label("Type emails to confirm").fill("emails")
     expect(dialog).to_contain_text("3 messages parked here")
     dialog.get_by_role("button", name="Move to the start").click()
@@ -210,7 +210,7 @@ def test_a_seek_on_stale_data_is_rejected_and_shown(
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="Position").fill("60")
-    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Reason").fill("bad deploy")
     dialog.get_by_label("Type reports v2 to confirm").fill("reports v2")
     expect(dialog.get_by_role("button", name="Move to 60")).to_be_visible()
     with changing.open() as ow:
@@ -225,7 +225,7 @@ def planned(page: Page, name: str, position: str) -> Locator:
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog", name=f"Seek {name}")
     dialog.get_by_role("textbox", name="Position").fill(position)
-    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Reason").fill("bad deploy")
     dialog.get_by_label(f"Type {name} to confirm").fill(name)
     expect(dialog.get_by_role("button", name=f"Move to {position}")).not_to_have_attribute(
         "aria-disabled", "true"
@@ -272,7 +272,7 @@ def test_a_dialog_that_was_closed_too_early_still_shows_its_outcome(
     dialog = planned(page, "lead_intake", "300")
     held[1].continue_()
     expect(page.get_by_text("lead_intake is at 100")).to_be_visible()
-    expect(dialog.get_by_label("Why")).to_have_value("bad deploy")
+    expect(dialog.get_by_label("Reason")).to_have_value("bad deploy")
 
 
 def test_a_missing_cursor_is_shown_as_an_error(

@@ -48,7 +48,7 @@ def test_three_are_put_back_once(page: Page, console: Console, visit: Visit) -> 
     assert states(console, "orders") == [("dead", 0)] * 4
     dialog.get_by_role("button", name="Redrive 3 messages").dblclick(delay=30)
     expect(dialog).to_be_hidden()
-    expect(page.get_by_text("3 messages put back")).to_be_visible()
+    expect(page.get_by_text("3 messages redriven")).to_be_visible()
     expect(page.get_by_role("table", name="Dead letters").locator("tbody tr")).to_have_count(1)
     assert states(console, "orders") == [*[("redriven", 1)] * 3, ("dead", 0)]
     done = [each["result"]["cursors"] for each in console.audit("dead.redrive")]
@@ -79,12 +79,12 @@ def test_a_dead_letter_shows_why_it_died_and_is_dropped(
     page.get_by_role("button", name="Drop…").click()
     dialog = page.get_by_role("dialog")
     drop = dialog.get_by_role("button", name="Drop it for good")
-    expect(drop).to_have_accessible_description("Say why first.")
-    dialog.get_by_label("Why").fill("a test message")
+    expect(drop).to_have_accessible_description("Give a reason first.")
+    dialog.get_by_label("Reason").fill("a test message")
     drop.click()
     expect(page.get_by_text(": a test message")).to_be_visible()
     redrive = page.get_by_role("button", name="Redrive…")
-    expect(redrive).to_have_accessible_description("It was given up already.")
+    expect(redrive).to_have_accessible_description("It was dropped already.")
     assert states(console, "refunds") == [("dropped", 0)]
 
 
@@ -107,7 +107,7 @@ def test_a_letter_of_a_conversation_is_dropped(page: Page, mortal: Console, visi
     expect(page.get_by_role("region", name="The messages")).to_contain_text("!fail")
     page.get_by_role("button", name="Drop…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Why").fill("the agent is gone")
+    dialog.get_by_label("Reason").fill("the agent is gone")
     dialog.get_by_role("button", name="Drop it for good").dblclick(delay=30)
     expect(page.get_by_text(": the agent is gone")).to_be_visible()
     assert len(mortal.audit("dead.drop")) == 1

@@ -50,7 +50,7 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
     page: Page, mortal: Console, visit: Visit
 ) -> None:
     """The next one to judge is there at once; Enter, pressed again and again, submits it once."""
-    visit(mortal, "/experiments?tab=compare", "Experiments")
+    visit(mortal, "/experiments?tab=compare", "Lab")
     expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
     assert framed_page(page).startswith("/lab/compare/exp_")
     expect(inside(page).locator("header.top")).to_be_hidden()
@@ -70,7 +70,7 @@ def test_a_comparison_is_judged_by_keyboard_and_counts_once(
 
 def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: Visit) -> None:
     """What is pressed in the frame moves no screen, and Tab leads in and out again."""
-    visit(console, "/experiments?tab=compare", "Experiments")
+    visit(console, "/experiments?tab=compare", "Lab")
     expect(inside(page).locator("#submit")).to_be_visible()
     address = page.url
     step_inside(page)
@@ -81,7 +81,7 @@ def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: 
     inside(page).get_by_role("button", name="Keys", exact=True).focus()
     press_keys(page, "Shift+Tab")
     until(page, "document.activeElement.tagName !== 'IFRAME'")
-    expect(page.get_by_role("link", name="Open it by itself")).to_be_focused()
+    expect(page.get_by_role("link", name="Open in a new tab")).to_be_focused()
     press_keys(page, "Tab")
     inside(page).locator("#submit").focus()
     press_keys(page, "Tab")
@@ -90,7 +90,7 @@ def test_keys_inside_are_not_heard_outside(page: Page, console: Console, visit: 
 
 def test_the_address_follows_the_page_inside(page: Page, console: Console, visit: Visit) -> None:
     """A link in the frame stays there; the console names it, finds it again, and goes back."""
-    visit(console, "/experiments?tab=new", "Experiments")
+    visit(console, "/experiments?tab=new", "Lab")
     inside(page).get_by_role("link", name="Review Ships one").click()
     expect(inside(page).get_by_role("heading", level=1, name="Ships one")).to_be_visible()
     expect(page).to_have_url(re.compile(r"tab=review&page=%2Flab%2Freview%2F"))
@@ -112,7 +112,7 @@ def test_only_pages_of_the_lab_are_framed(
     page: Page, console: Console, visit: Visit, asked: str
 ) -> None:
     """Whatever an address asks for, the frame holds what belongs there."""
-    visit(console, f"/experiments?tab=compare&page={asked}", "Experiments")
+    visit(console, f"/experiments?tab=compare&page={asked}", "Lab")
     expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
     assert framed_page(page).startswith("/lab/compare/")
 
@@ -123,7 +123,7 @@ def test_a_page_that_cannot_be_loaded_is_reported(
     """Instead of the browser's own words there is a sentence, and a way to try again."""
     watch.expect_restart()
     page.route("**/lab/compare/*", lambda route: route.abort(), times=1)
-    visit(console, "/experiments?tab=compare", "Experiments")
+    visit(console, "/experiments?tab=compare", "Lab")
     expect(page.get_by_text("This page could not be loaded")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(inside(page).get_by_role("heading", level=1, name="Endings")).to_be_visible()
@@ -134,7 +134,7 @@ def test_the_frame_wears_the_colours_of_the_console(
     page: Page, console: Console, visit: Visit
 ) -> None:
     """A theme that was chosen outside holds inside, at once and after a change."""
-    visit(console, "/experiments?tab=compare", "Experiments")
+    visit(console, "/experiments?tab=compare", "Lab")
     expect(inside(page).locator("#submit")).to_be_visible()
     ground = "getComputedStyle(document.body).backgroundColor"
     before = page.frames[1].evaluate(ground)
@@ -148,7 +148,7 @@ def test_the_frame_wears_the_colours_of_the_console(
 
 def test_too_few_decisions_have_no_winner(page: Page, console: Console, visit: Visit) -> None:
     """One decision is shown with its interval, and called not enough."""
-    visit(console, "/experiments?tab=results", "Experiments")
+    visit(console, "/experiments?tab=results", "Lab")
     table = page.get_by_role("table", name="Standings of Hooks")
     expect(table.get_by_role("row").filter(has_text="two")).to_contain_text("not enough data")
     expect(table.get_by_role("row").filter(has_text="two")).to_contain_text("100 % (21 % to 100 %)")
@@ -162,7 +162,7 @@ def test_too_few_decisions_have_no_winner(page: Page, console: Console, visit: V
 
 def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> None:
     """Comparisons and runs show their state, and nothing that would bias the judging person."""
-    visit(console, "/experiments?state=open", "Experiments")
+    visit(console, "/experiments?state=open", "Lab")
     rows = page.get_by_role("table", name="Comparisons").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("hidden until decided")
@@ -175,7 +175,7 @@ def test_lists_say_what_waits(page: Page, console: Console, visit: Visit) -> Non
 @pytest.mark.parametrize("tab", ["comparisons", "results", "compare"])
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit, tab: str) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
-    visit(console, f"/experiments?tab={tab}", "Experiments")
+    visit(console, f"/experiments?tab={tab}", "Lab")
     if tab == "compare":
         expect(inside(page).locator("#submit")).to_be_visible()
         assert Axe().run(page.frames[1]).violations_count == 0  # and from now on with the rest
@@ -195,6 +195,6 @@ def test_everybody_can_use_it_when_empty(
     page: Page, empty: Console, visit: Visit, tab: str, title: str
 ) -> None:
     """The same where there is nothing yet, with a command to begin with."""
-    visit(empty, f"/experiments?tab={tab}", "Experiments")
+    visit(empty, f"/experiments?tab={tab}", "Lab")
     expect(page.get_by_role("heading", name=title)).to_be_visible()
     assert_accessible(page)

@@ -30,9 +30,9 @@ def test_the_help_lists_what_works_here_and_can_be_searched(
     """`?` shows the keys of this screen and of all; Escape closes it where one was."""
     visit(console, "/cursors", "Cursors")
     press_keys(page, "j", "?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Shortcuts")
     expect(keys.get_by_role("region", name="List")).to_contain_text("Next row")
-    keys.get_by_role("searchbox", name="Search the keys").fill("theme")
+    keys.get_by_role("searchbox", name="Search shortcuts").fill("theme")
     expect(keys.get_by_role("term")).to_have_text(["Change the theme"])
     press_keys(page, "Escape")
     expect(keys).to_have_count(0)
@@ -83,8 +83,8 @@ def test_the_palette_finds_a_screen_and_a_cursor(
 def test_single_letters_can_be_switched_off(page: Page, console: Console, visit: Visit) -> None:
     """A user can turn the letter keys off, for good; the other keys go on working."""
     visit(console, "/", "Overview")
-    page.get_by_role("button", name="Help and keys").click()
-    page.get_by_role("checkbox", name="Single-letter keys are on").uncheck()
+    page.get_by_role("button", name="Help and shortcuts").click()
+    page.get_by_role("checkbox", name="Single-letter shortcuts are on").uncheck()
     press_keys(page, "Escape")
     page.reload()
     heading(page, "Overview")
@@ -206,7 +206,7 @@ def test_a_long_list_keeps_the_focus_while_it_scrolls(
 
 
 @pytest.mark.parametrize(
-    ("keys", "title"), [(["?"], "Keys"), (["Control+k"], "Go to")], ids=["help", "palette"]
+    ("keys", "title"), [(["?"], "Shortcuts"), (["Control+k"], "Go to")], ids=["help", "palette"]
 )
 def test_everybody_can_use_the_dialogs(
     page: Page, console: Console, visit: Visit, keys: list[str], title: str

@@ -144,8 +144,8 @@ def test_ages_are_by_the_clock_of_the_server(page: Page, console: Console, visit
     """A browser whose clock is ten minutes slow does not put what has happened into the future."""
     page.add_init_script("const own = Date.now; Date.now = () => own() - 600_000;")
     visit(console, "/alerts?tab=doctor", "Alerts and doctor")
-    looked = page.get_by_text("Looked").first
-    expect(looked).to_have_text(re.compile(r"Looked (now|\d+ s ago)\."))
+    looked = page.get_by_text("Checked").first
+    expect(looked).to_have_text(re.compile(r"Checked (now|\d+ s ago)\."))
 
 
 def test_a_server_without_its_store_is_not_taken_for_a_live_one(

@@ -56,7 +56,7 @@ def decided(console: Console, key: str) -> list[dict[str, Any]]:
 def decide(page: Page, verdict: str, reason: str) -> Locator:
     """Fill in the form, and return the dialog that says what it means."""
     page.get_by_label(verdict, exact=True).check()
-    page.get_by_label("How you know").fill(reason)
+    page.get_by_label("Reason").fill(reason)
     page.get_by_role("button", name="Review the decision…").click()
     return page.get_by_role("dialog")
 
@@ -95,7 +95,7 @@ def test_words_narrow_the_list(page: Page, console: Console, visit: Visit) -> No
 def test_it_was_done(page: Page, console: Console, visit: Visit) -> None:
     """The story, what each answer means, the result; then every caller gets it."""
     visit(console, fall_silent(console, "order-1"), "order-1")
-    story = page.get_by_role("region", name="What happened").get_by_role("listitem")
+    story = page.get_by_role("region", name="Events").get_by_role("listitem")
     expect(story.nth(1)).to_contain_text("card: done")
     expect(story.nth(2)).to_contain_text("mail: it does not know")
     page.get_by_role("button", name="Review the decision…").click()
@@ -158,7 +158,7 @@ def test_it_can_be_forgotten(page: Page, console: Console, visit: Visit) -> None
     visit(console, fall_silent(console, "order-4"), "order-4")
     page.get_by_role("button", name="Forget…").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Why").fill("a test")
+    dialog.get_by_label("Reason").fill("a test")
     dialog.get_by_label("Type forget to confirm").fill("forget")
     dialog.get_by_role("button", name="Forget it").click()
     expect(page.get_by_role("region", name="Summary")).to_contain_text("free")

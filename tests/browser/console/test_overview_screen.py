@@ -12,7 +12,7 @@ def test_what_needs_attention_comes_first(page: Page, console: Console, visit: V
     """Each trouble is a sentence with one way to it, and the worst are on top."""
     visit(console, "/", "Overview")
     needed = page.get_by_role("region", name="Needs attention").get_by_role("listitem")
-    expect(needed.filter(has_text="billing/invoices").first).to_contain_text("needs you")
+    expect(needed.filter(has_text="billing/invoices").first).to_contain_text("action needed")
     kinds = needed.locator(".state").all_inner_texts()
     assert kinds == sorted(kinds), "what needs a person stands before what is worth a look"
     needed.filter(has_text="key").get_by_role("link").click()
@@ -22,7 +22,7 @@ def test_what_needs_attention_comes_first(page: Page, console: Console, visit: V
 def test_the_strip_leads_to_what_happened(page: Page, console: Console, visit: Visit) -> None:
     """A takeover of an hour ago is listed, and links to its cursor."""
     visit(console, "/", "Overview")
-    page.get_by_role("link", name="alpha/4711/11aa22bb took reports v2 over").click()
+    page.get_by_role("link", name="alpha/4711/11aa22bb took over reports v2").click()
     expect(page.get_by_role("heading", level=1, name="reports v2")).to_be_visible()
 
 
@@ -31,7 +31,7 @@ def test_news_come_by_themselves(page: Page, mortal: Console, visit: Visit) -> N
     visit(mortal, "/", "Overview")
     with mortal.open() as ow:
         ow.cursors.pause("lead_intake", "the vendor asked", "bob@desk")
-    happened = page.get_by_role("region", name="What happened last").get_by_role("listitem")
+    happened = page.get_by_role("region", name="Recent events").get_by_role("listitem")
     expect(happened.first).to_contain_text("bob@desk paused lead_intake: the vendor asked")
 
 
@@ -49,7 +49,7 @@ def test_an_empty_store_shows_how_to_begin(page: Page, empty: Console, visit: Vi
 def test_everybody_can_use_it(page: Page, console: Console, visit: Visit) -> None:
     """No violation and no sideways scroll, at three widths and in both schemes."""
     visit(console, "/", "Overview")
-    expect(page.get_by_role("region", name="How everything is")).to_be_visible()
+    expect(page.get_by_role("region", name="Key figures")).to_be_visible()
     assert_accessible(page)
 
 

@@ -116,7 +116,7 @@ def test_a_frozen_worker_that_wakes_is_refused(page: Page, busy: Console, visit:
     wake(zombie)
     expect(lane(page, zombie).get_by_role("img", name="was refused").first).to_be_visible()
     process(page, heir).get_by_role("link", name=CURSOR).click()
-    refused = page.get_by_role("table", name="Refused writes").get_by_role("row")
+    refused = page.get_by_role("table", name="Rejected stale writes").get_by_role("row")
     shown = refused.filter(has_text=f"epoch {epoch}, current {epoch + 1}").first
     expect(shown).to_contain_text(f"/{zombie.pid}")
 

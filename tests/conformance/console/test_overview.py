@@ -142,7 +142,7 @@ def test_what_happened_last_comes_first(ow: Onceward) -> None:
     texts = [each["text"] for each in body["activity"]]
     assert {each["kind"] for each in body["activity"]} == {"seek", "dead", "pause"}
     assert "ann moved leads: bad deploy" in texts
-    assert "a message of leads was given up: ValueError: no price" in texts
+    assert "a message of leads became a dead letter: ValueError: no price" in texts
     assert body["tiles"]["dead"] == 1
     assert body["is_empty"] is False
 

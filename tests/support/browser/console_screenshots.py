@@ -28,10 +28,10 @@ BYTES_MAX: Final = 60_000
 QUALITIES: Final = (82, 70, 55, 40, 25)
 #: Every screen: its file, its address, and the words that tell that it is there.
 SCREENS: Final = {
-    "overview": ("/", "How everything is"),
+    "overview": ("/", "Key figures"),
     "cursors": ("/cursors", "lead_intake"),
-    "cursor": ("/cursors/reports%20v2", "What was done to it"),
-    "seek": ("/cursors/lead_intake", "What failed"),
+    "cursor": ("/cursors/reports%20v2", "History"),
+    "seek": ("/cursors/lead_intake", "Failures"),
     "workers": ("/workers?minutes=60", "Processes"),
     "runs": ("/runs", "workspace"),
     "run": ("{run}", "Timeline"),
@@ -39,8 +39,8 @@ SCREENS: Final = {
     "outcome": ("/outcomes/detail?scope=billing.charge&key=order-silent", "order-silent"),
     "keys": ("/keys", "Key"),
     "memory": ("/memory?name=File%23src%2Fbilling.py", "charges a card once per order"),
-    "experiments": ("/experiments", "Experiments"),
-    "judging": ("/experiments?tab=compare", "Experiments"),
+    "experiments": ("/experiments", "Lab"),
+    "judging": ("/experiments?tab=compare", "Lab"),
     "conversations": ("/conversations?group=team", "team"),
     "dead": ("/dead", "InvalidAddress"),
     "letter": ("/dead/1", "InvalidAddress"),
@@ -54,7 +54,7 @@ def seek(page: Page) -> None:
     page.get_by_role("button", name="Seek…", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="Position").fill("100")
-    dialog.get_by_label("Why").fill("bad deploy")
+    dialog.get_by_label("Reason").fill("bad deploy")
     expect(dialog.get_by_role("button", name="Move to 100")).to_be_visible()
 
 

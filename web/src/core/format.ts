@@ -76,3 +76,10 @@ function pair(seconds: number, big: number, bigName: string, small: number, smal
 function trim(n: number): string {
   return String(Math.round(n * 10) / 10);
 }
+
+const EVENT_WORDS: Record<string, string> = { steal: "takeover", refused: "rejected", dead: "dead letter" };
+
+/** What a recorded event is called, where its stored kind is another word. */
+export function eventWord(kind: string): string {
+  return EVENT_WORDS[kind] ?? kind;
+}

@@ -18,7 +18,7 @@ export default function Screen() {
     { id: "doctor", title: "Doctor" },
   ];
   return (
-    <Page title="Alerts and doctor" question="What is wrong, and is it set up right?">
+    <Page title="Alerts and doctor" question="What is wrong, and is the installation set up correctly?">
       <Tabs label="Alerts and doctor" tabs={tabs} />
       {tab === "doctor" ? (
         <Doctor />

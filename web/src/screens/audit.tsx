@@ -42,7 +42,7 @@ export default function Screen() {
   const pages = usePages<Entry>(["audit"], "/api/console/audit", {}, { rowKey });
   const [shown, setShown] = useState<Entry | null>(null);
   return (
-    <Page title="Audit" question="Who did what, and what came of it?">
+    <Page title="Audit" question="Who did what, and with what result?">
       <Listed pages={pages}>
         <Table
           label="Actions"

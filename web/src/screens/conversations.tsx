@@ -7,7 +7,7 @@ import { Page } from "../ui/page";
 import { GroupView } from "./conversations/group";
 import { Groups } from "./conversations/groups";
 
-const QUESTION = "What do people say to agents, how far has each come, and was everything answered once?";
+const QUESTION = "What do people write to agents, how far was each conversation processed, and was everything answered once?";
 
 export default function Screen() {
   const group = route.value.query.get("group");

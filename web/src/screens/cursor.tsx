@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { get } from "../core/api";
+import { eventWord } from "../core/format";
 import { useKeys } from "../core/keys";
 import { useLive } from "../core/live";
 import { go, route } from "../core/router";
@@ -19,7 +20,7 @@ import { WaitingPanel } from "./cursor/waiting";
 import { STATE_KINDS, behind, cursorHref, holding, position, shortWorker, spoken } from "./cursor/words";
 
 const BACK = { href: "/cursors", label: "Cursors" };
-const QUESTION = "How far has it come, who holds it, and what keeps it?";
+const QUESTION = "What is its position, who holds the lease, and what failed?";
 const RELOAD_SECONDS = 5;
 const NEIGHBOURS_MAX = 500;
 
@@ -92,21 +93,21 @@ function Detail({ cursor, reload, error }: DetailProps) {
 function History({ entries }: { entries: HistoryEntry[] }) {
   return (
     <section class="part" aria-labelledby="history">
-      <h2 id="history">What was done to it</h2>
+      <h2 id="history">History</h2>
       <Table<HistoryEntry>
-        label="What was done to it"
+        label="History"
         rows={entries}
         rowKey={(each) => String(each.id)}
         columns={[
           { key: "when", title: "When", render: (each) => <Ago at={each.happened_at} /> },
-          { key: "what", title: "What", render: (each) => each.kind },
+          { key: "what", title: "Action", render: (each) => eventWord(each.kind) },
           { key: "from", title: "From", render: (each) => moved(each, each.from_position) },
           { key: "to", title: "To", render: (each) => moved(each, each.to_position) },
           { key: "epoch", title: "Epoch", align: "end", render: (each) => each.epoch },
-          { key: "who", title: "Who", render: (each) => <span title={each.actor}>{shortWorker(each.actor)}</span> },
-          { key: "why", title: "Why", render: (each) => each.reason },
+          { key: "who", title: "Actor", render: (each) => <span title={each.actor}>{shortWorker(each.actor)}</span> },
+          { key: "why", title: "Reason", render: (each) => each.reason },
         ]}
-        empty={<p class="hint">Nothing but work.</p>}
+        empty={<p class="hint">No events yet.</p>}
       />
     </section>
   );

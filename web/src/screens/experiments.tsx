@@ -19,7 +19,7 @@ const TABS = [
   { id: "new", title: "Import and set up" },
 ];
 const QUESTIONS: Record<string, string> = {
-  comparisons: "What is to be judged, and what was decided?",
+  comparisons: "What waits for a decision, and what was decided?",
   runs: "What was made, and how good is it?",
   results: "Which variant wins, and can it be trusted?",
   compare: "Which one is better? Names stay hidden until you have submitted.",
@@ -34,8 +34,8 @@ export default function Screen() {
   if (config.value && !config.value.has_lab) return <NoLab />;
   const isFramed = tab === "compare" || tab === "review" || tab === "new";
   return (
-    <Page title="Experiments" question={QUESTIONS[tab]!}>
-      <Tabs label="Experiments" tabs={TABS} />
+    <Page title="Lab" question={QUESTIONS[tab]!}>
+      <Tabs label="Lab" tabs={TABS} />
       {tab === "comparisons" && <Comparisons />}
       {tab === "runs" && <Runs />}
       {tab === "results" && <ResultsView />}
@@ -46,7 +46,7 @@ export default function Screen() {
 
 function NoLab() {
   return (
-    <Page title="Experiments" question={QUESTIONS["results"]!}>
+    <Page title="Lab" question={QUESTIONS["results"]!}>
       <Empty
         title="This server runs without the Lab"
         text="The Lab compares what agents made, and keeps every judgement once. Start the server with it, or open it by itself."

@@ -34,7 +34,7 @@ export default function Screen() {
   const isEmpty = left.value === "" && right.value === "";
   const steps = route.value.query;
   return (
-    <Page title="Key inspector" question="Which key does this work get, and why not the same as that?">
+    <Page title="Key inspector" question="Which key does a command get, and why do two keys differ?">
       {isEmpty && (
         <Empty
           title="Paste a body"

@@ -29,7 +29,7 @@ export default function Screen() {
   return (
     <Page
       title={`Dead letter ${id}`}
-      question="Why did this message die, and should it be tried again?"
+      question="Why did this message fail for good, and should it be tried again?"
       back={{ href: "/dead", label: "Dead letters" }}
       actions={actions}
     >
@@ -107,8 +107,8 @@ function Messages({ letter }: { letter: LetterDetail }) {
 
 function standing(letter: LetterDetail): string {
   const why = letter.reason === "" ? "" : `: ${letter.reason}`;
-  if (letter.state === "redriven") return `Put back by ${letter.changed_by}${why}`;
-  if (letter.state === "dropped") return `Given up by ${letter.changed_by}${why}`;
+  if (letter.state === "redriven") return `Redriven by ${letter.changed_by}${why}`;
+  if (letter.state === "dropped") return `Dropped by ${letter.changed_by}${why}`;
   return "Waits for an operator: it is not retried automatically";
 }
 
@@ -126,7 +126,7 @@ function Failures({ letter }: { letter: LetterDetail }) {
           </li>
         ))}
         <li class="sequence-item is-dead">
-          <strong>Given up</strong>
+          <strong>Dead letter</strong>
           <span class="sequence-detail">after {letter.attempts === 1 ? "one attempt" : `${letter.attempts} attempts`}</span>
           <time class="sequence-time" dateTime={letter.dead_at} title={when(letter.dead_at).relative}>
             {when(letter.dead_at).absolute}

@@ -14,6 +14,8 @@ import { Forget } from "./outcomes/forget";
 import { isOpen, MEANINGS, openEffects, outcomeLook, outcomeHref, type OutcomeDetail } from "./outcomes/models";
 import { Sequence } from "./outcomes/sequence";
 
+/** What the time is at which a claim in this state ends. */
+const UNTIL: Record<string, string> = { running: "Claim expires", ambiguous: "Claim expired", abandoned: "Claim expired" };
 const QUESTION = "What happened under this key, and what does the next caller get?";
 
 export default function Screen() {
@@ -71,7 +73,7 @@ function Head({ found }: { found: OutcomeDetail }) {
           ["Scope", <Code>{found.scope}</Code>],
           ["First seen", <Ago at={found.claimed_at} />],
           ["Changed", <Ago at={found.updated_at} />],
-          [found.state === "running" ? "Claim ends" : "Kept until", found.until === null ? "for ever" : <Ago at={found.until} />],
+          [UNTIL[found.state] ?? "Kept until", found.until === null ? "for ever" : <Ago at={found.until} />],
           ["Run by", <span class="mono breakable">{found.owner}</span>],
           ["Claimed", found.fence === 1 ? "once" : `${found.fence} times`],
           ["After a crash", found.on_crash === "rerun" ? "the next caller runs it" : "an operator reconciles it"],

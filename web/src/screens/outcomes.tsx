@@ -44,7 +44,7 @@ export default function Screen() {
   const isAsked = state !== null || scope !== null || asked.rest !== "";
   const clear = () => setQuery({ q: null, state: null, scope: null });
   return (
-    <Page title="Outcomes" question="Was it done once?">
+    <Page title="Outcomes" question="Which calls ran, and with what result?">
       <div class="filters">
         <Rail label="Outcome" param="state" choices={choices} />
         <Chip param="scope" />

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
-import { count } from "../core/format";
+import { count, eventWord } from "../core/format";
 import { useLive } from "../core/live";
 import { Link } from "../core/router";
 import { Ago, Command, ErrorBox, Num, Seconds, Skeleton, State } from "../ui/bits";
@@ -61,7 +61,7 @@ export default function Screen() {
   useEvery(RELOAD_SECONDS, found);
   const data = found.data;
   return (
-    <Page title="Overview" question="Is anything wrong, and what needs me?">
+    <Page title="Overview" question="Is anything wrong, and what needs a decision?">
       {found.error && <ErrorBox error={found.error} onRetry={found.reload} />}
       {data === undefined ? (
         !found.error && <Skeleton />
@@ -84,7 +84,7 @@ function NeedsAttention({ items, asOf }: { items: Attention[]; asOf: string }) {
       <h2 id="attention">Needs attention</h2>
       {items.length === 0 ? (
         <p class="all-quiet">
-          <State kind="ok" word="Nothing needs you" /> <span class="hint">looked <Ago at={asOf} /></span>
+          <State kind="ok" word="No action needed" /> <span class="hint">checked <Ago at={asOf} /></span>
         </p>
       ) : (
         <ul class="attention">
@@ -102,7 +102,7 @@ function Needed({ item }: { item: Attention }) {
   const isUrgent = item.severity === "person";
   return (
     <li class={item.severity}>
-      <State kind={isUrgent ? "bad" : "warn"} word={isUrgent ? "needs you" : "watch"} />
+      <State kind={isUrgent ? "bad" : "warn"} word={isUrgent ? "action needed" : "watch"} />
       <span id={id} class="attention-text">{item.text}</span>
       <Link href={item.href} aria-describedby={id}>{item.action}</Link>
     </li>
@@ -113,12 +113,12 @@ function Health({ tiles }: { tiles: Tiles }) {
   const { leases, outcomes } = tiles;
   return (
     <section class="part" aria-labelledby="health">
-      <h2 id="health">How everything is</h2>
+      <h2 id="health">Key figures</h2>
       <div class="tiles">
         <Tile href="/cursors" title="Longest lag" history={tiles.lag_history}>
           {tiles.max_lag_seconds === 0 ? "none" : <Seconds value={tiles.max_lag_seconds} />}
         </Tile>
-        <Tile href="/cursors?sort=name" title="Processed a minute" history={tiles.rate_history}>
+        <Tile href="/cursors?sort=name" title="Processed per minute" history={tiles.rate_history}>
           <Num value={rate(tiles.rate_history)} />
         </Tile>
         <Tile href="/workers" title="Leases held">
@@ -176,15 +176,15 @@ function rate(history: Measured[]): number | null {
 function Lately({ activity }: { activity: Activity[] }) {
   return (
     <section class="part" aria-labelledby="lately">
-      <h2 id="lately">What happened last</h2>
+      <h2 id="lately">Recent events</h2>
       {activity.length === 0 ? (
-        <p class="hint">Nothing but work.</p>
+        <p class="hint">No events yet.</p>
       ) : (
         <ol class="activity">
           {activity.map((each, index) => (
             <li key={`${each.at} ${each.text} ${index}`}>
               <Ago at={each.at} />
-              <span class="activity-kind">{each.kind}</span>
+              <span class="activity-kind">{eventWord(each.kind)}</span>
               <Link href={each.href}>{each.text}</Link>
             </li>
           ))}
@@ -207,7 +207,7 @@ function FirstSteps() {
   return (
     <div class="empty first-steps">
       <h2>Nothing here yet</h2>
-      <p>This page shows what your workers, agents, outcomes, experiments and conversations do, and which of them need you. Begin with something you have:</p>
+      <p>This page shows what your workers, agents, outcomes, experiments and conversations do, and which of them need a decision. Begin with something you have:</p>
       <dl>
         {BEGINNINGS.map(({ have, command, tutorial }) => (
           <div key={command}>

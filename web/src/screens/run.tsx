@@ -16,7 +16,7 @@ import { TABS, type TabId } from "./run/tabs";
 import { Timeline } from "./run/timeline";
 import { useVerify, Verified } from "./run/verify";
 
-const QUESTION = "What happened, step by step, and where does it go on?";
+const QUESTION = "What happened, step by step, and what comes next?";
 
 export default function Screen() {
   const [, workspace = "", run = ""] = route.value.parts;
@@ -90,7 +90,7 @@ function Resume({ run, word }: { run: RunDetail; word: string }) {
   const command = `onceward ${verb} --workspace ${quoted(run.workspace.path)}${retry}`;
   return (
     <div class="resume">
-      <span>{isDamaged ? "To see all that is damaged, in a terminal:" : "To go on, in a terminal:"}</span>
+      <span>{isDamaged ? "To list the damage, in a terminal:" : "To resume, in a terminal:"}</span>
       <Terminal text={command} />
     </div>
   );
@@ -110,7 +110,7 @@ function Views({ run }: { run: RunDetail }) {
   const tabs = TABS.map((each) => (each.id === "commands" ? { ...each, count: run.commands.length } : each));
   return (
     <>
-      <Tabs label="Ways to look at this run" tabs={tabs} />
+      <Tabs label="Views of this run" tabs={tabs} />
       {run.is_cut && <p class="hint">Only the latest {run.commands.length} commands are shown.</p>}
       <View run={run} />
     </>

@@ -25,7 +25,7 @@ export default function Screen() {
   useEvery(RELOAD_SECONDS, found);
   const elapsed = useElapsed(found.data);
   return (
-    <Page title="Workers" question="Who holds what, and who is a zombie?">
+    <Page title="Workers" question="Which process holds which lease, and which one is stale?">
       {found.error && <ErrorBox error={found.error} />}
       {found.data === undefined ? (
         !found.error && <Skeleton />
@@ -45,7 +45,7 @@ function Found({ data, elapsed }: { data: Workers; elapsed: number }) {
       <section class="part" aria-labelledby="lanes">
         <h2 id="lanes">Leases over time</h2>
         <Tabs label="How far back" param="minutes" tabs={WINDOWS} />
-        <Lanes label={`Who held what since ${clock(from)}`} from={from} to={to} lanes={drawn(data)} />
+        <Lanes label={`Leases since ${clock(from)}`} from={from} to={to} lanes={drawn(data)} />
       </section>
       <section class="part" aria-labelledby="processes">
         <h2 id="processes">Processes</h2>
@@ -56,7 +56,7 @@ function Found({ data, elapsed }: { data: Workers; elapsed: number }) {
           columns={[
             { key: "process", title: "Process", render: (worker) => <Process worker={worker} /> },
             { key: "state", title: "State", render: (worker) => <Condition worker={worker} elapsed={elapsed} /> },
-            { key: "heard", title: "Last heard", render: (worker) => <Heard worker={worker} /> },
+            { key: "heard", title: "Last seen", render: (worker) => <Heard worker={worker} /> },
             { key: "reads", title: "Reads", hideNarrow: true, render: (worker) => <Reads worker={worker} /> },
             { key: "leases", title: "Leases", width: "44%", render: (worker) => <Leases leases={worker.leases} elapsed={elapsed} /> },
           ]}

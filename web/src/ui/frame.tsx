@@ -26,7 +26,7 @@ export function Frame(): JSX.Element {
   const close = (): void => setOpen(null);
   useKeys(
     {
-      "?": { text: "Show all keys", run: help },
+      "?": { text: "Show all shortcuts", run: help },
       "Ctrl+k": { text: "Go to a screen, or find by name", run: palette },
       "/": { text: "Search", run: palette },
       p: { text: "Pause or resume live updates", run: togglePause },

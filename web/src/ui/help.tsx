@@ -17,11 +17,11 @@ export function Help({ onClose }: { onClose: () => void }): JSX.Element {
     }))
     .filter(({ keys }) => keys.length);
   return (
-    <Dialog title="Keys" kind="wide" onClose={onClose}>
-      <input type="text" role="searchbox" aria-label="Search the keys" placeholder="Search the keys" value={text} autoFocus onInput={(event) => setText(event.currentTarget.value)} />
+    <Dialog title="Shortcuts" kind="wide" onClose={onClose}>
+      <input type="text" role="searchbox" aria-label="Search shortcuts" placeholder="Search shortcuts" value={text} autoFocus onInput={(event) => setText(event.currentTarget.value)} />
       <label class="check">
         <input type="checkbox" checked={hasLetters.value} onChange={(event) => { hasLetters.value = event.currentTarget.checked; }} />
-        Single-letter keys are on
+        Single-letter shortcuts are on
       </label>
       <div class="help-list">
         {found.map(({ section, keys }) => (
@@ -38,8 +38,8 @@ export function Help({ onClose }: { onClose: () => void }): JSX.Element {
           </section>
         ))}
       </div>
-      {found.length === 0 && <p class="hint" role="status">No key does that here.</p>}
-      <p class="hint">Keys are not heard while you type in a field. Every one of them has a control that does the same.</p>
+      {found.length === 0 && <p class="hint" role="status">No shortcut does that here.</p>}
+      <p class="hint">Shortcuts do nothing while you type in a field. Each has a control that does the same.</p>
     </Dialog>
   );
 }

@@ -116,7 +116,7 @@ function fixed(onHelp: () => void): Choice[] {
     { group: "Do", title: "Pause or resume live updates", icon: "pause", key: "p", run: togglePause },
     { group: "Do", title: "Change the theme", icon: "sun", key: "t", run: nextTheme },
     { group: "Do", title: "Copy the link to this view", icon: "copy", key: "y", run: copyLink },
-    { group: "Do", title: "Show all keys", icon: "help", key: "?", run: onHelp },
+    { group: "Do", title: "Show all shortcuts", icon: "help", key: "?", run: onHelp },
   ];
 }
 

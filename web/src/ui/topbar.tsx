@@ -28,7 +28,7 @@ export function Topbar({ onPalette, onHelp }: { onPalette: () => void; onHelp: (
       <button type="button" class="quiet square" aria-label={`Theme: ${theme.value}; change it`} title={`Theme: ${theme.value} (t)`} onClick={nextTheme}>
         <Icon name={THEME_ICONS[theme.value]} />
       </button>
-      <button type="button" class="quiet square" aria-label="Help and keys" title="Help and keys (?)" onClick={onHelp}>
+      <button type="button" class="quiet square" aria-label="Help and shortcuts" title="Help and shortcuts (?)" onClick={onHelp}>
         <Icon name="help" />
       </button>
     </header>

@@ -24,7 +24,7 @@ export function Doctor() {
     <div class="part">
       <p class="run-headline">
         {bad.length === 0 ? (
-          <><State kind="ok" word="fit" /> <span>Machine and store are as they should be.</span></>
+          <><State kind="ok" word="fit" /> <span>The machine and the store pass all checks.</span></>
         ) : (
           <>
             <State kind={data.ok ? "warn" : "bad"} word={data.ok ? "warnings" : "not fit"} />{" "}
@@ -33,15 +33,15 @@ export function Doctor() {
         )}
       </p>
       <div class="section-head">
-        <span class="hint">Looked <Ago at={data.as_of} />.</span>
-        <button type="button" onClick={reload} aria-busy={isLoading || undefined}>Look again</button>
+        <span class="hint">Checked <Ago at={data.as_of} />.</span>
+        <button type="button" onClick={reload} aria-busy={isLoading || undefined}>Check again</button>
         <label class="check">
           <input
             type="checkbox"
             checked={isDeep}
             onChange={(event) => setQuery({ deep: event.currentTarget.checked ? "1" : null }, { replace: true })}
           />
-          Check the whole store, too
+          Run the full integrity check
         </label>
       </div>
       <ul class="checks">

@@ -65,11 +65,11 @@ function Quiet({ isFirst }: { isFirst: boolean }) {
       text={
         isFirst ? (
           <>
-            When a cursor falls behind, loses its lease again and again, keeps failing or puts letters aside, it is
+            When a cursor falls behind, loses its lease repeatedly, keeps failing or gets dead letters, it is
             shown here, logged, and sent to your webhook. <Link href="/alerts?tab=rules">See the rules</Link>.
           </>
         ) : (
-          "All that fired is over."
+          "All earlier alerts are resolved."
         )
       }
     />

@@ -25,7 +25,7 @@ export function GroupView({ name }: { name: string }) {
   return (
     <Page
       title={name}
-      question="How far has this conversation come, and was everything answered once?"
+      question="How far was this conversation processed, and was everything answered once?"
       back={BACK}
       actions={data && <><PauseButton group={name} isPaused={data.is_paused} /><ReplayButton group={data} /></>}
     >
@@ -89,10 +89,10 @@ function Summary({ group }: { group: Group }) {
     ["State", <State {...standing} />],
     ["Pending", <Num value={group.pending} />],
     ["In flight", flight ? <>{`${rangeOf(flight)}, attempt ${flight.attempt}${flight.agent?.pid ? `, process ${flight.agent.pid}` : ""}, `}<Ago at={flight.started_at} /></> : "nothing"],
-    ["Tries again", group.retry_at ? <Ago at={group.retry_at} /> : "–"],
+    ["Next attempt", group.retry_at ? <Ago at={group.retry_at} /> : "–"],
     ["Unsent", <Num value={group.unsent} />],
-    ["Given up", <Num value={deadOf(group)} />],
-    ["Agent is called by", callOf(group)],
+    ["Dead letters", <Num value={deadOf(group)} />],
+    ["Trigger", callOf(group)],
     ["Agent", <code class="path">{group.command.join(" ")}</code>],
     ["Run by", group.holder ? <span class="path">{group.holder}</span> : "no dispatcher"],
   ];
@@ -107,7 +107,7 @@ function Summary({ group }: { group: Group }) {
 function Chat({ name }: { name: string }) {
   return (
     <div class="desk chat">
-      <div class="desk-bar"><a class="desk-alone" href={chatPage(name)} target="_blank" rel="noopener">Open it by itself</a></div>
+      <div class="desk-bar"><a class="desk-alone" href={chatPage(name)} target="_blank" rel="noopener">Open in a new tab</a></div>
       <Framed
         title={`Chat of ${name}`}
         page={chatPage(name)}
@@ -125,7 +125,7 @@ const DELIVERIES: Column<Delivery>[] = [
   { key: "started", title: "Started", render: (each) => <Ago at={each.started_at} /> },
   { key: "ended", title: "Ended", render: (each) => <Ago at={each.ended_at} /> },
   { key: "agent", title: "Process", align: "end", hideNarrow: true, render: (each) => each.agent?.pid ?? "–" },
-  { key: "error", title: "What went wrong", render: (each) => (each.error ? <span class="delivery-error">{each.error}</span> : <span class="nothing">–</span>) },
+  { key: "error", title: "Error", render: (each) => (each.error ? <span class="delivery-error">{each.error}</span> : <span class="nothing">–</span>) },
   {
     key: "decide",
     title: "Decide",
@@ -142,12 +142,12 @@ function rangeOf({ first_seq: first, last_seq: last }: { first_seq: number; last
 }
 
 function Deliveries({ group }: { group: Group }) {
-  if (group.deliveries.length === 0) return <Empty title="Nothing was handed out yet" text="When a message calls the agent, everything since its last run is handed over at once; each such delivery is listed here." />;
+  if (group.deliveries.length === 0) return <Empty title="Nothing was handed out yet" text="When a message triggers the agent, everything since its last run is handed over at once; each such delivery is listed here." />;
   return <Sheet label={`Deliveries of ${group.name}`} columns={DELIVERIES} rows={group.deliveries} rowKey={(each) => String(each.id)} />;
 }
 
 const OUTBOX: Column<Saying>[] = [
-  { key: "text", title: "What the agent said", render: (each) => <span class="saying-text">{each.text}{each.is_cut && "…"}</span> },
+  { key: "text", title: "Reply", render: (each) => <span class="saying-text">{each.text}{each.is_cut && "…"}</span> },
   { key: "state", title: "State", render: (each) => <State kind={SAYING_KINDS[each.state] ?? "off"} word={each.state} title={each.error ?? SAYING_WORDS[each.state]} /> },
   { key: "said", title: "Said", render: (each) => <Ago at={each.created_at} /> },
   { key: "sent", title: "Sent", render: (each) => (each.sent_at ? <Ago at={each.sent_at} /> : each.retry_at ? <>again <Ago at={each.retry_at} /></> : <span class="nothing">–</span>) },
@@ -155,7 +155,7 @@ const OUTBOX: Column<Saying>[] = [
 ];
 
 function Outbox({ group }: { group: Group }) {
-  if (group.outbox.length === 0) return <Empty title="The agent has said nothing yet" text="What an agent says is kept here before it is sent, under a key that stays the same, so that it is sent once." />;
+  if (group.outbox.length === 0) return <Empty title="The agent has not replied yet" text="A reply is stored here before it is sent, under a key that stays the same, so that it is sent once." />;
   const states = [...new Set(group.outbox.map((each) => each.state))];
   return (
     <>
@@ -180,6 +180,6 @@ const MOVES: Column<Move>[] = [
 ];
 
 function Moves({ group }: { group: Group }) {
-  if (group.history.length === 0) return <Empty title="The cursor was never moved" text="It goes on by itself. When an attempt fails, or a person replays messages, it goes back, and that is listed here." />;
+  if (group.history.length === 0) return <Empty title="The cursor was never moved" text="Processing moves it onward. When an attempt fails, or an operator replays messages, it moves back, and that is listed here." />;
   return <Sheet label={`Moves of ${group.name}`} columns={MOVES} rows={group.history} rowKey={(each) => `${each.at} ${each.from} ${each.to}`} />;
 }

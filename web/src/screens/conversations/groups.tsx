@@ -44,7 +44,7 @@ export function Groups() {
             { value: null, title: "All" },
             { value: "work", title: "At work", count: counted("work") },
             { value: "waiting", title: "Waiting", count: counted("waiting") },
-            { value: "trouble", title: "In trouble", count: counted("trouble") },
+            { value: "trouble", title: "Failing", count: counted("trouble") },
             { value: "paused", title: "Paused", count: counted("paused") },
           ]}
         />
@@ -71,10 +71,10 @@ function columns({ isHeld, read }: Board): Column<GroupRow>[] {
     { key: "processed", title: "Processed", align: "end", render: (each) => <Num value={each.processed} /> },
     { key: "pending", title: "Pending", align: "end", render: (each) => <Num value={each.pending} /> },
     { key: "flight", title: "In flight", render: (each) => <InFlight group={each} /> },
-    { key: "retry", title: "Tries again", render: (each) => (each.retryAt ? <Ago at={each.retryAt} /> : <span class="nothing">–</span>) },
+    { key: "retry", title: "Next attempt", render: (each) => (each.retryAt ? <Ago at={each.retryAt} /> : <span class="nothing">–</span>) },
     { key: "unsent", title: "Unsent", align: "end", render: (each) => <Num value={each.unsent} /> },
     { key: "dead", title: "Dead", align: "end", render: (each) => <Num value={each.dead} /> },
-    { key: "call", title: "Called by", hideNarrow: true, render: (each) => <span class="hint">{callOf(each)}</span> },
+    { key: "call", title: "Trigger", hideNarrow: true, render: (each) => <span class="hint">{callOf(each)}</span> },
   ];
 }
 

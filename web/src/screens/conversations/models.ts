@@ -105,12 +105,12 @@ export interface Standing {
 export function standingOf(each: Standing): { kind: Kind; word: string; title?: string } {
   if (each.isRunning) return { kind: "busy", word: "at work" };
   if (each.isPaused) return { kind: "off", word: "paused", title: "Messages come in and wait" };
-  if (each.dead > 0) return { kind: "bad", word: "given up", title: "Messages failed too often; a person decides" };
-  if (each.retryAt !== null) return { kind: "warn", word: "tries again", title: "The last attempt failed" };
+  if (each.dead > 0) return { kind: "bad", word: "dead letters", title: "Messages failed too often; an operator decides" };
+  if (each.retryAt !== null) return { kind: "warn", word: "retry pending", title: "The last attempt failed" };
   if (each.isCalled && !each.isHeld) return { kind: "warn", word: "no dispatcher", title: "No dispatcher is running" };
   if (each.isCalled) return { kind: "wait", word: "about to start" };
   return each.pending > 0
-    ? { kind: "off", word: "listens", title: "What was said waits as context until something calls the agent" }
+    ? { kind: "off", word: "listens", title: "What was said waits as context until a message triggers the agent" }
     : { kind: "ok", word: "quiet" };
 }
 
@@ -132,12 +132,12 @@ export const DELIVERY_KINDS: Record<Delivery["state"], Kind> = {
 
 export const DELIVERY_WORDS: Record<Delivery["state"], string> = {
   running: "An agent has it, or a crash left it",
-  done: "The agent said so",
+  done: "The agent reported success",
   kept: "It failed after something was answered, so it is not repeated",
   "rolled back": "It failed before any output was sent; its messages are delivered again",
-  dead: "It failed too often; a person decides",
+  dead: "It failed too often; an operator decides",
   redriven: "An operator requeued its messages",
-  dropped: "A person gave it up",
+  dropped: "An operator dropped its messages",
 };
 
 export const SAYING_KINDS: Record<Saying["state"], Kind> = {
@@ -154,7 +154,7 @@ export const SAYING_WORDS: Record<Saying["state"], string> = {
   sending: "Being sent; it may have been shown.",
   sent: "The channel has taken it.",
   "maybe sent": "The process died while sending, and the channel cannot tell whether it arrived. It is not sent again, because twice is worse than once.",
-  failed: "The channel refused it.",
+  failed: "The channel rejected it.",
   cancelled: "Cancelled before it was sent.",
 };
 

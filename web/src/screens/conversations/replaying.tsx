@@ -39,13 +39,13 @@ function ReplayDialog({ group, onClose }: { group: Group; onClose: () => void })
           <Field label="From message number" hint={`1 to ${group.processed}; the numbers stand beside the deliveries.`}>
             <input type="number" min="1" max={group.processed} value={since} autoComplete="off" onInput={(event) => setSince(event.currentTarget.value)} />
           </Field>
-          <Field label="Reason" hint="It is kept in the history of the cursor.">
+          <Field label="Reason" hint="Stored in the history of the cursor.">
             <input type="text" value={reason} autoComplete="off" onInput={(event) => setReason(event.currentTarget.value)} />
           </Field>
         </>
       }
       describe={(plan) => <ReplayPlan plan={plan} />}
-      refuse={(plan) => (plan.messages === 0 ? "Nothing would be repeated" : reason.trim() === "" ? "Say why first" : null)}
+      refuse={(plan) => (plan.messages === 0 ? "Nothing would be repeated" : reason.trim() === "" ? "Give a reason first" : null)}
       confirmLabel={(plan) => `Replay ${counted(plan.messages)}`}
       success={(done) => `${counted(done.messages)} of ${done.group} ${done.messages === 1 ? "is" : "are"} handed out again.`}
     />
@@ -64,7 +64,7 @@ function ReplayPlan({ plan }: { plan: Replay }) {
         </ol>
       )}
       {plan.messages > plan.sample.length && <p class="hint">And {plan.messages - plan.sample.length} more.</p>}
-      {!plan.is_called && <p>None of them calls the agent, so they wait as context for what does.</p>}
+      {!plan.is_called && <p>None of them triggers the agent, so they wait as context for one that does.</p>}
     </>
   );
 }

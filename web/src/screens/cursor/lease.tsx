@@ -26,7 +26,7 @@ export function LeasePanel({ cursor }: { cursor: CursorDetail }) {
           ["State", <State kind={STATE_KINDS[cursor.state]} word={cursor.state} />],
           ["Holder", cursor.lease_owner === null ? "none" : <Worker id={cursor.lease_owner} />],
           ["Epoch", <Code>{String(cursor.epoch)}</Code>],
-          [left !== null && left < 0 ? "Ran out" : "Runs out", left === null ? "no lease" : inTime(left)],
+          [left !== null && left < 0 ? "Expired" : "Expires", left === null ? "no lease" : inTime(left)],
           ["Held since", grant === undefined ? "not held" : <Ago at={grant.granted_at} />],
           ["Taken over", cursor.steal_count === 0 ? "never" : `${cursor.steal_count} ×`],
         ]}
@@ -50,9 +50,9 @@ export function Worker({ id }: { id: string }) {
 export function Grants({ grants }: { grants: Grant[] }) {
   return (
     <section class="part" aria-labelledby="grants">
-      <h2 id="grants">Who held it</h2>
+      <h2 id="grants">Lease history</h2>
       <Table<Grant>
-        label="Who held it"
+        label="Lease history"
         rows={grants}
         rowKey={(each) => String(each.epoch)}
         columns={[
@@ -82,10 +82,10 @@ export function Refusals({ refusals }: { refusals: Refusal[] }) {
   if (refusals.length === 0) return null;
   return (
     <section class="part" aria-labelledby="refused">
-      <h2 id="refused">Refused</h2>
-      <p class="hint">Words of workers that were no longer the holder. None of them changed anything.</p>
+      <h2 id="refused">Rejected stale writes</h2>
+      <p class="hint">Writes of workers whose lease had been taken over. None of them changed anything.</p>
       <Table<Refusal>
-        label="Refused writes"
+        label="Rejected stale writes"
         rows={refusals}
         rowKey={(each) => `${each.epoch} ${each.what} ${each.happened_at}`}
         columns={[
@@ -93,7 +93,7 @@ export function Refusals({ refusals }: { refusals: Refusal[] }) {
           { key: "what", title: "What", render: (each) => each.what },
           { key: "why", title: "Why", render: (each) => why(each) },
           { key: "worker", title: "From", render: (each) => <span title={each.worker}>{shortWorker(each.worker)}</span> },
-          { key: "holder", title: "Holder then", render: (each) => (each.current_owner === null ? "none" : <span title={each.current_owner}>{shortWorker(each.current_owner)}</span>) },
+          { key: "holder", title: "Holder at that time", render: (each) => (each.current_owner === null ? "none" : <span title={each.current_owner}>{shortWorker(each.current_owner)}</span>) },
         ]}
         empty={null}
       />

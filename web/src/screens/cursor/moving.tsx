@@ -39,7 +39,7 @@ export function SeekDialog({ cursor, onClose, onDone }: Props) {
         </Field>
       )}
       {!isStart && places.length > 0 && (
-        <Field label="Or where it was">
+        <Field label="Or its position at a time">
           <select value="" onChange={(event) => event.currentTarget.value && setTarget(event.currentTarget.value)}>
             <option value="">Choose a time</option>
             {places.map((each) => (
@@ -50,7 +50,7 @@ export function SeekDialog({ cursor, onClose, onDone }: Props) {
           </select>
         </Field>
       )}
-      <Field label="Why" hint="It is kept in the history.">
+      <Field label="Reason" hint="Stored in the history.">
         <input type="text" value={reason} maxLength={2000} required onInput={(event) => setReason(event.currentTarget.value)} />
       </Field>
     </div>
@@ -63,7 +63,7 @@ export function SeekDialog({ cursor, onClose, onDone }: Props) {
       path="/api/cursors/seek"
       body={() => ({ name: cursor.name, position: isStart ? null : target, reason, seen: cursor.version })}
       describe={(plan) => <Plan plan={plan} cursor={cursor} />}
-      refuse={() => (reason.trim() === "" ? "Say why first" : null)}
+      refuse={() => (reason.trim() === "" ? "Give a reason first" : null)}
       confirmWord={cursor.name}
       confirmLabel={(plan) => `Move to ${position(plan.move.to_position)}`}
       success={(done) => `${cursor.name} is at ${position(done.move.to_position)}, epoch ${done.move.epoch}.`}
@@ -112,15 +112,15 @@ function Plan({ plan, cursor }: { plan: Moving; cursor: CursorDetail }) {
           ["To", <Code>{position(move.to_position)}</Code>],
           ["Repeated", <Tally number={move.repeated} text="will be processed a second time" />],
           ["Skipped", <Tally number={move.skipped} text="will never be processed" isLoss />],
-          ["Discarded", <Tally number={move.discarded} text="parked here, and read again instead" unknown="unknown: what is parked stays" />],
+          ["Discarded", <Tally number={move.discarded} text="parked here, and read again instead" unknown="unknown: parked messages stay" />],
           ["Restored", <Tally number={move.restored} text="parked before the seek, and back" />],
           ["Interrupts", move.interrupts === null ? "no worker" : <Code>{shortWorker(move.interrupts)}</Code>],
         ]}
       />
-      {isSame && <Notice kind="info">The cursor is already there. Its present holder is interrupted all the same.</Notice>}
+      {isSame && <Notice kind="info">The cursor is already there. Its current holder is interrupted all the same.</Notice>}
       {!cursor.can_count && move.repeated === null && (
         <Notice kind="info">
-          To have it counted, tell the console which app reads this cursor: <Code>onceward up --app module:name</Code>
+          To have it counted, pass the app that reads this cursor to the console: <Code>onceward up --app module:name</Code>
         </Notice>
       )}
       {plan.sample !== undefined && plan.sample.length > 0 && (

@@ -9,14 +9,14 @@ export function WaitingPanel({ cursor }: { cursor: CursorDetail }) {
   const dead = `/dead?${new URLSearchParams({ cursor: cursor.name })}`;
   return (
     <section class="card part" aria-labelledby="waiting">
-      <h2 id="waiting">What failed</h2>
+      <h2 id="waiting">Failures</h2>
       <Facts
         items={[
-          ["Held up by", attempts.length === 0 ? "nothing" : attempts.map((each) => <Trying key={each.attempt} attempt={each} />)],
+          ["Blocked by", attempts.length === 0 ? "nothing" : attempts.map((each) => <Trying key={each.attempt} attempt={each} />)],
           ["Failures in a row", <Num value={cursor.error_count} />],
-          ["Parked beside it", <Num value={cursor.parked} />],
+          ["Parked messages", <Num value={cursor.parked} />],
           ["Dead letters", cursor.dead === 0 ? "none" : <Link href={dead}><Num value={cursor.dead} /> to decide about</Link>],
-          ["Processed in all", <Num value={cursor.processed_count} />],
+          ["Processed in total", <Num value={cursor.processed_count} />],
           ["Last processed", cursor.last_processed_at === null ? "never" : <Ago at={cursor.last_processed_at} />],
         ]}
       />

@@ -79,6 +79,6 @@ function pace(cursor: CursorItem): string {
   if (rate === null) return "the rate is not known yet.";
   if (rate < 0.5) return "hardly any was processed lately.";
   const seconds = draining(cursor);
-  const perMinute = `${count(Math.round(rate))} a minute`;
-  return seconds === null ? `${perMinute} are processed.` : `at ${perMinute} it has caught up in ${duration(seconds)}.`;
+  const perMinute = `${count(Math.round(rate))} per minute`;
+  return seconds === null ? `${perMinute} are processed.` : `at ${perMinute} it catches up in ${duration(seconds)}.`;
 }

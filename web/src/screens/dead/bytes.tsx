@@ -21,7 +21,7 @@ export function Bytes({ letter }: { letter: LetterDetail }) {
             class="choice"
             aria-pressed={isText}
             aria-disabled={letter.raw_text === null ? "true" : undefined}
-            title={letter.raw_text === null ? "its bytes are no UTF-8" : undefined}
+            title={letter.raw_text === null ? "its bytes are not UTF-8" : undefined}
             onClick={() => letter.raw_text !== null && setQuery({ as: null }, { replace: true })}
           >
             text
@@ -32,7 +32,7 @@ export function Bytes({ letter }: { letter: LetterDetail }) {
         </div>
         <Copy text={letter.raw_text ?? letter.raw_base64} label={letter.raw_text === null ? "message in base64" : "message"} />
       </div>
-      {letter.raw_text === null && <Notice kind="info">Its bytes are no UTF-8, so there is no text to show.</Notice>}
+      {letter.raw_text === null && <Notice kind="info">Its bytes are not UTF-8, so there is no text to show.</Notice>}
       {letter.raw_is_cut && <p class="hint">The beginning of {letter.raw_size.toLocaleString("en")} bytes.</p>}
       {isText ? <Text text={letter.raw_text ?? ""} /> : <Hex base64={letter.raw_base64} />}
     </section>

@@ -13,7 +13,7 @@ export function DropDialog({ letter, onClose }: { letter: LetterDetail; onClose:
       onClose={onClose}
       kind="danger"
       form={
-        <Field label="Why" hint="Kept with the letter">
+        <Field label="Reason" hint="Stored with the letter">
           <input type="text" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
         </Field>
       }
@@ -26,7 +26,7 @@ export function DropDialog({ letter, onClose }: { letter: LetterDetail; onClose:
           readable.
         </Notice>
       )}
-      refuse={() => (reason.trim() === "" ? "say why first" : null)}
+      refuse={() => (reason.trim() === "" ? "give a reason first" : null)}
       confirmLabel={() => "Drop it for good"}
       success={() => `Dead letter ${letter.id} dropped`}
     />

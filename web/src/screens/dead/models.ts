@@ -82,7 +82,7 @@ export function messages(number: number): string {
 /** Why a letter can be neither put back nor given up; null when it can. */
 export function overReason(letter: { state: LetterState } | undefined): string | null {
   if (letter === undefined) return "it is not loaded yet";
-  if (letter.state === "redriven") return "it was put back already";
-  if (letter.state === "dropped") return "it was given up already";
+  if (letter.state === "redriven") return "it was redriven already";
+  if (letter.state === "dropped") return "it was dropped already";
   return null;
 }

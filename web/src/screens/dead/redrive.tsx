@@ -22,9 +22,9 @@ export function RedriveDialog({ what, letters, onClose, onDone }: RedriveProps) 
       path="/api/dead/redrive"
       body={() => bodyOf(what, letters)}
       describe={(plan) => <Plan plan={plan} />}
-      refuse={(plan) => (plan.count === 0 ? "there is nothing to put back" : null)}
+      refuse={(plan) => (plan.count === 0 ? "there is nothing to redrive" : null)}
       confirmLabel={(plan) => `Redrive ${messages(plan.count)}`}
-      success={(done) => `${messages(done.count)} put back, to be tried at once`}
+      success={(done) => `${messages(done.count)} redriven, to be tried at once`}
       onDone={onDone}
     />
   );
@@ -42,7 +42,7 @@ function Plan({ plan }: { plan: Redrive }) {
     <>
       <p>
         <strong class="plan-number">{messages(plan.count)}</strong> {plan.count === 1 ? "is" : "are"} tried again at
-        once, as if for the first time: the attempts of before do not count any more.
+        once, as if for the first time: earlier attempts no longer count.
       </p>
       {plan.cursors !== undefined && plan.cursors.length > 0 && (
         <ul class="plan-list">
@@ -61,7 +61,7 @@ function Plan({ plan }: { plan: Redrive }) {
           </ul>
         </Notice>
       )}
-      {plan.is_cut && <Notice>There are more than one call takes. Do it again for the rest.</Notice>}
+      {plan.is_cut && <Notice>There are more than one request handles. Redrive again for the rest.</Notice>}
       {plan.skipped.length > 0 && (
         <p class="hint">{messages(plan.skipped.length)} left alone: not dead any more.</p>
       )}

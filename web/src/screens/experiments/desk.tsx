@@ -33,7 +33,7 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
   const others = open.filter((each) => each.page !== shown).length;
   useKeys(
     tab === "new" ? {} : { "[": { text: "Previous one to judge", run: () => walk(-1) }, "]": { text: "Next one to judge", run: () => walk(1) } },
-    "Experiments",
+    "Lab",
   );
   if (shown === null) return queue === null || first ? <Skeleton /> : <NothingToJudge tab={tab} />;
   return (
@@ -46,7 +46,7 @@ export function Desk({ tab, page }: { tab: string; page: string | null }) {
             <Step label="Next" keyName="]" isIdle={others === 0} onClick={() => walk(1)} />
           </>
         )}
-        <a class="desk-alone" href={shown} target="_blank" rel="noopener">Open it by itself</a>
+        <a class="desk-alone" href={shown} target="_blank" rel="noopener">Open in a new tab</a>
       </div>
       <Framed
         title={`${TITLES[tab] ?? "Lab"}: a page of the Lab`}

@@ -22,7 +22,7 @@ export function Decide({ found, onReview }: DecideProps) {
   const problems = {
     verdict: verdict === null ? "choose one of the two" : null,
     result: verdict === "done" && parsed.problem !== null ? parsed.problem : null,
-    reason: reason.trim() === "" ? "say how you know; it is kept with the outcome" : null,
+    reason: reason.trim() === "" ? "give a reason first" : null,
   };
   const isReady = Object.values(problems).every((each) => each === null);
   const review = () => {
@@ -31,10 +31,9 @@ export function Decide({ found, onReview }: DecideProps) {
   };
   return (
     <section class="part decide" aria-label="Decide">
-      <h2>Was it done?</h2>
+      <h2>Reconcile</h2>
       <p>
-        {whoFell(found)} Look at the other side first, such as the provider's own list of payments; then say what
-        you found.
+        {whoFell(found)} Check the other system first, such as the provider's list of payments. Then record what you found.
       </p>
       <form class="stack" onSubmit={(event) => { event.preventDefault(); review(); }}>
         <Target found={found} effect={effect} onChange={setWanted} />
@@ -62,7 +61,7 @@ export function Decide({ found, onReview }: DecideProps) {
             <textarea class="mono" rows={4} value={text} onInput={(event) => setText(event.currentTarget.value)} />
           </Field>
         )}
-        <Field label="How you know" error={isAsked ? problems.reason : null}>
+        <Field label="Reason" hint="How you know; stored with the outcome." error={isAsked ? problems.reason : null}>
           <input type="text" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
         </Field>
         <ActionButton label="Review the decision…" onClick={review} />
@@ -81,7 +80,7 @@ function Target({ found, effect, onChange }: TargetProps) {
   const open = openEffects(found);
   if (open.length === 0) return null;
   return (
-    <Field label="About" hint="If the work is to run again, decide about the step first: a rerun repeats no step that is done, and stops at an ambiguous one">
+    <Field label="Subject" hint="To run the call again, decide the step first: a rerun repeats no step that is done, and stops at an ambiguous one.">
       <select value={effect ?? ""} onChange={(event) => onChange(event.currentTarget.value || null)}>
         {isOpen(found) && <option value="">the whole call</option>}
         {open.map((each) => <option key={each.name} value={each.name}>{`the step ${each.name}`}</option>)}

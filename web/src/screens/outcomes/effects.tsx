@@ -14,10 +14,10 @@ const COLUMNS: Column<Effect>[] = [
 export function Effects({ found }: { found: OutcomeDetail }) {
   if (found.effects.length === 0) return null;
   return (
-    <section class="part" aria-label="Steps inside the work">
-      <h2>Steps inside the work</h2>
+    <section class="part" aria-label="Steps of the call">
+      <h2>Steps of the call</h2>
       <Table
-        label="Steps inside the work"
+        label="Steps of the call"
         columns={COLUMNS}
         rows={found.effects}
         rowKey={(each) => each.name}

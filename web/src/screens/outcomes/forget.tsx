@@ -12,7 +12,7 @@ export function Forget({ found, onClose }: { found: OutcomeDetail; onClose: () =
       title="Forget this outcome"
       onClose={onClose}
       form={
-        <Field label="Why" hint="Kept in the audit">
+        <Field label="Reason" hint="Stored in the audit">
           <input type="text" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
         </Field>
       }
@@ -25,7 +25,7 @@ export function Forget({ found, onClose }: { found: OutcomeDetail; onClose: () =
           runs the work again, whatever happened before.
         </Notice>
       )}
-      refuse={() => (reason.trim() === "" ? "say why first" : null)}
+      refuse={() => (reason.trim() === "" ? "give a reason first" : null)}
       confirmWord="forget"
       confirmLabel={() => "Forget it"}
       success={() => `Forgotten: the next caller runs ${found.key}`}

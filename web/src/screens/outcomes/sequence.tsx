@@ -6,8 +6,8 @@ import type { OutcomeDetail } from "./models";
 export function Sequence({ found }: { found: OutcomeDetail }) {
   if (found.attempts.length === 0) return null;
   return (
-    <section class="part" aria-label="What happened">
-      <h2>What happened</h2>
+    <section class="part" aria-label="Events">
+      <h2>Events</h2>
       <ol class="sequence">
         {found.attempts.map((each, index) => (
           <li key={index} class={`sequence-item is-${each.what.split(" ").at(-1)}`}>

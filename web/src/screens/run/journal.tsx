@@ -34,7 +34,7 @@ export function JournalTab({ run }: { run: RunDetail }) {
       <div class="timeline-tools">
         <p class="hint">
           Every line was on disk before what it announces was done. {damaged === 0
-            ? "All checksums of the lines shown fit."
+            ? "All checksums of the lines shown match."
             : ""}
         </p>
         <label class="check">
@@ -85,7 +85,7 @@ function Entry({ entry, isWhole }: { entry: Line; isWhole: boolean }) {
       {entry.is_damaged ? (
         <State kind="bad" word={entry.problem ?? "checksum does not match"} />
       ) : (
-        <span class="journal-sum" title="its checksum fits">✓</span>
+        <span class="journal-sum" title="its checksum matches">✓</span>
       )}
       {isWhole ? (
         <div class="journal-whole"><Json value={entry.line} /></div>

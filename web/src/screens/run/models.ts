@@ -103,7 +103,7 @@ export function commandLook(state: Command["state"]): Look {
     answered: { kind: "busy", word: "answered" },
     done: { kind: "ok", word: "done" },
     failed: { kind: "bad", word: "failed" },
-    abandoned: { kind: "off", word: "given up" },
+    abandoned: { kind: "off", word: "abandoned" },
   } as const;
   return looks[state];
 }

@@ -103,7 +103,7 @@ function LivesRow({ shape, axis }: { shape: Shape; axis: Axis }) {
       <span class="timeline-name">orchestrator</span>
       <div class="timeline-track">
         {shape.lives.map((life, index) => {
-          const text = `life ${index + 1}: ${life.ending} after ${duration((life.to - life.from) / 1000)}`;
+          const text = `process ${index + 1}: ${life.ending} after ${duration((life.to - life.from) / 1000)}`;
           return (
             <span
               key={life.from}
