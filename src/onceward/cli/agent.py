@@ -18,7 +18,8 @@ app = group("Wrap any program as an agent, or play a scenario.")
 CHAT = "chat"
 
 AgentType = Annotated[
-    str, typer.Option("--type", help="Required. builder, reviewer, spec_maintainer or chat.")
+    str,
+    typer.Option("--type", help="Required. One of builder, reviewer, spec_maintainer and chat."),
 ]
 
 
@@ -29,7 +30,8 @@ def exec_(
     ],
     agent_type: AgentType,
     actions: Annotated[
-        str | None, typer.Option(help="Accepted commands, by commas. Default: all of its type.")
+        str | None,
+        typer.Option(help="Accepted actions, separated by commas. Default: all of its type."),
     ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="Prompt with placeholders such as `{goal}` or `{text}`.")
@@ -141,7 +143,7 @@ def _refuse_for_chat(*given: object) -> None:
     for option, value in zip(("actions", "check", "verdict", "allow-failures"), given, strict=True):
         if value is not None:
             message = f"--{option}: does not apply to --type chat"
-            raise InvalidArgument(message, fix="leave it out, or pass another --type", field=option)
+            raise InvalidArgument(message, fix="omit it, or pass another --type", field=option)
 
 
 def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:

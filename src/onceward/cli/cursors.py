@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 app = group("List, pause, resume and move cursors, and show their history.")
 
 _Name = Annotated[str, typer.Argument(help="The cursor's name.")]
-_Reason = Annotated[str, typer.Option(help="Reason; kept in the history.")]
-_Actor = Annotated[str | None, typer.Option(help="The actor. Default: your user and host.")]
+_Reason = Annotated[str, typer.Option(help="The reason, stored in the history.")]
+_Actor = Annotated[
+    str | None,
+    typer.Option(help="The operator, stored in the history. Default: your user and host name."),
+]
 _App = Annotated[
     str | None,
     typer.Option("--app", help="Count messages with the source of this app, as `module:name`."),
@@ -57,7 +60,7 @@ def list_cursors(
         print_json({"cursors": [cursor_json(state, measures.get(state.name)) for state in found]})
         return
     print_table(
-        ("cursor", "position", "state", "holder", "lag", "rate", "errors", "steals"),
+        ("cursor", "position", "state", "holder", "lag", "rate", "errors", "takeovers"),
         (
             (
                 state.name,
@@ -128,7 +131,7 @@ def resume(
 @app.command()
 def seek(
     name: _Name,
-    reason: Annotated[str, typer.Option(help="Required. Reason; kept in the history.")],
+    reason: Annotated[str, typer.Option(help="Required. The reason, stored in the history.")],
     position: Annotated[
         str | None, typer.Argument(help="Resume after this position (exclusive).")
     ] = None,
@@ -197,7 +200,7 @@ def history(
         print_json({"history": [asdict(entry) for entry in entries]})
         return
     print_table(
-        ("when", "what", "from", "to", "who", "why"),
+        ("when", "action", "from", "to", "actor", "reason"),
         (
             (
                 entry.happened_at,
@@ -226,9 +229,7 @@ def _count(found: App | None, cursor: str) -> CountBetween | None:
     source = found.source_of(cursor)
     if source is None:
         message = f"no consumer of the app has a cursor {cursor!r}"
-        raise InvalidArgument(
-            message, fix="pass the app that reads it, or leave --app out", field="app"
-        )
+        raise InvalidArgument(message, fix="pass the app that reads it, or omit --app", field="app")
     return source.count if isinstance(source, Countable) else None
 
 

@@ -37,9 +37,9 @@ _Since = Annotated[
 _State = Annotated[
     Literal["dead", "redriven", "dropped", "all"], typer.Option(help="Only letters in this state.")
 ]
-_Limit = Annotated[int, typer.Option(help="At most this many letters.")]
+_Limit = Annotated[int, typer.Option(help="Maximum number of letters.")]
 _Actor = Annotated[
-    str | None, typer.Option(help="The actor; recorded with the letter. Default: your user name.")
+    str | None, typer.Option(help="The operator, stored with the letter. Default: your user name.")
 ]
 
 
@@ -116,7 +116,7 @@ def redrive(
     source: _Source = None,
     since: _Since = None,
     limit: _Limit = 1_000,
-    reason: Annotated[str, typer.Option(help="Why; recorded with the letter.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, stored with the letter.")] = "",
     actor: _Actor = None,
     yes: Yes = False,
     store: StoreUrl = None,
@@ -138,7 +138,7 @@ def redrive(
 
 @app.command()
 def drop(
-    reason: Annotated[str, typer.Option(help="Required. Why; recorded with the letter.")],
+    reason: Annotated[str, typer.Option(help="Required. The reason, stored with the letter.")],
     ids: _Letters = None,
     cursor: _Cursor = None,
     key: _Key = None,

@@ -96,7 +96,7 @@ def _home(keep: Path | None) -> Iterator[Path]:
 def _check_store(url: str) -> None:
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://")):
         message = f"--store {url!r} is not the URL of a store"
-        fix = "pass postgresql://user@host/database, or no --store"
+        fix = "pass postgresql://user@host/database, or omit --store"
         raise InvalidArgument(message, fix=fix, field="store")
 
 

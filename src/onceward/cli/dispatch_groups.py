@@ -40,18 +40,30 @@ _Word = Annotated[
 _Workdir = Annotated[
     Path | None, typer.Option(help="The agent's directory. Default: one per group.")
 ]
-_Idle = Annotated[float | None, typer.Option(help="Close an agent after this many idle seconds.")]
+_Idle = Annotated[
+    float | None,
+    typer.Option(help="Close an agent after this many idle seconds. Default of a new group: 300."),
+]
 _Hard = Annotated[
-    float | None, typer.Option(help="End an agent that has not finished after this many seconds.")
+    float | None,
+    typer.Option(
+        help="End an agent that has not finished after this many seconds. "
+        "Default of a new group: 1800."
+    ),
 ]
 _Trigger = Annotated[
     Literal["always", "prefix", "mention"] | None,
     typer.Option(
-        help="When the agent runs: on every message, or with the word at the start, or anywhere."
+        help="When the agent runs: on every message, or with the word at the start, or anywhere. "
+        "Default of a new group: always."
     ),
 ]
 _Channel = Annotated[
-    str | None, typer.Option(help="Where replies go: `chat`, or a channel of your own program.")
+    str | None,
+    typer.Option(
+        help="Where replies go: `chat`, or a channel of your own program. "
+        "Default of a new group: `chat`."
+    ),
 ]
 
 
@@ -70,7 +82,7 @@ def list_groups(store: StoreUrl = None, json_output: JsonFlag = False) -> None:
             'no groups yet; add one: onceward dispatch groups add team --agent "python3 agent.py"'
         )
     else:
-        titles = ("group", "called by", "agent", "works in", "channel", "state")
+        titles = ("group", "trigger", "agent", "directory", "channel", "state")
         print_table(titles, (_row(each) for each in found))
 
 
@@ -158,7 +170,7 @@ def set_group(
 def remove(
     name: GroupName,
     force: Annotated[
-        bool, typer.Option("--force", help="Remove it although messages wait for an answer.")
+        bool, typer.Option("--force", help="Remove the group although messages wait for an answer.")
     ] = False,
     yes: Yes = False,
     store: StoreUrl = None,
@@ -172,16 +184,19 @@ def remove(
 
     with open_named_store(store) as ow:
         status = Operators(ow.store).status_of(name)
-        if yes and (status.is_called or status.in_flight is not None) and not force:
+        is_refused = (status.is_called or status.in_flight is not None) and not force
+        if yes and is_refused:
             message = f"{name}: {status.pending} messages wait for an answer; nothing was removed"
             fix = "wait until they are answered, or pass --force"
             raise InvalidArgument(message, fix=fix, field="force")
         if yes:
             _groups(ow).remove(name)
     facts = f"{status.pending} pending messages, {status.unsent} unsent replies"
-    line = f"removed {name}" if yes else f"would remove {name}: {facts}"
+    lines = [f"removed {name}" if yes else f"would remove {name}: {facts}"]
+    if is_refused:
+        lines.append("messages wait for an answer, so --yes needs --force, too")
     values = {"group": name, "pending": status.pending, "unsent": status.unsent}
-    print_change([line], applied=yes, json_output=json_output, **values)
+    print_change(lines, applied=yes, json_output=json_output, needsForce=is_refused, **values)
 
 
 def _groups(ow: Onceward) -> Groups:
@@ -224,7 +239,7 @@ def _check_word(trigger: str, word: str | None) -> None:
     """Reject a word that no trigger uses."""
     if word is not None and trigger == "always":
         message = f"word: every message triggers the agent, with {word!r} or without"
-        fix = "add --trigger prefix or --trigger mention, or leave --word out"
+        fix = "add --trigger prefix or --trigger mention, or omit --word"
         raise InvalidArgument(message, fix=fix, field="word")
 
 
@@ -258,21 +273,21 @@ def _is_found(words: list[str], workdir: Path) -> bool:
     return shutil.which(str(workdir / program) if "/" in program else program) is not None
 
 
-def _called_by(one: Group) -> str:
+def _trigger(one: Group) -> str:
     return "every message" if str(one.trigger) == "always" else f"{one.trigger} {one.word}"
 
 
 def _row(one: Group) -> tuple[object, ...]:
     state = "paused" if one.is_paused else "open"
-    works_in = one.workdir or "its own directory"
-    return (one.name, _called_by(one), shlex.join(one.command), works_in, one.channel, state)
+    directory = one.workdir or "one of its own"
+    return (one.name, _trigger(one), shlex.join(one.command), directory, one.channel, state)
 
 
 def _print_group(one: Group) -> None:
-    _, called_by, command, works_in, channel, state = _row(one)
+    _, trigger, command, directory, channel, state = _row(one)
     print(f"agent      {visible(str(command))}")
-    print(f"called by  {visible(str(called_by))}")
-    print(f"works in   {visible(str(works_in))}")
+    print(f"trigger    {visible(str(trigger))}")
+    print(f"directory  {visible(str(directory))}")
     print(f"channel    {visible(str(channel))}")
     print(
         f"limits     closed after {one.idle_seconds:g} s idle, ended after {one.hard_seconds:g} s"

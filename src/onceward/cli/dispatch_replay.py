@@ -30,16 +30,17 @@ def replay(
         typer.Option(help="Required. First message: its number, or its arrival time as ISO 8601."),
     ],
     reason: Annotated[
-        str | None, typer.Option(help="Required with --yes. Reason; kept in the history.")
+        str | None, typer.Option(help="Required with --yes. The reason, stored in the history.")
     ] = None,
     actor: Annotated[
-        str | None, typer.Option(help="The actor. Default: your user and host.")
+        str | None,
+        typer.Option(help="The operator, stored in the history. Default: your user and host name."),
     ] = None,
     yes: Yes = False,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:
-    """Deliver a group's messages to its agent again, from one on; it answers them again.
+    """Deliver a group's messages to its agent again, which answers them again.
 
     Rejected while the agent runs, and if no message from there on was processed.
 
@@ -52,7 +53,7 @@ def replay(
 
     if yes and not (reason or "").strip():
         message = "reason: a replay is recorded with its reason; nothing was replayed"
-        fix = "pass --reason, or leave --yes out to see the plan"
+        fix = "pass --reason, or omit --yes to see the plan"
         raise InvalidArgument(message, fix=fix, field="reason")
     with open_handle(store) as ow:
         operators = Operators(ow.store)

@@ -60,7 +60,7 @@ _Poll = Annotated[
         "--poll",
         min=0.01,
         max=60,
-        help="Seconds between polls for messages of other processes.",
+        help="Seconds between polls for messages that other processes stored.",
     ),
 ]
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Log more to standard error.")]

@@ -37,7 +37,7 @@ _ExperimentFilter = Annotated[
 ]
 _Since = Annotated[str, typer.Option(help="A cursor from an earlier answer.")]
 #: The same as `--rating NAME=…`, in the words of the original command.
-_Rating = Annotated[str | None, typer.Option(help="This rating, from 0 to 100.")]
+_Rating = Annotated[str | None, typer.Option(help="The rating of this name, from 0 to 100.")]
 
 
 @app.command()
@@ -113,7 +113,7 @@ def add(
 
 @app.command("list")
 def list_entries(
-    limit: Annotated[int, typer.Option(help="Maximum number.", min=1)] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number of entries.", min=1)] = 20,
     session: _SessionFilter = None,
     run: _RunFilter = None,
     experiment: _ExperimentFilter = None,
@@ -138,7 +138,9 @@ def list_entries(
 def export(
     path: Annotated[
         Path | None,
-        typer.Argument(help="A file named `….json`. Default: one in the Lab's exports."),
+        typer.Argument(
+            help="Output file, named `….json`. Default: a new one in the Lab's exports."
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Same as PATH.")] = None,
     session: Annotated[
@@ -169,7 +171,9 @@ def export(
 @app.command()
 def poll(
     since: _Since = "0",
-    limit: Annotated[int | None, typer.Option(help="Maximum number of entries, up to 500.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum number of entries. Default and maximum: 500.")
+    ] = None,
     session: _SessionFilter = None,
     fingerprint: Fingerprint = None,
     json_output: JsonFlag = False,
@@ -237,8 +241,8 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
             example = "overall=80" if option == "rating" else "q1=yes"
             raise InvalidArgument(message, fix=f"write --{option} {example}", field=option)
         if any(name == each for each, _ in pairs):
-            message = f"--{option}: {name!r} is given twice"
-            raise InvalidArgument(message, fix="give each name once", field=option)
+            message = f"--{option}: {name!r} is passed twice"
+            raise InvalidArgument(message, fix="pass each name once", field=option)
         pairs.append((name, value))
     return pairs
 

@@ -55,7 +55,9 @@ def append(
 def poll(
     file: _File,
     since: _Since = "0",
-    limit: Annotated[int | None, typer.Option(help="Maximum number of records, up to 500.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Maximum number of records. Default and maximum: 500.")
+    ] = None,
     match: _Match = None,
     fingerprint: Fingerprint = None,
     json_output: JsonFlag = False,

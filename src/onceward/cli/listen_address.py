@@ -117,11 +117,11 @@ def check_listen_address(
         raise InvalidArgument(message, fix="choose a number from 0 to 65535")
     if not external and not _is_loopback(host):
         message = f"--host {host} would accept other machines; the server was not started"
-        fix = "leave --host out, or add --allow-external to accept them with a token"
+        fix = "omit --host, or add --allow-external to accept them with a token"
         raise InvalidArgument(message, fix=fix)
     if allowed and not external:
         message = "--allow-host requires --allow-external; the server was not started"
-        raise InvalidArgument(message, fix="add --allow-external, or leave --allow-host out")
+        raise InvalidArgument(message, fix="add --allow-external, or omit --allow-host")
     for name in (host, *allowed):
         if not _is_address(name) and not _NAME.fullmatch(name):
             message = f"{name!r} is not the name of a host"
@@ -207,7 +207,7 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:
             message = f"port {port} on {host} is in use"
-            fix = "choose another port, --port 0 for any free one, or leave --port out"
+            fix = "choose another port, --port 0 for any free one, or omit --port"
             raise _PortInUse(message, fix=fix) from exc
         message = f"cannot listen on {host}, port {port}: {exc.strerror}"
         raise InvalidArgument(message, fix="choose another --host or --port") from exc

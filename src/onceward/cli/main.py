@@ -133,7 +133,7 @@ def root(
         ),
     ] = False,
     _json: Annotated[
-        bool, typer.Option(JSON, help="Print JSON: the same as after the command.")
+        bool, typer.Option(JSON, help="Print JSON; the same as --json after the command.")
     ] = False,
 ) -> None:
     """Make agent and worker systems safe to crash, retry and resume.

@@ -10,6 +10,7 @@ from onceward.cli.change_plan import NOT_APPLIED, Yes, print_change
 from onceward.cli.memory_loader import open_memory
 from onceward.cli.output import JsonFlag, print_json
 from onceward.cli.store_option import StoreUrl
+from onceward.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onceward.memory import Graph
@@ -69,8 +70,12 @@ def _print_plan(graph: Graph, *, json_output: bool) -> None:
 
 def _print_undo_plan(graph: Graph, number: int, *, json_output: bool) -> None:
     counts = {each.id: each.names for each in graph.merges(_MERGES_MAX)}
-    count = counts.get(number, 0)
-    line = f"would restore {_count(count)}" if count else f"merge {number} is undone or unknown"
+    if number not in counts:
+        message = f"undo: there is no merge {number} to undo; nothing was changed"
+        fix = "list merges with `onceward memory merge`"
+        raise InvalidArgument(message, fix=fix, field="undo")
+    count = counts[number]
+    line = f"would undo merge {number} and restore {_count(count)}"
     print_change([line], applied=False, json_output=json_output, merge=number, names=count)
 
 

@@ -143,7 +143,7 @@ def _validation(*, strict: bool, lenient: bool) -> Validation:
 
     if strict and lenient:
         message = "--strict and --lenient exclude each other"
-        raise InvalidArgument(message, fix="leave one of them out", field="--strict")
+        raise InvalidArgument(message, fix="omit one of them", field="--strict")
     if strict:
         return Validation.STRICT
     return Validation.LENIENT if lenient else Validation.POLICY
@@ -202,7 +202,7 @@ def _reject_http_only_options(named: Mapping[str, bool]) -> None:
     for option, is_given in named.items():
         if is_given:
             message = f"{option} requires --http"
-            raise InvalidArgument(message, fix=f"add --http, or leave {option} out", field=option)
+            raise InvalidArgument(message, fix=f"add --http, or omit {option}", field=option)
 
 
 def _set_up_log(*, is_verbose: bool) -> None:

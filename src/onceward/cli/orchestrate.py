@@ -38,7 +38,9 @@ _CHOICES: Final = """\
 
 WorkspaceOption = Annotated[
     Path | None,
-    typer.Option("--workspace", help="The directory with `onceward.json`. Default: this one."),
+    typer.Option(
+        "--workspace", help="Directory with `onceward.json`. Default: the current directory."
+    ),
 ]
 _Wait = Annotated[
     bool,

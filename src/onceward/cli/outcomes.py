@@ -23,9 +23,11 @@ app = group("List outcomes of idempotent calls; reconcile, forget and prune them
 RESULT_SHOWN_CHARS: Final = 2_000
 
 _Scope = Annotated[str, typer.Argument(help="The scope, such as the function's full name.")]
-_Key = Annotated[str, typer.Argument(help="The key of the work.")]
-_Actor = Annotated[str | None, typer.Option(help="The actor. Default: your user name.")]
-_Reason = Annotated[str, typer.Option(help="Required. Reason; kept with the outcome.")]
+_Key = Annotated[str, typer.Argument(help="The idempotency key.")]
+_Actor = Annotated[
+    str | None, typer.Option(help="The operator, stored with the outcome. Default: your user name.")
+]
+_Reason = Annotated[str, typer.Option(help="Required. The reason, stored with the outcome.")]
 
 
 @app.command(name="list")
@@ -37,7 +39,7 @@ def list_outcomes(
         ),
     ] = None,
     scope: Annotated[str | None, typer.Option(help="Only this scope.")] = None,
-    limit: Annotated[int, typer.Option(help="Maximum number.")] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number of outcomes.")] = 100,
     store: StoreUrl = None,
     json_output: JsonFlag = False,
 ) -> None:

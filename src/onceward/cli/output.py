@@ -36,7 +36,7 @@ ConfigFile = Annotated[
 
 
 def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
-    """Show a flag in help without a type: Typer would print `<bool>` after it."""
+    """Show a flag in help as a flag: Typer would print `<bool>` after it."""
     for each in parameters:
         if getattr(each, "is_flag", False):
             each.metavar = ""

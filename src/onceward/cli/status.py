@@ -36,8 +36,8 @@ def status(
     """Report unfinished work, since when, and the command that settles it; exit 1 if any.
 
     Reads only. Reported are ambiguous outcomes and steps, outcomes past their lease, messages that
-    hold a cursor, parked messages, dead letters, cursors that are paused, stuck, abandoned or
-    behind, pending conversation deliveries, and, with --app, versions that do not fit.
+    block a cursor, parked messages, dead letters, cursors that are paused, stuck, abandoned or
+    lagging, pending conversation deliveries, and, with --app, versions that do not fit.
 
     Example: `onceward status --app shop:app --store sqlite:///work.db`
     """

@@ -20,7 +20,7 @@ def show(json_output: JsonFlag = False) -> None:
     token = read_token()
     if token is None:
         message = f"there is no token at {token_path()} yet"
-        fix = "start a server, or make one: onceward token rotate --yes"
+        fix = "start a server, or create a token: onceward token rotate --yes"
         raise FileMissing(message, fix=fix, path=str(token_path()))
     _print(token, json_output=json_output)
 

@@ -139,5 +139,5 @@ def check_empty(store: Store) -> None:
     """
     if store.applied():
         message = f"{store.url} is in use: it holds tables of Onceward's"
-        fix = "give the demonstration an empty database, or leave --store out"
+        fix = "give the demonstration an empty database, or omit --store"
         raise Conflict(message, fix=fix)

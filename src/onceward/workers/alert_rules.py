@@ -33,7 +33,7 @@ def find_config(path: str | None = None) -> Path | None:
         found = Path(path).expanduser()
         if not found.is_file():
             message = f"{found} does not exist"
-            raise FileMissing(message, fix="pass an existing file, or leave --config out")
+            raise FileMissing(message, fix="name an existing file, or omit --config")
         return found
     places = (Path(FILE_NAME), home() / FILE_NAME)
     return next((place for place in places if place.is_file()), None)

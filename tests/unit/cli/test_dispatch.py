@@ -220,10 +220,15 @@ def test_groups_are_set_paused_and_removed(run: Run, place: Place) -> None:
     assert "paused" in run("dispatch", "status").out
     remove = (*groups, "remove", "team")
     plan = {"group": "team", "pending": 1, "unsent": 0}
-    assert run(*remove, "--json").json == {"applied": False, **plan}
+    assert run(*remove, "--json").json == {"applied": False, "needsForce": True, **plan}
+    assert "so --yes needs --force, too" in run(*remove).out
     refused = run(*remove, "--yes")
     assert (refused.code, "--force" in refused.err) == (2, True)
-    assert run(*remove, "--yes", "--force", "--json").json == {"applied": True, **plan}
+    assert run(*remove, "--yes", "--force", "--json").json == {
+        "applied": True,
+        "needsForce": False,
+        **plan,
+    }
     assert run(*groups, "list", "--json").json == {"items": []}
     assert run("dispatch", "send", "team", "hello").code == 1
 
