@@ -52,7 +52,7 @@ class Carried:
 
 def carried(run: Run, ow: Onceward, url: str, load: Load, processes: int) -> Carried:
     """Start so many processes, let them come up, and count for some seconds."""
-    _begin_anew(ow)
+    _start_over(ow)
     server = _server(ow)
     name = f"{load.name}{processes}"
     words = [url, name, str(load.batch), str(int(load.has_parts))]
@@ -86,7 +86,7 @@ def carried(run: Run, ow: Onceward, url: str, load: Load, processes: int) -> Car
     )
 
 
-def _begin_anew(ow: Onceward) -> None:
+def _start_over(ow: Onceward) -> None:
     with ow.transaction() as tx:
         tx.execute("delete from effects" if ow.store.engine == "sqlite" else "truncate effects")
 

@@ -67,14 +67,14 @@ def _records(path: Path, step: int) -> list[bytes]:
     message = {"task_id": "T-1", "idempotency_key": "ik:" + "0" * 64, "inputs": {"goal": "x" * 100}}
     message |= {"to": {"agent_type": "builder"}, "version": {"snapshot_id": "snap-1"}}
     event = {"event": "builder.completed", "payload": {"tests": {"status": "pass"}}}
-    told: list[tuple[str, Record]] = [
+    records: list[tuple[str, Record]] = [
         ("command", {"step": step, "stage": "implement", "round": 1, "command": message}),
         ("command.sent", {"step": step, "attempt": 1}),
         ("event", {"step": step, "agent": "builder", "event": {"event": "builder.progress"}}),
         ("command.answered", {"step": step, "event": event}),
         ("receipt", {"step": step, "path": "p", "checksum": "c" * 64, "tree": "snap-1"}),
     ]
-    for seq, (kind, fields) in enumerate(told, 1):
+    for seq, (kind, fields) in enumerate(records, 1):
         ledger.append(seq, kind, fields, sync=False)
     return path.read_bytes().splitlines(keepends=True)
 

@@ -129,8 +129,8 @@ def _shipped() -> str:
 
 def _webhook(old: str) -> str:
     blank = {each.name: "" for each in dataclasses.fields(Alert)}
-    told = Alert(**{**blank, "kind": "lag", "value": 0.0, "threshold": 0.0})  # type: ignore[arg-type]
-    rows: list[list[str | None]] = [[code(each), None] for each in told.body("fired")]
+    alert = Alert(**{**blank, "kind": "lag", "value": 0.0, "threshold": 0.0})  # type: ignore[arg-type]
+    rows: list[list[str | None]] = [[code(each), None] for each in alert.body("fired")]
     return kept_table(old, ["field", "meaning"], rows)
 
 

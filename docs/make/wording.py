@@ -1,7 +1,8 @@
 """Wording: reject words that have a standard term, and sentences that are too long.
 
-Checked are the docs, and every string and comment of the code: docstrings, help, errors, log
-messages and the texts of the console. `make lint` runs `python -m docs.make.wording`.
+Checked are the docs, and every string, comment and name of the code and its tests: docstrings,
+help, errors, log messages and the texts of the console. `make lint` runs
+`python -m docs.make.wording`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _PATTERNS: Final = [
 ]
 #: Python 3.12 gives the parts of an f-string as tokens.
 _FSTRING_MIDDLE: Final = getattr(tokenize, "FSTRING_MIDDLE", -1)
+#: What readers of a module read.
+_READ: Final = {tokenize.STRING, tokenize.COMMENT, tokenize.NAME, _FSTRING_MIDDLE}
 #: Pages that come from runs and tables, in which words are data.
 _GENERATED: Final = {"docs/evidence.md", "docs/reference/key-vectors.md"}
 _MARKDOWN: Final = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -88,10 +91,11 @@ def long_sentences(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def check_python(source: str) -> Iterator[tuple[int, str]]:
-    """Check the strings and comments of a module; names are checked by readers."""
+    """Check the strings, comments and names of a module."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in {tokenize.STRING, tokenize.COMMENT} or token.type == _FSTRING_MIDDLE:
-            for line, problem in rejected_words(token.string):
+        text = token.string.replace("_", " ") if token.type == tokenize.NAME else token.string
+        if token.type in _READ:
+            for line, problem in rejected_words(text):
                 yield token.start[0] - 1 + line, problem
 
 
@@ -108,19 +112,21 @@ def check(path: Path) -> list[Finding]:
 
 
 def checked_files() -> list[Path]:
-    """Return what users and maintainers read: code, queries, screens and pages."""
+    """Return what users and maintainers read: code, tests, queries, screens and pages."""
     code = [
         path
-        for tree in ("src/onceward", "docs/make", "examples", "bench", "web/src")
+        for tree in ("src/onceward", "docs/make", "examples", "bench", "tests", "web/src")
         for suffix in ("*.py", "*.sql", "*.ts", "*.tsx")
         for path in (ROOT / tree).rglob(suffix)
+        if "node_modules" not in path.parts
     ]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    # This module has to name the words that it rejects.
+    # This module and its test have to name the words that are rejected.
     return sorted(
         path
         for path in code + pages
-        if path != Path(__file__) and path.relative_to(ROOT).as_posix() not in _GENERATED
+        if path not in {Path(__file__), ROOT / "tests/test_wording.py"}
+        and path.relative_to(ROOT).as_posix() not in _GENERATED
     )
 
 

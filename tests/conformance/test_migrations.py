@@ -175,7 +175,7 @@ KILLED: Final = """
 
 
 @pytest.mark.parametrize("kind", ["change", "index"])
-def test_a_process_killed_in_the_middle_leaves_nothing_half_done(
+def test_a_process_killed_in_the_middle_leaves_nothing_unfinished(
     old: Onceward, ow_url: str, second: Second, kind: str
 ) -> None:
     """The statements ran, the record did not: the next process applies it."""

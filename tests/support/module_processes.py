@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-TOLD_CHARACTERS_MAX = 20_000
+OUTPUT_CHARACTERS_MAX = 20_000
 
 
 def run_module(name: str, *words: object, seconds_max: float | None = None) -> dict[str, Any]:
@@ -26,6 +26,6 @@ def run_module(name: str, *words: object, seconds_max: float | None = None) -> d
         err.seek(0)
         said, why = out.read(), err.read()
     outcome = "did not end" if ran is None else f"ended with {ran}"
-    assert ran == 0, f"{outcome}; REPRO: {' '.join(command)}\n{why[-TOLD_CHARACTERS_MAX:]}"
+    assert ran == 0, f"{outcome}; REPRO: {' '.join(command)}\n{why[-OUTPUT_CHARACTERS_MAX:]}"
     summary: dict[str, Any] = json.loads(said)
     return summary

@@ -204,9 +204,9 @@ def test_h70_a_run_is_refused_while_an_orphan_runs_in_another_container(workspac
             (workspace / "state" / "go").touch()
             for words in (("run", "--task", "T-1"), ("resume",)):
                 with started(workspace, *words) as second:
-                    _, told = second.communicate(timeout=HANG_SECONDS)
-                assert second.returncode == 1, told
-                assert "still runs in another container" in told
+                    _, held = second.communicate(timeout=HANG_SECONDS)
+                assert second.returncode == 1, held
+                assert "still runs in another container" in held
             with started(workspace, "run", "--task", "T-1", "--wait") as third:
                 assert third.stderr is not None
                 assert "still runs in another container" in third.stderr.readline()

@@ -48,7 +48,9 @@ class ChatExecOptions:
             raise InvalidArgument(message, fix=fix, field="program")
         if self.seconds is not None and self.seconds <= 0:
             message = "--timeout: must be more than 0"
-            raise InvalidArgument(message, fix="pass seconds, such as 300", field="timeout")
+            raise InvalidArgument(
+                message, fix="pass a number of seconds, such as 300", field="timeout"
+            )
 
 
 def chat_exec_agent(

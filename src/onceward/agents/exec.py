@@ -12,10 +12,10 @@ import re
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from onceward.agents import artifacts
 from onceward.agents.answer_cache import cache_folder
@@ -26,6 +26,7 @@ from onceward.agents.changed_files import (
     difference,
     read_tree,
 )
+from onceward.agents.exec_options import ACTIONS, ExecOptions
 from onceward.agents.handler_results import HandlerResult
 from onceward.agents.kit import Agent, Command
 from onceward.agents.program_output import ProgramOutput
@@ -33,25 +34,17 @@ from onceward.agents.program_run import Program, ProgramResult, run_program
 from onceward.agents.prompts import PromptRequest, as_argument, prompt
 from onceward.agents.question_detection import BUILDER_LINES, JUDGE_LINES, find_question
 from onceward.agents.review_verdicts import (
-    FORMS,
-    VERDICTS,
     NoVerdict,
     ReviewVerdict,
     read_verdict,
     verdict_instruction,
 )
-from onceward.errors import InvalidArgument, OncewardError
+from onceward.errors import OncewardError
 from onceward.keys import canonical_json
 from onceward.keys.snapshot import DigestCache
 from onceward.system import Clock, SystemClock
 from onceward.system.redaction import Redactor
 
-#: The actions of each type of agent.
-ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "builder": ("implement", "implement_changes"),
-    "reviewer": ("review",),
-    "spec_maintainer": ("update_spec",),
-}
 #: Exit code that asks for a retry later (EX_TEMPFAIL of sysexits.h).
 EXIT_RETRY_LATER: Final = 75
 #: Time reserved before the deadline to send the answer; at the deadline the agent is killed.
@@ -89,50 +82,6 @@ class QuestionAsked(OncewardError):
     """The program changed nothing and asked a question, which cannot be answered while it runs."""
 
     code = "QUESTION_ASKED"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExecOptions:
-    """How to run a program as an agent."""
-
-    type: str
-    #: The program and its arguments.
-    program: tuple[str, ...]
-    #: The actions it handles. Default: all actions of its type.
-    actions: tuple[str, ...] = ()
-    #: A prompt with placeholders. Default: a prompt with everything about the command.
-    template: str | None = None
-    #: Whether the prompt is the program's last argument instead of its standard input.
-    is_argument: bool = False
-    #: Shell command that decides whether the tests pass. Without it they are unchecked.
-    check: str | None = None
-    #: The form of the verdict; None for builders, which give none.
-    verdict: str | None = None
-    #: Whether the run continues when the tests fail.
-    allows_failures: bool = False
-    #: Timeout of the program. The command's deadline always applies too.
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        """Reject invalid options at start, before any command arrives."""
-        if self.type not in ACTIONS:
-            _refuse("--type", f"{self.type!r} is not a type of agent", ", ".join(ACTIONS))
-        if not self.program or not self.program[0]:
-            _refuse("program", "is missing", "a program and its arguments after `--`")
-        judges = self.type in VERDICTS
-        if judges and self.verdict not in FORMS:
-            _refuse("--verdict", f"{self.verdict!r} is not a form of verdict", ", ".join(FORMS))
-        if judges and (self.check is not None or self.allows_failures):
-            _refuse("--check", f"a {self.type} runs no check, it gives a verdict", "--verdict exit")
-        if not judges and self.verdict is not None:
-            _refuse("--verdict", "a builder gives no verdict", "--check, or another --type")
-        if self.seconds is not None and self.seconds <= 0:
-            _refuse("--timeout", "must be more than 0", "seconds, such as 300")
-
-
-def _refuse(option: str, problem: str, right: str) -> NoReturn:
-    message = f"{option}: {problem}"
-    raise InvalidArgument(message, fix=f"pass {right}", field=option.lstrip("-"))
 
 
 def program_error(

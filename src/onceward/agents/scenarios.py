@@ -81,7 +81,7 @@ def by_round(given: Any, round: int) -> Any:  # noqa: A002, ANN401 - the protoco
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario file; InvalidArgument names the place of an error and how to fix it."""
-    text = read_user_file(path, fix="name a scenario file that can be read")
+    text = read_user_file(path, fix="pass a scenario file that can be read")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:

@@ -78,7 +78,8 @@ def exec_(
         )
         chat_exec_agent(chat).run()
         return
-    from onceward.agents.exec import ACTIONS, ExecOptions, exec_agent
+    from onceward.agents.exec import exec_agent
+    from onceward.agents.exec_options import ACTIONS, ExecOptions
     from onceward.agents.review_verdicts import VERDICTS
 
     wrapping = ExecOptions(
@@ -152,10 +153,10 @@ def _actions(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(each.strip() for each in given.split(",") if each.strip())
     wrong = [each for each in names if each not in known]
     if wrong or not names:
-        message = (
-            f"--actions: {', '.join(wrong) or 'nothing'} is not a command of this type of agent"
-        )
-        raise InvalidArgument(message, fix=f"pass some of {','.join(known)}", field="actions")
+        problem = f"{wrong[0]!r} is not an action of this agent type" if wrong else "is empty"
+        message = f"--actions: {problem}; the agent was not started"
+        fix = f"pass one or more of {', '.join(known)}, separated by commas"
+        raise InvalidArgument(message, fix=fix, field="actions")
     return names
 
 

@@ -19,7 +19,7 @@ def load_app(target: str) -> App:
     from onceward.workers import App
 
     module_name, _, name = target.partition(":")
-    fix = "name it like shop:app, where shop.py holds `app = App()`"
+    fix = "pass it as shop:app, where shop.py contains `app = App()`"
     if not module_name or not name:
         message = f"{target!r} is not of the form module:name"
         raise InvalidArgument(message, fix=fix, field="target")
@@ -31,10 +31,10 @@ def load_app(target: str) -> App:
         raise
     except Exception as exc:
         if _is_missing(module_name, exc):
-            message = f"module {module_name!r} is neither here nor installed"
+            message = f"module {module_name!r} is neither in this directory nor installed"
             raise InvalidArgument(message, fix=fix, field="target") from exc
         message = f"{module_name!r} cannot be imported: {type(exc).__name__}: {exc}"
-        fix = f"see where: {shlex.join([sys.executable, '-c', f'import {module_name}'])}"
+        fix = f"find the cause with: {shlex.join([sys.executable, '-c', f'import {module_name}'])}"
         raise InvalidArgument(message, fix=fix, field="target") from exc
     found = getattr(module, name, None)
     if not isinstance(found, App):

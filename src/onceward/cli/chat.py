@@ -170,7 +170,7 @@ def _wait(session: ChatSession, timeout: float | None) -> None:
             raise Retryable(message, fix=f"onceward dispatch groups set {session.group} --resume")
         attended = now if quiet or session.is_attended else attended
         if now - attended > ABSENT_SECONDS_MAX:
-            message = "no dispatcher runs, so there is no reply"
+            message = "no dispatcher is running, so there is no reply"
             raise Retryable(message, fix=f"{_START}; {kept}")
         if timeout is not None and now - began > timeout:
             message = f"not all messages were answered within {timeout:g} seconds"

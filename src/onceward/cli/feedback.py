@@ -237,9 +237,9 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            message = f"--{option} {text!r} must read NAME=VALUE"
+            message = f"--{option} {text!r} must have the form NAME=VALUE"
             example = "overall=80" if option == "rating" else "q1=yes"
-            raise InvalidArgument(message, fix=f"write --{option} {example}", field=option)
+            raise InvalidArgument(message, fix=f"pass --{option} {example}", field=option)
         if any(name == each for each, _ in pairs):
             message = f"--{option}: {name!r} is passed twice"
             raise InvalidArgument(message, fix="pass each name once", field=option)

@@ -136,7 +136,7 @@ def _fields(match: list[str] | None) -> dict[str, str]:
     for text in match or []:
         field, equals, wanted = text.partition("=")
         if not equals or not field:
-            message = f"match: {text!r} must read FIELD=TEXT"
-            raise InvalidArgument(message, fix="write --match sessionId=lab_1", field="match")
+            message = f"match: {text!r} must have the form FIELD=TEXT"
+            raise InvalidArgument(message, fix="pass --match sessionId=lab_1", field="match")
         fields[field] = wanted
     return fields

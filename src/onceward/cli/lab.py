@@ -200,7 +200,7 @@ def compare(
 
     if len(paths) < 2:
         message = "a comparison needs two runs or more"
-        raise InvalidArgument(message, fix="name another directory", field="paths")
+        raise InvalidArgument(message, fix="pass another directory", field="paths")
     address = check_listen_address(
         host,
         port,

@@ -42,11 +42,11 @@ def allowed_roots(given: Sequence[Path] | None, *runs: Path) -> list[Path]:
     for each in given or ():
         if not _is_directory(each):
             message = f"--allow-root {each} is not a directory"
-            raise InvalidArgument(message, fix="name a directory that exists", field="allow_root")
+            raise InvalidArgument(message, fix="pass a directory that exists", field="allow_root")
     for each in runs:
         if not os.path.exists(each):  # noqa: PTH110 - pathlib's raises for some names
             message = f"{each} does not exist"
-            raise FileMissing(message, fix="name the directory of a run, or a file in it")
+            raise FileMissing(message, fix="pass the directory of a run, or a file in it")
     roots = [each.expanduser() for each in given or [Path.cwd()]]
     return roots + [each if _is_directory(each) else each.parent for each in runs]
 

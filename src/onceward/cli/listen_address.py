@@ -25,6 +25,7 @@ PORTS_TRIED_MAX: Final = 50
 #: Addresses that mean "all of them" on the left, and one that a browser can open on the right.
 WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not chosen
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_NOT_STARTED: Final = "the server was not started"
 
 # --- the options that servers share -------------------------------------------------------------
 
@@ -113,19 +114,20 @@ def check_listen_address(
     """Validate the options of a server."""
     allowed = allow_host or []
     if port is not None and not 0 <= port <= 65535:
-        message = f"--port {port} is not a port"
+        message = f"--port {port} is not a port; {_NOT_STARTED}"
         raise InvalidArgument(message, fix="choose a number from 0 to 65535")
     if not external and not _is_loopback(host):
-        message = f"--host {host} would accept other machines; the server was not started"
+        message = f"--host {host} would accept other machines; {_NOT_STARTED}"
         fix = "omit --host, or add --allow-external to accept them with a token"
         raise InvalidArgument(message, fix=fix)
     if allowed and not external:
-        message = "--allow-host requires --allow-external; the server was not started"
+        message = f"--allow-host requires --allow-external; {_NOT_STARTED}"
         raise InvalidArgument(message, fix="add --allow-external, or omit --allow-host")
-    for name in (host, *allowed):
+    for option, name in (("--host", host), *(("--allow-host", each) for each in allowed)):
         if not _is_address(name) and not _NAME.fullmatch(name):
-            message = f"{name!r} is not the name of a host"
-            raise InvalidArgument(message, fix="write a name or an address, without a port")
+            message = f"{option} {name!r} is not a host name or an IP address; {_NOT_STARTED}"
+            fix = "pass a host name or an IP address, without scheme and port, such as lab.example"
+            raise InvalidArgument(message, fix=fix, field=option)
     for proxy in trusted_proxy or ():
         _check_network(proxy)
     names = [_bracketed(name) for name in (host, *allowed)]
@@ -147,8 +149,8 @@ def _host_of(url: str) -> str:
     parts = urlsplit(url)
     rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(rest):
-        message = f"--public-url {url!r} is not the address of a server"
-        fix = "write its scheme and its host, without a path: https://lab.example"
+        message = f"--public-url {url!r} is not the URL of a server; {_NOT_STARTED}"
+        fix = "pass a scheme and a host, without a path, such as https://lab.example"
         raise InvalidArgument(message, fix=fix, field="--public-url")
     return _bracketed(parts.hostname)
 
@@ -157,8 +159,8 @@ def _check_network(proxy: str) -> None:
     try:
         ipaddress.ip_network(proxy, strict=False)
     except ValueError as exc:
-        message = f"--trusted-proxy {proxy!r} is neither an IP address nor a network"
-        fix = "write 127.0.0.1 or 10.0.0.0/8"
+        message = f"--trusted-proxy {proxy!r} is not an IP address or a network; {_NOT_STARTED}"
+        fix = "pass an address or a network, such as 127.0.0.1 or 10.0.0.0/8"
         raise InvalidArgument(message, fix=fix, field="--trusted-proxy") from exc
 
 

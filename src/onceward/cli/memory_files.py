@@ -106,7 +106,7 @@ def export(
 def _reject_directory(path: Path | None) -> None:
     if path is not None and path.is_dir():
         message = f"path: {path} is a directory"
-        raise InvalidArgument(message, fix="name a file", field="path")
+        raise InvalidArgument(message, fix="pass a file", field="path")
 
 
 def _print_export_summary(path: Path | None, counts: dict[str, Any], *, json_output: bool) -> None:

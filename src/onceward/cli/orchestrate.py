@@ -177,8 +177,8 @@ def _load(config: WorkspaceConfig, names: Sequence[str]) -> list[AgentTask]:
 
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        message = f"--task {twice} is named twice"
-        raise InvalidArgument(message, fix="name each task once", field="task")
+        message = f"--task {twice} was passed twice"
+        raise InvalidArgument(message, fix="pass each task once", field="task")
     variables = dict(os.environ)
     for spec in config.agents.values():  # Two agents may have secrets under the same name.
         variables |= {f"{spec.type}_{name}": value for name, value in spec.env.items()}

@@ -148,7 +148,7 @@ def _argument_text(name: str, text: str) -> bytes | str:
         return text
     from onceward.system import read_user_file
 
-    return read_user_file(Path(text[1:]), name=name, fix="name a readable file after the @")
+    return read_user_file(Path(text[1:]), name=name, fix="pass a readable file after the @")
 
 
 def time_argument(

@@ -71,7 +71,9 @@ class ActionExecutor:
             message = (
                 "Idempotency-Key: an action needs a key, so that a repeated request runs it once"
             )
-            raise InvalidArgument(message, fix="send the header, such as a new UUID")
+            raise InvalidArgument(
+                message, fix="send it with a new UUID, and the same one with each retry"
+            )
         ow, performed = self._context.ow(), list[bool]()
 
         def perform(tx: Transaction) -> dict[str, Any]:

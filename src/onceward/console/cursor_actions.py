@@ -64,7 +64,9 @@ def moved(context: ConsoleContext, moving: OperatorMove) -> Callable[[Transactio
     """Return a function that moves a cursor inside a transaction; messages are counted before."""
     if moving.kind == "seek" and not moving.reason.strip():
         message = "reason: is required for a seek; it is kept in the cursor's history"
-        raise InvalidArgument(message, fix="say why", field="reason")
+        raise InvalidArgument(
+            message, fix="pass the reason; it is stored in the history", field="reason"
+        )
     refused, count = _refusal(context, moving), _count(context, moving.name)
     if count is not None:
         # Count before locking, so that no process waits for a source. Errors are reported below.

@@ -89,8 +89,12 @@ class RedriveRequest(BaseModel):
     def check(self) -> None:
         """Reject ambiguous selections and values that no store can hold."""
         if [self.ids, self.cursor, self.group].count(None) != 2:
-            message = "ids: pass exactly one of ids, cursor and group"
-            raise InvalidArgument(message, fix="pass ids, cursor or group", field="ids")
+            message = "ids: exactly one of ids, cursor and group is required; nothing was changed"
+            raise InvalidArgument(
+                message,
+                fix="pass ids of single letters, or the cursor or group of all",
+                field="ids",
+            )
         check_text("cursor", self.cursor or "-")
         check_text("group", self.group or "-")
         check_text("reason", (self.reason or "").strip() or "-")

@@ -80,8 +80,9 @@ def _value(fields: Mapping[str, Any], name: str, where: str) -> object:
         fix = f"send {name}, or {name}_text with the JSON as text"
         raise InvalidArgument(message, fix=fix, field=f"{where}{name}")
     if name in fields and fields[name] is not None:
-        message = f"{where}{name}: was sent twice, as a value and as text"
-        raise InvalidArgument(message, fix="send one of them", field=f"{where}{name}")
+        message = f"{where}{name}: both {name} and {name}_text were sent"
+        fix = f"send {name} or {name}_text, not both"
+        raise InvalidArgument(message, fix=fix, field=f"{where}{name}")
     try:
         return loads(str(text))
     except InvalidJson as exc:

@@ -135,8 +135,8 @@ def _add_reads(router: APIRouter, graph: Callable[[], Graph]) -> None:
                     fix="pass the id of one of the entity's observations",
                     field="observation",
                 )
-        told = plain_explanation(explain_entity(memory, name), one)
-        return json_answer({**told, "as_of": moment()})
+        answer = plain_explanation(explain_entity(memory, name), one)
+        return json_answer({**answer, "as_of": moment()})
 
 
 def _add_restoring(
@@ -174,14 +174,14 @@ def _plan_restore(graph: Graph, body: RestoreBody) -> dict[str, Any]:
 
 def _restore_counts(graph: Graph, body: RestoreBody, touched: AffectedCounts) -> dict[str, Any]:
     """Return the counts of a restore; for an entity that is not deleted, its deleted facts."""
-    told = removed(touched, "restored")
+    answer = removed(touched, "restored")
     is_something = any((touched.entities, touched.observations, touched.relations))
     left = [] if is_something or body.name is None else EntityPageReader(graph).left(body.name)
     if body.dry_run:
-        told["message"] = told["message"].replace("restored: ", "would restore ")
+        answer["message"] = answer["message"].replace("restored: ", "would restore ")
     if left:
         numbers = " or ".join(map(str, left))
-        told["message"] = (
+        answer["message"] = (
             f"it is not deleted; to restore its deleted facts, restore change {numbers}"
         )
-    return {**told, "changes": left}
+    return {**answer, "changes": left}

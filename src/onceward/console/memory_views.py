@@ -21,9 +21,9 @@ TEXT_CHARACTERS_MAX: Final = 500
 
 def plain_card(card: EntitySummary) -> dict[str, Any]:
     """Return an entity as JSON for a list."""
-    told = asdict(card)
-    del told["id"]  # People and agents know entities by name, not by id.
-    return told
+    answer = asdict(card)
+    del answer["id"]  # People and agents know entities by name, not by id.
+    return answer
 
 
 def plain_entity(whole: EntityDetails) -> dict[str, Any]:
@@ -82,9 +82,11 @@ def plain_neighbourhood(found: Neighbourhood) -> dict[str, Any]:
     }
 
 
-def plain_explanation(told: EntityProvenance, observation: Observation | None) -> dict[str, Any]:
+def plain_explanation(
+    provenance: EntityProvenance, observation: Observation | None
+) -> dict[str, Any]:
     """Return an entity's provenance as JSON, with all facts or one of them."""
-    found = asdict(told)
+    found = asdict(provenance)
     for name in ("relations", "chain"):
         for each in found[name]:
             each["from"], each["to"] = each.pop("from_name"), each.pop("to_name")
@@ -98,6 +100,6 @@ def plain_explanation(told: EntityProvenance, observation: Observation | None) -
 def _change(change: EntityChange) -> dict[str, Any]:
     text = change.text
     is_long = len(text) > TEXT_CHARACTERS_MAX
-    told = {**asdict(change), "action": str(change.action)}
-    told["text"] = f"{text[: TEXT_CHARACTERS_MAX - 1]}…" if is_long else text
-    return told
+    answer = {**asdict(change), "action": str(change.action)}
+    answer["text"] = f"{text[: TEXT_CHARACTERS_MAX - 1]}…" if is_long else text
+    return answer

@@ -109,24 +109,24 @@ def page_of(  # noqa: PLR0913 - which ones, all of it named
 
 def timeline_of(record: OutcomeRecord, steps: list[EffectRecord]) -> list[Item]:
     """Return the known events of a key, in order."""
-    told: list[Item] = []
+    items: list[Item] = []
     note = _note(record)
     is_latest = note is not None and _is_latest(record, note["verdict"])
     if note is not None and not is_latest:
-        told.append(_line(None, "decided", f"before this claim: {_decision(note)}"))
+        items.append(_line(None, "decided", f"before this claim: {_decision(note)}"))
     elif record.fence > (2 if is_latest else 1):
         again = f"claimed, decided or forgotten {record.fence} times in total; this is the latest"
-        told.append(_line(None, "earlier", again))
-    told.append(_claim(record))
+        items.append(_line(None, "earlier", again))
+    items.append(_claim(record))
     for step in steps:
-        told += _step(step)
-    told += _end(record, is_decided=is_latest)
+        items += _step(step)
+    items += _end(record, is_decided=is_latest)
     if note is not None and is_latest:
-        told.append(_line(record.updated_at, "decided", _decision(note)))
+        items.append(_line(record.updated_at, "decided", _decision(note)))
     if record.state is OutcomeState.EXPIRED:
         over = "its lifetime is over; the key is rejected until its tombstone is pruned"
-        told.append(_line(record.until, "expired", over))
-    return told
+        items.append(_line(record.until, "expired", over))
+    return items
 
 
 def _claim(record: OutcomeRecord) -> Item:

@@ -128,7 +128,7 @@ def _alerts(context: ConsoleContext, stuck: Mapping[str, _Stuck]) -> Iterator[At
 
 def _waiting(counts: AreaCounts) -> Iterator[AttentionItem]:
     """Return counts of what an operator must decide."""
-    told = (
+    counted = (
         ("dead", counts.dead, "dead letter waits", "dead letters wait", "/dead", "Decide"),
         (
             "ambiguous",
@@ -139,7 +139,7 @@ def _waiting(counts: AreaCounts) -> Iterator[AttentionItem]:
             "Reconcile",
         ),
     )
-    for name, count, one, many, href, action in told:
+    for name, count, one, many, href, action in counted:
         if count:
             text = f"{count:,} {one if count == 1 else many} for a decision."
             yield AttentionItem(id=name, severity="person", text=text, href=href, action=action)

@@ -77,18 +77,18 @@ def _plain(line: LedgerLine) -> dict[str, Any]:
 
 def artifact_of(root: Path, step: int, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return a file that a receipt names, as recorded and as it is now. May take long."""
-    told = {"path": path, "step": step, "recorded": recorded, "text": None}
+    shown = {"path": path, "step": step, "recorded": recorded, "text": None}
     gone = {"sha256": None, "size": None, "is_as_recorded": False}
     try:
         check_path(path)
         with RootedDirectory.open(root) as directory, directory.open_file(path) as file:
             found = _current_file(file)
     except FileMissing:
-        return {**told, **gone, "reason": "it no longer exists"}
+        return {**shown, **gone, "reason": "it no longer exists"}
     except OncewardError as exc:
-        return {**told, **gone, "reason": exc.message}
+        return {**shown, **gone, "reason": exc.message}
     is_same = (found["sha256"], found["size"]) == (recorded["sha256"], recorded["size"])
-    return {**told, **found, "is_as_recorded": is_same}
+    return {**shown, **found, "is_as_recorded": is_same}
 
 
 def recorded_of(history: RunHistory, step: int, path: str) -> dict[str, Any]:

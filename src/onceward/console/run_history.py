@@ -153,17 +153,17 @@ class RunHistory:
         """Return a sentence on the run's crashes and resumes, and on the steps redone."""
         crashes = sum(each.ending == "crashed" for each in processes)
         stops = sum(each.ending == "stopped" for each in processes)
-        told = [f"crashed {crashes}{_TIMES}"] if crashes else []
-        told += [f"stopped {stops}{_TIMES}"] if stops else []
+        parts = [f"crashed {crashes}{_TIMES}"] if crashes else []
+        parts += [f"stopped {stops}{_TIMES}"] if stops else []
         if self.state.resumed:
-            told.append(f"resumed from step {self.resumed_from}")
-            told.append(f"{self.redone} recorded {_steps(self.redone)} redone")
+            parts.append(f"resumed from step {self.resumed_from}")
+            parts.append(f"{self.redone} recorded {_steps(self.redone)} redone")
         elif crashes:
-            told.append("not resumed yet")
+            parts.append("not resumed yet")
         if self.problem is not None:
-            told.append("its ledger is damaged")
-        if told:
-            return ", ".join(told)
+            parts.append("its ledger is damaged")
+        if parts:
+            return ", ".join(parts)
         done = sum(each.receipt is not None for each in self.state.commands)
         return f"never interrupted, {done} {_steps(done)} recorded"
 

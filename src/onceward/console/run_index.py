@@ -98,8 +98,8 @@ class RunFilter:
         run = item.summary
         if self.status is not None and self.status not in (run.status, item.state):
             return False
-        told = (run.run_id, *run.tasks, item.goal, item.workspace)
-        return self.text.casefold() in "\n".join(map(str, told)).casefold()
+        searched = (run.run_id, *run.tasks, item.goal, item.workspace)
+        return self.text.casefold() in "\n".join(map(str, searched)).casefold()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

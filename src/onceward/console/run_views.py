@@ -67,9 +67,9 @@ def _summary(item: RunItem) -> dict[str, Any]:
     return {**asdict(item.summary), "state": item.state, "is_held": item.is_held}
 
 
-def _plain(told: CommandView | CommandExplanation) -> dict[str, Any]:
+def _plain(view: CommandView | CommandExplanation) -> dict[str, Any]:
     """Return one command as JSON, with nested values of agents unchanged."""
-    return {each.name: getattr(told, each.name) for each in fields(told)}
+    return {each.name: getattr(view, each.name) for each in fields(view)}
 
 
 def _crashes(processes: Sequence[RunProcess]) -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ class Deliveries:
             if batch.previous != stood:
                 # An operator moved the group between the read and the lock.
                 message = f"{group.name} was moved by an operator; nothing was changed"
-                raise StoreBusy(message, fix="begin again")
+                raise StoreBusy(message, fix="try again")
             attempt = self._groups.show(group.name).attempts + 1
             delivery = self._noted(tx, batch, attempt, messages)
             crash_point("dispatch.begin.before_commit")

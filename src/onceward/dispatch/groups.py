@@ -87,26 +87,30 @@ def check(group: Group) -> None:
     """Raise InvalidArgument for the first invalid setting."""
     if len(group.name) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.name):
         message = f"name: {group.name[:50]!r} is not a valid group name"
-        fix = f"letters, digits, . _ @ + -, at most {NAME_CHARACTERS_MAX}"
+        fix = f"use at most {NAME_CHARACTERS_MAX} letters, digits, and . _ @ + -"
         raise InvalidArgument(message, fix=fix, field="name")
     if len(group.channel) > NAME_CHARACTERS_MAX or not _NAME.fullmatch(group.channel):
         message = f"channel: {group.channel[:50]!r} is not a valid channel name"
-        raise InvalidArgument(message, fix="such as chat", field="channel")
+        raise InvalidArgument(message, fix="pass a channel, such as chat", field="channel")
     if not group.command or not all(_is_text(each) for each in group.command):
         message = "command: must be a program and its arguments"
-        raise InvalidArgument(message, fix='such as ["python3", "agent.py"]', field="command")
+        raise InvalidArgument(
+            message, fix='pass a list such as ["python3", "agent.py"]', field="command"
+        )
     if group.trigger is not TriggerKind.ALWAYS and not group.word.strip():
-        message = f"word: a {group.trigger} needs a word"
-        raise InvalidArgument(message, fix="such as @bot", field="word")
+        message = f"word: the trigger {group.trigger} needs a word"
+        raise InvalidArgument(message, fix="pass a word, such as @bot", field="word")
     texts: Iterable[tuple[str, str]] = (("word", group.word), ("workdir", group.workdir or "x"))
     for field, text in texts:
         if len(text) > 4096 or not _is_text(text or "-"):
-            message = f"{field}: is no such text"
-            raise InvalidArgument(message, fix="shorten it, without U+0000", field=field)
+            message = f"{field}: must be at most 4096 characters of valid Unicode without NUL"
+            raise InvalidArgument(
+                message, fix="shorten it, or correct these characters", field=field
+            )
     for field in ("idle_seconds", "hard_seconds"):
         if not 0 < getattr(group, field) <= _SECONDS_MAX:
-            message = f"{field}: must be more than 0, and at most a week"
-            raise InvalidArgument(message, fix="give it in seconds", field=field)
+            message = f"{field}: must be more than 0 and at most {_SECONDS_MAX} seconds (a week)"
+            raise InvalidArgument(message, fix="pass seconds, such as 300", field=field)
 
 
 def _is_text(value: object) -> bool:

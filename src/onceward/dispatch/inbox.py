@@ -146,12 +146,14 @@ def check(message: NewMessage) -> None:
         if not 0 < len(text) <= most or not text.strip() or _ODD.search(text):
             message_ = f"{field}: must be 1 to {most} characters, none of them a control character"
             raise InvalidArgument(
-                message_, fix="shorten it, or leave odd characters out", field=field
+                message_,
+                fix="shorten it, or remove control characters and half surrogate pairs",
+                field=field,
             )
     try:
         size = len(message.text.encode())
     except UnicodeEncodeError as exc:
-        problem = "text: has half of a surrogate pair, which is no text"
+        problem = "text: contains half of a surrogate pair, so it is not valid Unicode"
         raise InvalidArgument(problem, fix="send valid Unicode", field="text") from exc
     if not 0 < size <= TEXT_BYTES_MAX:
         problem = f"text: has {size} bytes, and may have 1 to {TEXT_BYTES_MAX}"

@@ -63,8 +63,10 @@ def find_or_create_run(  # noqa: PLR0913 - the fields of a new run
     """Return the run of a directory's current content, and whether it is new."""
     if not directory.is_recognisable():
         problems = "".join(f"; {each.problem}" for each in directory.manifest.problems[:3])
-        message = f"path: no known file in {directory.path}{problems}"
-        fix = f"add one of these files: {', '.join(RECOGNISED)}"
+        message = (
+            f"path: {directory.path} has no file that the Lab can show; no run was added{problems}"
+        )
+        fix = f"pass the directory of a run, or add at least one of {', '.join(RECOGNISED)}"
         raise InvalidArgument(message, fix=fix, field="path", recognised=list(RECOGNISED))
     place = str(directory.path)
     before = catalog.runs_at(place)

@@ -36,7 +36,7 @@ def issue_name(message: str, redactor: Redactor | None = None, *, is_warning: bo
         if settled == body:
             return prefix + settled
         body = settled
-    problem = "message: does not settle on one form"
+    problem = "message: has no stable normalised form"
     raise InvalidArgument(problem, fix="pass the first line of the problem", field="message")
 
 

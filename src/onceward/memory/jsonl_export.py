@@ -96,11 +96,11 @@ def new_file(path: Path, *, replace: bool = False, files: Files | None = None) -
     if disk.stat(path) is not None:
         if not path.is_file():  # Never replace a pipe or a device.
             message = f"path: {path} is not a regular file"
-            fix = "name another file, or none to write to standard output"
+            fix = "pass another file, or none to write to standard output"
             raise InvalidArgument(message, fix=fix, field="path")
         if not replace:
             message = f"{path} exists"
-            raise Conflict(message, fix="name another file, or pass --force", path=str(path))
+            raise Conflict(message, fix="pass another file, or pass --force", path=str(path))
     temporary = path.with_name(f".{path.name}.tmp")
     file, _ = open_locked(temporary, disk, follow_links=False)
     try:

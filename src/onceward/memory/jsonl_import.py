@@ -103,7 +103,7 @@ def _opened(path: Path, files: Files) -> Iterator[OpenFile]:
     """Open the file, or a copy on disk of a stream that can be read only once."""
     if path.is_dir():
         message = f"{path} is a directory"
-        raise WrongPath(message, fix="name a file", path=str(path))
+        raise WrongPath(message, fix="pass a file", path=str(path))
     if files.stat(path) is not None and not path.is_file():
         with TemporaryDirectory(prefix="onceward-import-") as directory:
             copy = files.open_append(Path(directory) / "memory.jsonl")
@@ -114,7 +114,7 @@ def _opened(path: Path, files: Files) -> Iterator[OpenFile]:
     try:
         file = files.open_read(path)
     except FileMissing as exc:
-        raise FileMissing(exc.message, fix="name an existing file", path=str(path)) from exc
+        raise FileMissing(exc.message, fix="pass an existing file", path=str(path)) from exc
     with closing(file):
         yield file
 

@@ -120,8 +120,9 @@ class Document:
             message = f"{shown}: {exc.message}"
             raise InvalidJson(message, fix="correct the JSON at this position", path=shown) from exc
         if not isinstance(value, dict):
-            message = f"{shown}: must be a JSON object"
-            raise InvalidArgument(message, fix="begin it with { and end it with }", path=shown)
+            message = f"{shown}: must be a JSON object, not {json_type_name(value)}"
+            fix = 'put everything into one object, such as {"name": "value"}'
+            raise InvalidArgument(message, fix=fix, path=shown)
         return cls(value, shown)
 
     def refuse(self, where: str, problem: str, fix: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Orchestrator: start, resume, list, explain and verify the runs of a workspace.
+"""Orchestrator: start runs of a workspace, resume them after a crash, list and verify them.
 
 The command line calls this API. One process at a time works in a workspace.
 """

@@ -1,4 +1,4 @@
-"""Run loop: one process works on one run, from the ledger's state until the run ends.
+"""Run loop: perform and record a run's next step until it ends; the same after a crash.
 
 Decides the next step from the ledger, performs it, records it, and repeats. All of its state is
 computed from recorded events, so after a crash another process continues exactly where this one

@@ -129,6 +129,6 @@ def caller_scope(scope: str, principal: str | None) -> str:
 def _names(field: str, names: Collection[str]) -> Collection[str]:
     """Reject a string in place of a list: its letters would be taken for names."""
     if isinstance(names, str):
-        message = f"{field}: must be a list of names, not the text {names!r}"
+        message = f"{field}: must be a list of names, not the string {names!r}"
         raise InvalidArgument(message, fix=f"pass {field}=[{names!r}]", field=field)
     return names

@@ -133,7 +133,7 @@ class IdempotencyMiddleware:
     def _key(self, scope: AsgiScope) -> str | None:
         key = read_key(scope, self._header)
         if key is None and self._required(scope):
-            message = f"{self._header}: is missing"
+            message = f"the header {self._header} is missing; the request was not run"
             fix = "send a unique key, such as a random UUID, and the same key with each retry"
             raise InvalidArgument(message, fix=fix, field=self._header)
         return key

@@ -33,9 +33,9 @@ def get_effect(outcomes: Outcomes, scope: str, key: str, effect: str) -> EffectR
     for step in outcomes.effects(scope, key):
         if step.name == effect:
             return step
-    message = f"{scope} {key} has no step {effect}"
+    message = f"{scope} {key} has no step {effect}; nothing was decided"
     raise NotFound(
-        message, fix="list its steps with `onceward outcomes show`", scope=scope, key=key
+        message, fix="list its steps with `onceward outcomes show SCOPE KEY`", scope=scope, key=key
     )
 
 

@@ -1,4 +1,4 @@
-"""Dead-letter queue: keep failed messages of workers and chat until an operator settles them.
+"""Dead-letter queue of workers and chat: list, redrive (requeue) and drop failed messages.
 
 An operator redrives or drops a letter. One message of one cursor has one letter, which is reopened
 if the message fails again. The same holds for chat messages that begin at the same message of a

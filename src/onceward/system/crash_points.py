@@ -161,7 +161,7 @@ class _ArmedPoint:
         self.name, self.action = name, action or "kill"
         if name not in POINTS:
             message = f"no crash point is named {name!r}"
-            raise InvalidArgument(message, fix="onceward.system.crash_points.POINTS lists them")
+            raise InvalidArgument(message, fix="pass one of onceward.system.crash_points.POINTS")
         if not (nth.isascii() and nth.isdigit() and int(nth) > 0) or self.action not in ACTIONS:
             message = f"{spec!r} is not a crash point and its pass"
             raise InvalidArgument(message, fix=f"write name:nth[:{'|'.join(ACTIONS)}]")

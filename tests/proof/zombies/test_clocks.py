@@ -132,7 +132,7 @@ def test_wrong_clocks_change_nothing(
         for work in works:
             pair[0].set(first)
             pair[1].set(second)
-            check_told(pair)
+            check_acknowledged(pair)
             done += work(pair, f"{work.__name__} {number}", jump)
     with open_handle(ow_url) as ow:
         items, _ = Inbox(ow.store).conversation("team", 0, limit=100)
@@ -154,7 +154,7 @@ def test_wrong_clocks_change_nothing(
     assert arrived == said
 
 
-def check_told(pair: Pair) -> None:
+def check_acknowledged(pair: Pair) -> None:
     """Make sure that the clocks are as wrong as was asked for, or nothing here proves anything."""
     for each in pair:
         wanted, now = each.time, each.ask("now")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from onceward.agents import protocol
-from onceward.agents.exec import ExecOptions, exec_agent
+from onceward.agents.exec import exec_agent
+from onceward.agents.exec_options import ExecOptions
 from onceward.errors import InvalidArgument
 from tests.support.agent_processes import command
 

@@ -111,7 +111,7 @@ def test_h73_a_wanted_file_that_git_ignores_is_a_change(tmp_path: Path) -> None:
     )
 
 
-def test_h73_a_question_after_a_half_done_attempt_is_one(tmp_path: Path) -> None:
+def test_h73_a_question_after_an_unfinished_attempt_is_one(tmp_path: Path) -> None:
     """The first attempt left files and may be tried again; the second only asks about them."""
     script = (
         "test -e part.txt && echo 'part.txt exists. Overwrite it?' || { touch part.txt; exit 75; }"

@@ -13,7 +13,7 @@ from onceward.cli.peer_connections import PeerAwareProtocol
 from onceward.http.guard import PEER_UID
 
 
-async def told_uid(scope: Scope, _: Receive, send: Send) -> None:
+async def noted_uid(scope: Scope, _: Receive, send: Send) -> None:
     """Answer with the user id that the request came with."""
     body = str(scope["state"][PEER_UID]).encode()
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -31,7 +31,7 @@ def test_h65_a_connection_costs_one_lookup(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(peer_connections, "uid_of_peer", uid_of_peer)
 
     async def ask() -> list[list[str]]:
-        config = Config(told_uid, http=PeerAwareProtocol, lifespan="off", log_level="error")
+        config = Config(noted_uid, http=PeerAwareProtocol, lifespan="off", log_level="error")
         server = Server(config)
         answers = []
         with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -59,9 +59,9 @@ def token_in(answer: Answer) -> object:
 
 def test_h65_only_the_owner_gets_the_token() -> None:
     """A peer that has the token already learns nothing; one without it is refused."""
-    told_owner = str(token_in(send_to(RequestGuard(tell, settings=settings()), "GET", "/", HOST)))
-    assert told_owner.startswith("tok_")
-    assert told_owner != TOKEN
+    owner_token = str(token_in(send_to(RequestGuard(tell, settings=settings()), "GET", "/", HOST)))
+    assert owner_token.startswith("tok_")
+    assert owner_token != TOKEN
     for strangers in (settings(is_owner=None), settings(is_owner=lambda _: False)):
         guard = RequestGuard(tell, settings=strangers)
         assert_refused(send_to(guard, "GET", "/", HOST), "UNAUTHORIZED")

@@ -22,7 +22,7 @@ from tests.support.labs import (
     submission,
 )
 
-Told = tuple[str, Any]
+Acknowledged = tuple[str, Any]
 
 
 @pytest.mark.prove
@@ -34,7 +34,7 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
     make_run(tmp_path, "side1")
     experiments: dict[str, Experiment] = {}
 
-    def scenario(files: Files, acks: Acks[Told]) -> None:
+    def scenario(files: Files, acks: Acks[Acknowledged]) -> None:
         ids = Ids(SeededRandomness(7))
         lab = make_lab(tmp_path, "lab_one", files=files, ids=ids)
         experiment = make_experiment(lab, tmp_path)
@@ -47,7 +47,7 @@ def test_what_was_answered_is_there_and_a_retry_changes_nothing(
         two = lab.submit(experiment.experiment_id, submission(experiment), "req-2")
         acks.ack(("req-2", two.body))
 
-    def check(files: CrashFiles, acks: Acks[Told]) -> None:
+    def check(files: CrashFiles, acks: Acks[Acknowledged]) -> None:
         acknowledged = dict(acks)
         lab = make_lab(tmp_path, files=files, ids=Ids(SeededRandomness(8)))
         assert_there(lab.poll().items, acknowledged)

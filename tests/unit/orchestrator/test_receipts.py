@@ -127,7 +127,7 @@ def test_h30_an_earlier_step_is_redone_while_an_answer_waits_for_its_receipt(
     assert harness.stages()[:2] == ["implement", "update_spec"]
 
 
-def test_h30_half_done_work_of_a_pending_command_is_not_taken_for_damage(
+def test_h30_unfinished_work_of_a_pending_command_is_not_taken_for_damage(
     harness: OrchestratorHarness,
 ) -> None:
     """A builder died over its changes: its command comes again, the first one does not."""

@@ -134,7 +134,7 @@ class Validator:
                 return text
             # The canonical form may be longer, or match a secret.
             text = self._text(settled, field, NAME_BYTES_MAX)
-        message = f"{field}: does not settle on one spelling"
+        message = f"{field}: has no stable canonical spelling"
         raise InvalidArgument(message, fix="use a shorter name", field=field)
 
     def names(self, name: str, field: str) -> list[str]:

@@ -174,7 +174,8 @@ def split_url(url: str) -> tuple[str, str | None]:
     if not said:
         return url, None
     if said[-1] not in SETTINGS:
-        message = f"pooler: one of {', '.join(SETTINGS)} in the URL of the store, not {said[-1]!r}"
+        known = ", ".join(SETTINGS)
+        message = f"pooler: must be one of {known} in the URL of the store, not {said[-1]!r}"
         fix = "remove it to detect a pooler automatically"
         raise InvalidArgument(message, fix=fix, field="pooler")
     rest = "&".join("".join(each) for each in options if each[0] != "pooler")

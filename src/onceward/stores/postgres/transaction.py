@@ -287,11 +287,17 @@ class PostgresTransaction(TransactionHooks):
             raise OutcomeUnknown(message, fix="check the data before repeating it")
         if self._is_rollback_only or status == TransactionStatus.INERROR:
             # The server would answer a COMMIT with a silent ROLLBACK.
-            message = "commit: an earlier statement of this transaction failed"
-            raise SqlFailed(message, fix="let the error leave the `with` block")
+            message = (
+                "commit: an earlier statement of this transaction failed; nothing is committed"
+            )
+            fix = "let the error leave the `with` block, then run the whole transaction again"
+            raise SqlFailed(message, fix=fix)
         if self._connection.closed:
-            message = "commit: the connection was lost before; nothing was committed"
-            raise StoreUnavailable(message)
+            message = (
+                "commit: the connection was lost before COMMIT was sent; nothing was committed"
+            )
+            fix = "check that the database is running, then run the whole transaction again"
+            raise StoreUnavailable(message, fix=fix)
 
     def _take_back(self, lent: LentConnection) -> None:
         """Release the savepoints of the lent connection; they are missing if it sent a COMMIT."""
