@@ -113,7 +113,7 @@ def test_the_outbox_shows_how_far_each_reply_has_come(site: Site) -> None:
 def test_a_group_shows_at_most_so_much(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it has been talked in."""
     monkeypatch.setattr(conversations_http, "DELIVERIES_MAX", 3)
-    monkeypatch.setattr(conversation_views, "SAYINGS_MAX", 2)
+    monkeypatch.setattr(conversation_views, "REPLIES_MAX", 2)
     for number in range(5):
         site.say(f"message {number}")
         site.answer(f"reply {number}")

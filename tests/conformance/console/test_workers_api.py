@@ -110,7 +110,7 @@ def test_a_take_over_is_seen_in_both_lanes(
     texts = [mark["text"] for mark in lane(found, "w1")["marks"]]
     assert texts == [
         "the lease of c, epoch 1, expired; w2 took over",
-        "checkpoint of c under epoch 1 was refused: epoch 2 of w2 counts",
+        "checkpoint of c under epoch 1 was rejected: epoch 2 of w2 counts",
     ]
     assert lane(found, "w2")["marks"][0]["text"] == ("took c over from w1, whose lease had expired")
 
