@@ -1,4 +1,4 @@
-"""Cursors: durable positions of consumers, each leased to one worker at a time."""
+"""Cursors: store durable positions of consumers, each leased to one worker at a time."""
 
 from onceward.cursors.cursors import Cursors as Cursors
 from onceward.cursors.dual import DualCursor as DualCursor

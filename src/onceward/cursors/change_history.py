@@ -1,4 +1,4 @@
-"""Change history: one row for every operator action on a cursor, such as a seek or a pause."""
+"""Change history: record every operator action on a cursor, such as a seek or a pause."""
 
 from __future__ import annotations
 

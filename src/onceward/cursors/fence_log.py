@@ -35,7 +35,7 @@ class _FenceLogEntry(NamedTuple):
 
 
 class FenceLog:
-    """Records the rejected writes of one process."""
+    """Records the rejected stale writes of one process."""
 
     def __init__(self, store: Store) -> None:
         """Write to this store; the thread runs only while there are entries to write."""

@@ -1,4 +1,4 @@
-"""Lease history: which worker held which cursor when, and which stale writes were rejected."""
+"""Lease history: read the past leases of a cursor, and its rejected stale writes."""
 
 from __future__ import annotations
 

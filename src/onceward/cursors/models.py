@@ -1,4 +1,4 @@
-"""Models: cursors, operator actions on them, and their validation. Knows no store."""
+"""Models: the state of a cursor, operator actions on it, and their validation. Knows no store."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""HTTP: the request guard, error responses, long polling and static pages for all servers."""
+"""HTTP: guard requests, format errors, poll for changes and serve pages, for all our servers."""

@@ -1,4 +1,4 @@
-"""Request headers that decide access: the client's token, and the headers that proxies add."""
+"""Request headers: check for the client's token, and for the headers that proxies add."""
 
 from __future__ import annotations
 

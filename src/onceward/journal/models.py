@@ -1,4 +1,4 @@
-"""Models: the results of reading and appending to a journal."""
+"""Models: the results of appending to, reading and verifying a journal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Record = dict[str, Any]
 class Appended:
     """The position of appended records; exact as long as every writer takes the lock."""
 
-    #: The cursor before the first of them: reading from it returns them.
+    #: The cursor before the first record: reading after it returns the records.
     start: str
-    #: The cursor after the last of them.
+    #: The cursor after the last record.
     end: str
 
 

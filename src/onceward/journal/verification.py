@@ -1,4 +1,4 @@
-"""Verification: classify each line of a journal as record, blank or damaged."""
+"""Journal verification: classify each line of a journal as record, blank or damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: idempotency keys for commands and calls, from canonical JSON."""
+"""Keys: derive idempotency keys for commands and calls from canonical JSON."""
 
 from onceward.keys.canonical import RULES_VERSION as RULES_VERSION
 from onceward.keys.canonical import canonical_json as canonical_json

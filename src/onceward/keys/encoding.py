@@ -1,4 +1,4 @@
-"""Encoding: read and write JSON of other tools, with any depth of nesting.
+"""Lenient JSON: read and write JSON of other tools, with any depth of nesting.
 
 For data that is passed on unchanged; our own keys and records use `canonical`.
 """

@@ -1,4 +1,4 @@
-"""Explain: report the differences between two commands that change their keys."""
+"""Key explanation: report the differences between two commands that change their keys."""
 
 from __future__ import annotations
 

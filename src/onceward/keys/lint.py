@@ -1,4 +1,4 @@
-"""Lint: warn about inputs that differ between attempts of the same work."""
+"""Key lint: warn about inputs that differ between attempts of the same work."""
 
 from __future__ import annotations
 

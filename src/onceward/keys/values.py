@@ -1,4 +1,4 @@
-"""Values: canonical bytes of typed Python arguments, for the keys of calls.
+"""Typed values: encode typed Python arguments as canonical bytes, for the keys of calls.
 
 Encodes the value itself, without coercing it to an annotation. Equivalent values have the same
 bytes: class names are omitted, a tuple is a list, a UUID, a date and an enum are their JSON text.

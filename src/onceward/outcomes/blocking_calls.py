@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Final, Literal, TypeVar
 
 T = TypeVar("T")
-#: What a thread is for. Calls that wait for the end of a transaction may occupy all threads of
+#: The purpose of a thread. Calls that wait for the end of a transaction may occupy all threads of
 #: their kind, and the loop's default ones are the application's. The call that has the transaction
 #: open must wait for neither, to continue or to end it. "in_transaction" has one thread for each
 #: transaction that may be open on PostgreSQL.

@@ -191,7 +191,7 @@ class CallExecution:
                     *self._request[:2],
                     **decision,
                     actor="reconcile hook",
-                    reason="asked at the next call",
+                    reason="called at the next call",
                     fence=found.fence,
                     ttl_seconds=self._options.ttl_seconds,
                 )

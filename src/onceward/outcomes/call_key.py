@@ -18,7 +18,7 @@ Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 #: Returns the key of a call, from the same arguments.
 KeyOf = Callable[..., str]
-#: Returns what two calls of one key must share, from the same arguments.
+#: Returns the value that calls with one key must share, from the same arguments.
 FingerprintOf = Callable[..., object]
 
 #: The parameter that receives the transaction; no caller passes it.

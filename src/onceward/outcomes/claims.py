@@ -137,7 +137,7 @@ class Claims:
     ) -> None:
         """Record the result, JSON, which every later caller gets; never expires without a ttl.
 
-        None: it was done, and its result could not be stored.
+        A result of None means that the work was done but its result could not be stored.
 
         A holder whose lease expired may still settle the key until it is reconciled or taken over.
         """
@@ -385,7 +385,7 @@ def check_json(result: bytes | None) -> str | None:
 
 
 def check_seconds(field: str, seconds: float | None, *, or_zero: bool = False) -> None:
-    """Reject what is no positive number of seconds."""
+    """Reject values that are not a positive number of seconds."""
     if seconds is not None and not (0 < seconds < SECONDS_MAX or (or_zero and seconds == 0)):
         message = f"{field}: must be a positive number of seconds, not {seconds!r}"
         raise InvalidArgument(message, fix="pass a number such as 60.0", field=field)

@@ -1,4 +1,4 @@
-"""Effects: steps inside an idempotent call, each recorded before and after it happens.
+"""Effects: run steps of an idempotent call, each recorded before and after it happens.
 
 A step is durably intended, then happens, then is done. When the call runs again, steps that are
 done are replayed, and steps that are only intended are ambiguous.

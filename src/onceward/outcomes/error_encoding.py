@@ -1,4 +1,4 @@
-"""Error encoding: errors as JSON, so that every later caller gets the same error.
+"""Error encoding: store errors as JSON, so that every later caller gets the same error.
 
 Reading a user's error may raise or give nonsense; it is recorded all the same.
 """
@@ -24,7 +24,7 @@ Raises = tuple[type[Exception], ...]
 
 
 def failure_of(error: BaseException | StoredFailure, *, raises: Raises = ()) -> StoredFailure:
-    """Return what is stored of an error: its class, its message, and its data if it is JSON.
+    """Return the stored form of an error: its class, its message, and its data if it is JSON.
 
     For a class in `raises`, the arguments are stored too, if they are JSON.
     """
@@ -111,7 +111,7 @@ def _data(error: BaseException) -> object:
 
 
 def _json(read: Callable[[], object]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return what is read, or None if that raises, is not JSON or is too large."""
+    """Return the value of `read`; None if it raises, is not JSON or is too large."""
     try:
         written = compact_json(read())
     except Exception:  # noqa: BLE001 - the error's own code
@@ -120,7 +120,7 @@ def _json(read: Callable[[], object]) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _text(read: Callable[[], str]) -> str:
-    """Return what is read as text that every store can hold."""
+    """Return the text of `read`, with characters escaped that some store cannot hold."""
     try:
         # The methods of str itself: a subclass may have others.
         head = str.__getitem__(read(), slice(MESSAGE_CHARS_MAX))

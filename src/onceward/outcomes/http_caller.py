@@ -1,4 +1,4 @@
-"""HTTP caller: the sender of a request, by principal or by credentials.
+"""HTTP caller: identify the sender of a request, by principal or by credentials.
 
 Credentials are compared by digest and never stored. Knows no store.
 """

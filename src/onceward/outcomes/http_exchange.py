@@ -48,7 +48,7 @@ class MiddlewareOptions:
 
 
 class ResponseTooLarge(OncewardError):
-    """The response is too large to be stored, so it is not sent either."""
+    """The response is too large to be stored, so it was not sent either."""
 
     code = "RESPONSE_TOO_LARGE"
     default_fix = "raise response_bytes_max, or respond with a URL to fetch the rest from"

@@ -1,4 +1,4 @@
-"""HTTP request: its idempotency key, scope and fingerprint.
+"""HTTP request: read its idempotency key, scope and fingerprint.
 
 Reads headers and body as ASGI gives them. Knows no store.
 """
@@ -29,7 +29,7 @@ _BOUNDARY: Final = re.compile(rb'boundary="?([^";,]+)', re.IGNORECASE)
 
 
 def headers_of(scope: AsgiScope, name: str) -> list[bytes]:
-    """Return the values of one header, in the order in which they came."""
+    """Return the values of one header, in order."""
     wanted = name.lower().encode("ascii")
     return [value for each, value in scope["headers"] if each.lower() == wanted]
 

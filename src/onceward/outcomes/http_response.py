@@ -1,4 +1,4 @@
-"""HTTP response: recorded and replayed byte for byte, and the middleware's problem responses."""
+"""HTTP response: record and replay responses byte for byte, and build problem responses."""
 
 from __future__ import annotations
 

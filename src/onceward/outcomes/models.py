@@ -8,7 +8,7 @@ from typing import Any, Literal, NewType
 
 #: The caller that holds a claim: host, process, and a number for each call.
 Owner = NewType("Owner", str)
-#: What a crash makes of a running call: ambiguous until reconciled, or free to run again.
+#: State of a running call after a crash: ambiguous until reconciled, or free to run again.
 OnCrash = Literal["ambiguous", "rerun"]
 
 
@@ -68,9 +68,9 @@ class StoredFailure:
     #: The class, such as `ValueError` or `shop.CardDeclined`.
     type: str
     message: str
-    #: What the error carried, if it was JSON.
+    #: Data of the error, if it was JSON.
     data: Any = None
-    #: What its class was called with, where that was asked for and is JSON.
+    #: Arguments of its class, if `raises` requested them and they are JSON.
     args: list[Any] | None = None
 
 
@@ -121,7 +121,7 @@ class InFlight:
 
     #: When that claim expires unless it is renewed, as text; empty where that is unknown.
     until: str
-    #: The same, from now.
+    #: Seconds until that expiry.
     seconds_left: float
 
 

@@ -1,4 +1,4 @@
-"""Own transaction: the transaction that one call with `tx` opens and ends itself.
+"""Own transaction: open and end the transaction of one call with `tx`.
 
 Each part is one step, which an event loop runs in a thread: a transaction is opened and its key
 claimed, and later the result recorded and all of it committed. Between the end of the function and

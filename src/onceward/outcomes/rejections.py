@@ -1,4 +1,4 @@
-"""Rejections: the error for a caller whose function is not run."""
+"""Rejections: build the error for a caller whose call is neither run nor replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request fingerprint: the payload and caller that two requests with one key must share.
+"""Request fingerprint: encode the payload and caller that requests with one key must share.
 
 One text holds both, so that a claim compares them at once; the two can be separated again.
 """

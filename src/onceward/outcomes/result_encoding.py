@@ -1,4 +1,4 @@
-"""Result encoding: a function's result as JSON, and back as its return annotation's type.
+"""Result encoding: store a function's result as JSON, and restore the annotated type.
 
 pydantic writes and reads; it is imported when a result first needs it. A function without an
 annotation, or with a plain one such as `dict[str, Any]`, returns plain JSON and never needs it.

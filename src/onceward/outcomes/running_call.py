@@ -1,4 +1,4 @@
-"""Running call: the idempotent call that the current context is inside of."""
+"""Running call: find the idempotent call in which the current context runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onceward.system import Clock
 
 @dataclass(kw_only=True, slots=True)
 class RunningCall:
-    """The call whose function is running, as its `effect()` steps need it."""
+    """The call whose function is running; its `effect()` steps use it."""
 
     outcomes: Outcomes
     request: ClaimRequest

@@ -1,4 +1,4 @@
-"""Stores: transactional state in SQLite or PostgreSQL, with one interface; SQL in named blocks."""
+"""Stores: keep transactional state in SQLite or PostgreSQL behind one interface; SQL by name."""
 
 from onceward.stores.base import Params as Params
 from onceward.stores.base import Row as Row

@@ -1,4 +1,4 @@
-"""Base: the interface of a store and of its transactions, the same on SQLite and PostgreSQL.
+"""Store interface: the protocols of a store and its transactions, for SQLite and PostgreSQL.
 
 A store keeps state in one database. All other packages use these protocols; the engines implement
 the same guarantees in different ways.

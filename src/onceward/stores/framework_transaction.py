@@ -1,4 +1,4 @@
-"""Framework transaction: our statements inside a transaction that a framework commits.
+"""Framework transaction: run our statements inside a transaction that a framework commits.
 
 For frameworks that open transactions themselves, such as Django. Our writes are inside a savepoint
 of their transaction: an error that leaves the block undoes only them. We never commit.

@@ -184,7 +184,7 @@ def _is_fatal(error: BaseException | None) -> bool:
 
 
 def _is_inside(block: Savepoint | None, surrounding: Savepoint | None) -> bool:
-    """Say whether a context whose innermost block is `block` is inside the other one, if any."""
+    """Return whether `block`, the innermost of a context, is inside the surrounding one, if any."""
     if surrounding is None:
         return True
     while block is not None and block is not surrounding:

@@ -1,4 +1,4 @@
-"""Framework connection: our statements on a framework's psycopg connection."""
+"""Framework connection: run our statements on a framework's psycopg connection."""
 
 from __future__ import annotations
 

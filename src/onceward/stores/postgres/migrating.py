@@ -1,4 +1,4 @@
-"""Migrating: run schema changes with a short lock timeout, so that they do not block other work.
+"""Migration runner: run schema changes with a short lock timeout, so as not to block other work.
 
 A transaction that waits for a table lock blocks every later transaction on that table. So a
 migration waits briefly for its locks, gives up, and retries.

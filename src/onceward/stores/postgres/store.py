@@ -1,4 +1,4 @@
-"""Store: the PostgreSQL store, one database shared by any number of machines."""
+"""PostgreSQL store: one database, shared by any number of processes and machines."""
 
 from __future__ import annotations
 

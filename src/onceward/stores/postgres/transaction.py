@@ -1,4 +1,4 @@
-"""Transaction: an atomic transaction on one PostgreSQL connection."""
+"""PostgreSQL transaction: run and commit statements on one PostgreSQL connection."""
 
 from __future__ import annotations
 

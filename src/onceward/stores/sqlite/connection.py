@@ -1,4 +1,4 @@
-"""Connection: a `sqlite3` connection that is set up for durable commits, and its error mapping.
+"""SQLite connection: a `sqlite3` connection set up for durable commits, and its error mapping.
 
 Every user of a database file in one process must share one SQLite library: POSIX locks belong to
 the process, and a second library that closes its descriptor drops the locks of the first. The

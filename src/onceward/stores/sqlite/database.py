@@ -1,4 +1,4 @@
-"""Database: per-process state of one SQLite file: its write lock, connections and checkpoints.
+"""SQLite database: state of one file in this process: write lock, connections, checkpoints.
 
 All handles of a process on one file (by device and inode) share it. A second write lock in the same
 thread would deadlock, and a forked child must know whether SQLite's memory of the file is clean.

@@ -1,4 +1,4 @@
-"""Framework connection: our statements on a framework's `sqlite3` connection.
+"""Framework connection: run our statements on a framework's `sqlite3` connection.
 
 Does not take our write lock: the framework holds SQLite's own lock already or is about to take it,
 and a holder of ours would wait for that one. SQLite's lock serialises the writers.

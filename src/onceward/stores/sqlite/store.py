@@ -1,4 +1,4 @@
-"""Store: the SQLite store, one file shared by any number of processes on one machine."""
+"""SQLite store: one database file, shared by any number of processes on one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transaction: an atomic transaction on one SQLite connection."""
+"""SQLite transaction: run and commit statements on one SQLite connection."""
 
 from __future__ import annotations
 
